@@ -1,0 +1,46 @@
+# The whole workflow. CI (.ci/run) calls `make test` and `make lint`, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+BENCH ?= all
+
+.PHONY: help demo test lint format bench clean
+
+help:
+	@echo "make demo    one million checkerboard rows, beside scikit-learn's SVC"
+	@echo "make test    every test"
+	@echo "make lint    ruff, mypy, import-linter, codespell"
+	@echo "make format  let ruff rewrite the code"
+	@echo "make bench   BENCH=\"NAME [--quick]\" one experiment (default: all)"
+	@echo "make clean   remove the virtual environment and every cache"
+
+# One stamp per set of extras: `make demo` must not wait for the linters.
+$(VENV)/.installed-%: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]"
+	touch $@
+
+demo: $(VENV)/.installed-plot
+	$(BIN)/python examples/checkerboard.py
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks $(BENCH)
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Measurements of corevec beside its peers; see benchmarks/README.md."""

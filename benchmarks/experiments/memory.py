@@ -1,0 +1,56 @@
+"""A fit on a memmap of 4 GB (10,000,000 x 100, float32): growth of resident memory.
+
+Measured in a process of its own as the growth of RssAnon during the fit, sampled every
+20 ms: RssAnon leaves out the page cache, which holds the memmap's pages as long as
+nobody else wants the memory. The baseline is taken after import, after a small fit and
+with the labels in memory. The file lies in a temporary folder (TMPDIR) and is removed.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.case import Case
+
+REPEATS = 1
+BLOCK = 100_000
+MAX_SECONDS = 120.0
+
+
+def cases(quick):
+    shape = {"n": 20_000 if quick else 10_000_000, "d": 100}
+    params = {"C": 1.0, "gamma": 0.005, "max_time": MAX_SECONDS}
+    yield Case("corevec_tol", "memmap", params, shape, probe=probe)
+
+
+def probe(case, threads):
+    with tempfile.TemporaryDirectory() as folder:
+        write_rows(Path(folder), **case.data_args)
+        job = {"folder": folder, "params": case.params | {"n_jobs": threads}}
+        command = [sys.executable, "-m", "benchmarks.memory_process"]
+        done = subprocess.run(
+            command, input=json.dumps(job), capture_output=True, text=True, check=False
+        )
+    if done.returncode:
+        raise RuntimeError(f"the measured process failed:\n{done.stderr[-2000:]}")
+    return case.data_args | json.loads(done.stdout.splitlines()[-1])
+
+
+def write_rows(folder, n, d):
+    """Write two Gaussian clouds, two deviations apart, block by block."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, n, dtype=np.int8)
+    X = np.lib.format.open_memmap(
+        folder / "X.npy", mode="w+", dtype=np.float32, shape=(n, d)
+    )
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        block = rng.standard_normal((stop - start, d), dtype=np.float32)
+        block[:, 0] += 2 * y[start:stop]
+        X[start:stop] = block
+    X.flush()
+    np.save(folder / "y.npy", y)

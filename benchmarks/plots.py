@@ -1,0 +1,164 @@
+"""The pictures of the report: error and gap against time, time against rows."""
+
+import json
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+COLOURS = {
+    "corevec_tol": "tab:blue",
+    "corevec_sampled": "tab:cyan",
+    "corevec_paper": "tab:purple",
+    "corevec_oneclass": "tab:blue",
+    "corevec_svdd": "tab:cyan",
+    "sklearn_svc": "tab:red",
+    "sklearn_oneclass": "tab:red",
+    "sklearnex_svc": "tab:orange",
+    "nystroem_linearsvc": "tab:green",
+}
+PANEL = 3.2  # inches
+
+
+def draw(experiment, rows, folder):
+    """Draw what suits the experiment; return the paths of the pictures."""
+    drawn = [save(make(rows), folder / name) for name, make in wanted(experiment, rows)]
+    gaps = gap_histories(rows, folder / "history")
+    if gaps is not None:
+        drawn.append(save(gaps, folder / f"{experiment}_gap_history.png"))
+    return drawn
+
+
+def wanted(experiment, rows):
+    """Yield (file name, function of rows) for an experiment with real fits."""
+    if rows.empty or rows["test_error"].isna().all():
+        return
+    yield f"{experiment}_against_time.png", against_time
+    if experiment == "checkerboard_scaling":
+        yield f"{experiment}_against_rows.png", against_rows
+    if experiment == "loosli_canu":
+        yield f"{experiment}_sweep.png", sweep
+
+
+def save(figure, path):
+    figure.savefig(path, dpi=120, bbox_inches="tight")
+    plt.close(figure)
+    return path
+
+
+def grid(n_rows, n_columns):
+    size = (PANEL * 1.35 * n_columns, PANEL * n_rows)
+    return plt.subplots(n_rows, n_columns, figsize=size, squeeze=False)
+
+
+def scale(axis, values):
+    """Make both axes logarithmic where there is data, with a place for zeros on y."""
+    positive = values[values > 0]
+    if values.notna().any():
+        axis.set_xscale("log")
+    if not positive.empty:
+        axis.set_yscale("symlog", linthresh=positive.min())
+
+
+def against_time(rows):
+    """Test error (above) and gap (below) against seconds, one column per data set."""
+    names = list(rows["dataset"].unique())
+    figure, axes = grid(2, len(names))
+    for column, name in enumerate(names):
+        here = rows[rows["dataset"] == name]
+        for axis, value in zip(axes[:, column], ("test_error", "gap"), strict=True):
+            for solver, group in here.groupby("solver"):
+                axis.scatter(
+                    group["fit_seconds"],
+                    group[value],
+                    14,
+                    COLOURS[solver],
+                    label=solver,
+                )
+            axis.set(xlabel="fit seconds", ylabel=value, title=name)
+            scale(axis, here[value])
+        axes[0, column].legend(fontsize=7)
+    figure.tight_layout()
+    return figure
+
+
+def lines_of(axis, rows, x, y):
+    """Draw the median of y for each x, one line per solver."""
+    for solver, group in rows.groupby("solver"):
+        medians = group.groupby(x)[y].median().dropna()
+        if not medians.empty:
+            axis.plot(
+                medians.index, medians, "o-", ms=3, c=COLOURS[solver], label=solver
+            )
+    axis.set(xlabel=x, ylabel=y)
+    scale(axis, rows[y])
+
+
+def against_rows(rows):
+    """Figure 2 of the CVM paper: time, SVs, errors against rows, by choice of gamma."""
+    values = ("fit_seconds", "n_support", "train_error", "test_error")
+    rules = list(rows["rule"].unique())
+    figure, axes = grid(len(values), len(rules))
+    for column, rule in enumerate(rules):
+        for axis, value in zip(axes[:, column], values, strict=True):
+            lines_of(axis, rows[rows["rule"] == rule], "n", value)
+        axes[0, column].set_title(f"gamma = {rule}")
+        axes[0, column].legend(fontsize=7)
+    figure.tight_layout()
+    return figure
+
+
+def sweep(rows):
+    """Figure 3 of Loosli and Canu: time, error, SVs and core, SVs' share, against C."""
+    values = ("fit_seconds", "test_error", "n_support", "n_core", "sv_share", "gap")
+    columns = list(rows.groupby(["gamma", "n"]).groups)
+    figure, axes = grid(len(values), len(columns))
+    for column, (gamma, n) in enumerate(columns):
+        here = rows[(rows["gamma"] == gamma) & (rows["n"] == n)]
+        for axis, value in zip(axes[:, column], values, strict=True):
+            lines_of(axis, here, "C", value)
+        cut = here[(here["hit_limit"] == 1) & (here["solver"] == "sklearn_svc")]
+        axes[0, column].scatter(
+            cut["C"], cut["fit_seconds"], 40, "black", "x", label="SVC at its limit"
+        )
+        axes[0, column].set_title(f"gamma = {gamma:g}, {int(n):,} rows")
+        axes[0, column].legend(fontsize=7)
+    figure.tight_layout()
+    return figure
+
+
+def gap_histories(rows, folder):
+    """Gap against seconds inside single fits, where the rounds were recorded."""
+    traces = [t for t in (trace(row, folder) for row in first_fits(rows)) if t]
+    if not traces:
+        return None
+    figure, axes = grid(1, 1)
+    for solver, label, seconds, gaps in traces:
+        axes[0, 0].plot(
+            seconds, gaps, c=COLOURS[solver], lw=0.8, alpha=0.7, label=label
+        )
+    axes[0, 0].set(xscale="log", yscale="log", xlabel="seconds", ylabel="relative gap")
+    axes[0, 0].legend(fontsize=5, loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def first_fits(rows, limit=24):
+    """Return one row per case of the first seed, as many as can be told apart."""
+    rows = rows[rows["seed"] == 0].drop_duplicates("case")
+    return list(rows.head(limit).itertuples())
+
+
+def trace(row, folder):
+    """Return (solver, label, seconds, gaps) of a recorded fit, or None."""
+    path = folder / f"{row.case}.json"
+    if not path.exists():
+        return None
+    rounds = json.loads(path.read_text())
+    kept = [
+        (r["seconds"], r["gap"]) for r in rounds if r.get("gap") and r.get("seconds")
+    ]
+    if not kept:
+        return None
+    label = f"{row.solver}, {row.dataset} {int(row.n):,}, {row.setting}"
+    return row.solver, label, *zip(*kept, strict=True)

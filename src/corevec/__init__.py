@@ -1,0 +1,29 @@
+"""Kernel machines on very large data, each with a certificate."""
+
+from corevec.certificate import Certificate
+from corevec.estimators import (
+    SVDD,
+    CoreVectorClassifier,
+    CoreVectorOneClass,
+    certify,
+)
+from corevec.exceptions import (
+    CorevecError,
+    InvalidInputError,
+    KernelError,
+    NotCertifiedWarning,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Certificate",
+    "CoreVectorClassifier",
+    "CoreVectorOneClass",
+    "CorevecError",
+    "InvalidInputError",
+    "KernelError",
+    "NotCertifiedWarning",
+    "SVDD",
+    "certify",
+]

@@ -1,0 +1,124 @@
+"""The certificate: how far a model is from the optimum of the user's problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was measured about a model, and on how many rows.
+
+    Attributes
+    ----------
+    problem : str
+        The problem that was certified, in words.
+    primal, dual : float
+        Values of the standard problem (design.md 1.2): the optimum lies between.
+    relative_gap : float
+        ``(primal - dual) / max(|primal|, |dual|)``, rounding errors included: the
+        model's objective exceeds the optimum by at most this share.
+    dual_bound : {"exact", "projection", "sample"}
+        How the dual value was obtained.
+    confidence : float
+        1.0, or the probability with which the bound holds; 0.0 if only a sample of
+        the rows was looked at, so nothing is guaranteed about the others.
+    ball_epsilon : float
+        Every row looked at is within ``(1 + ball_epsilon)`` radii of the centre: the
+        paper's criterion, reached (nan where the model is no ball).
+    radius : float
+        Radius of the core set's ball in the kernel's feature space (nan likewise).
+    n_verified, n_rows : int
+        Rows that the primal value was measured on, and rows in all.
+    passes : float
+        Rows looked at during the fit, divided by `n_rows`.
+    seconds : float
+        Wall-clock time of the fit.
+    converged : bool
+        Whether the rule asked for was met, with the primal taken over all rows.
+    stopped_by : str
+        "tol", "ball_epsilon", "max_core", "max_iter", "max_time", "interrupt",
+        "stall", or "sample" (the rule was met on a sample of the rows only).
+    tol : float
+        The relative gap asked for (nan under the paper's rule).
+    parts : tuple of Certificate
+        One per binary problem where there are several; this one is then the worst.
+    """
+
+    problem: str
+    primal: float
+    dual: float
+    relative_gap: float
+    dual_bound: str = "exact"
+    confidence: float = 1.0
+    ball_epsilon: float = float("nan")
+    radius: float = float("nan")
+    n_verified: int = 0
+    n_rows: int = 0
+    passes: float = 0.0
+    seconds: float = 0.0
+    converged: bool = False
+    stopped_by: str = "tol"
+    tol: float = float("nan")
+    parts: tuple[Certificate, ...] = ()
+
+    def __str__(self) -> str:
+        state = "converged" if self.converged else "NOT converged"
+        rows = f"{self.n_verified:,} of {self.n_rows:,} rows"
+        lines = [
+            f"Certificate: {state} (stopped by {self.stopped_by})",
+            f"  problem       {self.problem}",
+            f"  optimum lies  between {self.dual:.10g} and {self.primal:.10g}",
+            f"  relative gap  {self.relative_gap:.3g}{self._asked()}, "
+            f"measured on {rows}",
+            f"  dual bound    {self.dual_bound}, confidence {self.confidence:g}",
+        ]
+        if np.isfinite(self.radius):
+            lines.append(
+                f"  ball          radius {self.radius:.6g}, every row looked at within "
+                f"{1 + self.ball_epsilon:.6g} radii"
+            )
+        lines.append(
+            f"  work          {self.passes:.2f} passes over the rows, "
+            f"{self.seconds:.2f} s"
+        )
+        if self.parts:
+            done = sum(part.converged for part in self.parts)
+            lines.append(
+                f"  parts         the worst of {len(self.parts)} binary problems, "
+                f"{done} of them converged (see .parts)"
+            )
+        return "\n".join(lines)
+
+    def _asked(self) -> str:
+        return f" ({self.tol:g} asked)" if np.isfinite(self.tol) else ""
+
+
+def relative_gap(primal: float, dual: float) -> float:
+    """Return ``(primal - dual) / max(|primal|, |dual|)``, at least 0."""
+    scale = max(abs(primal), abs(dual))
+    if not np.isfinite(scale):
+        return float("inf")
+    return max(0.0, (primal - dual) / scale) if scale > 0 else 0.0
+
+
+def worst_of(parts: list[Certificate], problem: str) -> Certificate:
+    """Return the certificate of several binary problems: that of the worst part."""
+    if len(parts) == 1:
+        return parts[0]
+    not_done = [part for part in parts if not part.converged]
+    worst = max(not_done or parts, key=lambda part: part.relative_gap)
+    return replace(
+        worst,
+        problem=f"{problem} of {worst.problem}",
+        n_verified=min(part.n_verified for part in parts),
+        confidence=min(part.confidence for part in parts),
+        converged=not not_done,
+        parts=tuple(parts),
+    )

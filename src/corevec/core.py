@@ -1,0 +1,245 @@
+"""The core set of one problem: its rows, its kernel matrix, its multipliers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from corevec import qp
+from corevec.exceptions import KernelError
+from corevec.kernels import AnyKernel, Rows
+from corevec.problems import Problem, Terms
+from corevec.sources import Source
+
+Array = npt.NDArray[Any]
+
+_EPS = float(np.finfo(np.float64).eps)
+# Ridge of the hard margin, relative to the largest k(x, x): far below any gap that
+# can be asked for, and large enough for the factor of a matrix with equal rows.
+_HARD_RIDGE = 1e-11
+# Core sets above this size get threaded BLAS for their factorisations.
+_LARGE = 400
+
+
+class Core:
+    """Core rows with the solution of the problem restricted to them.
+
+    Memory: one matrix of core rows squared, grown by doubling.
+    """
+
+    def __init__(self, problem: Problem, source: Source, kernel: AnyKernel):
+        self.problem, self.source, self.kernel = problem, source, kernel
+        self.rows = np.empty(0, dtype=np.int64)
+        self.values: Any = None
+        self.terms = Terms(np.empty(0), np.empty(0), np.empty(0))
+        self.multipliers = np.empty(0)
+        self.idle = np.empty(0, dtype=np.int64)
+        self.offset = 0.0
+        self.dual = 0.0
+        self.jitter = 0.0
+        self.share = 1.0  # sum of the multipliers; below 1 only if R^2 = 0 binds
+        self._buffer = np.empty((0, 0))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def K(self) -> Array:
+        """The signed kernel matrix of the core rows (with the bias, no ridge)."""
+        return self._buffer[: len(self), : len(self)]
+
+    @property
+    def ridge(self) -> Array:
+        """``1/omega`` of each core row; tiny for the hard margin."""
+        if self.problem.is_hard:
+            floor = _HARD_RIDGE * max(float(self.K.diagonal().max()), 1e-300)
+            return np.full(len(self), floor)
+        return np.asarray(1.0 / self.terms.omega)
+
+    @property
+    def support(self) -> Array:
+        """Positions of the core rows with a positive multiplier."""
+        return np.flatnonzero(self.multipliers > 0)
+
+    @property
+    def points(self) -> Rows:
+        """The core rows as they come from the source."""
+        return Rows(self.values, self.rows)
+
+    def add(self, rows: Array) -> None:
+        """Add rows that are not in the core yet; their multipliers start at 0."""
+        new = self.source.take(rows)
+        terms = self.problem.terms(new, self.kernel)
+        new_points = self.kernel.prepare_basis(new)
+        m, total = len(self), len(self) + len(new)
+        self._reserve(total)
+        if m:
+            old_points = self.kernel.prepare_basis(self.points)
+            cross = self.kernel.block(new_points, old_points)
+            cross = self.problem.signed(cross, terms, self.terms)
+            self._buffer[m:total, :m] = cross
+            self._buffer[:m, m:total] = cross.T
+        own = self.problem.signed(
+            self.kernel.block(new_points, new_points), terms, terms
+        )
+        self._buffer[m:total, m:total] = (own + own.T) / 2
+        if not np.isfinite(self._buffer[m:total, :total]).all():
+            raise KernelError(
+                f"the {self.kernel.name} kernel overflows on these rows (values are "
+                "not finite). Scale the columns (StandardScaler), or lower gamma, "
+                "coef0 or degree."
+            )
+        self.values = new.values if self.values is None else _stack(self.values, new)
+        self.rows = np.concatenate([self.rows, new.index])
+        self.terms = Terms(
+            np.concatenate([self.terms.sign, terms.sign]),
+            np.concatenate([self.terms.omega, terms.omega]),
+            np.concatenate([self.terms.target, terms.target]),
+        )
+        self.multipliers = np.concatenate([self.multipliers, np.zeros(len(new))])
+        self.idle = np.concatenate([self.idle, np.zeros(len(new), dtype=np.int64)])
+
+    def drop_idle(self, rounds: int) -> None:
+        """Remove rows whose multiplier was zero for `rounds` rounds in a row."""
+        keep = np.flatnonzero(self.idle < rounds)
+        if len(keep) == len(self):
+            return
+        kept = self._buffer[np.ix_(keep, keep)]
+        self._buffer[: len(keep), : len(keep)] = kept
+        self.values, self.rows = self.values[keep], self.rows[keep]
+        self.terms, self.idle = self.terms[keep], self.idle[keep]
+        self.multipliers = self.multipliers[keep]
+
+    def solve(self, solver: str, tol: float, relative: bool = True) -> None:
+        """Solve the problem on the core rows, from the multipliers at hand."""
+        if len(self) > _LARGE:
+            with self.source.workers.blas():
+                self._solve_and_keep(solver, tol, relative)
+        else:
+            self._solve_and_keep(solver, tol, relative)
+
+    def _solve_and_keep(self, solver: str, tol: float, relative: bool) -> None:
+        solution = self._solve(self.ridge, solver, tol, relative)
+        self.share = 1.0
+        soft_ball = self.problem.has_offset and not self.problem.is_hard
+        if soft_ball and self._radius_sq(solution) < 0:
+            solution = self._solve_at_radius_zero(solver, tol, relative)
+        self.multipliers, self.offset = solution.multipliers, solution.offset
+        self.dual = self._dual_of(solution)
+        self.jitter = max(self.jitter, solution.jitter)
+        self.idle = np.where(self.multipliers > 0, 0, self.idle + 1)
+
+    @property
+    def norm_sq(self) -> float:
+        """``|w|^2 + b0^2`` of the function, or ``|centre|^2``."""
+        few = self.support
+        b = self.multipliers[few]
+        return float(b @ (self.K[np.ix_(few, few)] @ b))
+
+    @property
+    def rounding(self) -> float:
+        """Bound on the rounding error of `norm_sq` and of the dual value."""
+        total = float(self.multipliers.sum())
+        largest = float(np.abs(self.K.diagonal()).max()) if len(self) else 0.0
+        return 8 * _EPS * total**2 * largest
+
+    def margins(self) -> Array:
+        """Return ``y f`` of the core rows."""
+        few = self.support
+        return np.asarray(self.K[:, few] @ self.multipliers[few])
+
+    def loss(self, trials: tuple[tuple[float, float], ...]) -> Array:
+        """Return the core rows' part of the loss at each (scale, offset)."""
+        margins = self.margins()
+        excess = [
+            np.maximum(self.terms.target - scale * margins - offset, 0.0)
+            for scale, offset in trials
+        ]
+        if self.problem.is_hard:
+            return np.zeros(len(trials))
+        return np.array([self.terms.omega @ e**2 / 2 for e in excess])
+
+    def slopes(self) -> tuple[float, float]:
+        """Return the core rows' part of `slope` and `curve` of a `Look`."""
+        margins = self.margins()
+        violation = np.maximum(self.terms.target - margins - self.offset, 0.0)
+        lever = np.ones(len(self)) if self.problem.has_offset else margins
+        omega = np.where(violation > 0, self.terms.omega, 0.0)
+        if self.problem.is_hard:
+            return 0.0, 0.0
+        return float(omega @ (violation * lever)), float(omega @ lever**2)
+
+    def ball(self, eta: float) -> tuple[float, float]:
+        """Return (R^2, step): a row violated by v is at squared distance R^2+2 step v.
+
+        `eta` is the largest ``Q_ii`` over all rows; the ball is that of the
+        simplex problem with multipliers ``a = b / sum(b)``.
+        """
+        if self.problem.has_offset:
+            return 2 * self.dual, 1.0
+        total = float(self.multipliers.sum())
+        rho = 1.0 / total if total > 0 else 0.0
+        return max(eta - rho, 0.0), rho
+
+    def _solve(
+        self, ridge: Array, solver: str, tol: float, relative: bool
+    ) -> qp.Solution:
+        simplex = self.problem.has_offset
+        arguments = (self.K, ridge, self.terms.target, self.multipliers)
+        if solver == "smo":
+            return qp.smo(*arguments, simplex=simplex, tol=tol, relative=relative)
+        return qp.newton(*arguments, simplex=simplex)
+
+    def _radius_sq(self, solution: qp.Solution) -> float:
+        a = solution.multipliers
+        return 2 * solution.offset + float(a @ (self.K @ a))
+
+    def _solve_at_radius_zero(
+        self, solver: str, tol: float, relative: bool
+    ) -> qp.Solution:
+        """Solve soft SVDD where ``R^2 >= 0`` binds.
+
+        Then ``sum(b) = share < 1``, and ``b / share`` solves the same problem with C
+        divided by `share`, at the share where R^2 is zero: a search in one variable.
+        """
+        low, high = 1e-12, 1.0  # R^2 > 0 at low, < 0 at high
+        solution = self._solve(self.ridge * high, solver, tol, relative)
+        for _ in range(60):
+            self.share = float(np.sqrt(low * high))
+            solution = self._solve(self.ridge * self.share, solver, tol, relative)
+            radius_sq = self._radius_sq(solution)
+            if radius_sq < 0:
+                high = self.share
+            else:
+                low = self.share
+            if high / low < 1 + 1e-12:
+                break
+        return solution
+
+    def _dual_of(self, solution: qp.Solution) -> float:
+        """Return the dual value of the problem without the hard margin's ridge."""
+        a = solution.multipliers
+        if self.problem.is_hard:
+            return qp.dual_value(self.K, np.zeros(len(a)), self.terms.target, a, True)
+        if self.share == 1.0:
+            return solution.dual
+        plain = qp.dual_value(self.K, np.zeros(len(a)), self.terms.target, a, True)
+        return self.share * plain - self.share**2 * float(a @ (self.ridge * a)) / 2
+
+    def _reserve(self, total: int) -> None:
+        if total > len(self._buffer):
+            size = max(total, 2 * len(self._buffer), 64)
+            # Not beyond half again what is asked for: memory is a contract.
+            buffer = np.empty((min(size, total + total // 2 + 64),) * 2)
+            m = len(self)
+            buffer[:m, :m] = self.K
+            self._buffer = buffer
+
+
+def _stack(values: Any, new: Rows) -> Any:
+    if sparse.issparse(values):
+        return sparse.vstack([values, new.values], format="csr")
+    return np.concatenate([values, new.values])

@@ -1,0 +1,567 @@
+"""The Core Vector Machine: grow a small core set until all rows are well placed.
+
+The loop is the paper's (section 4): solve the problem on the core rows, look for the
+rows that are placed worst, add them, repeat. What differs between the paper's rule
+and ours is where to look, how many rows to add and when to stop:
+
+===========  =================================  =====================================
+             paper (``ball_epsilon``)           ours (``tol``)
+===========  =================================  =====================================
+look at      59 random rows, or all             a growing random subset, then all
+add          the farthest row                   a batch of different bad rows
+stop         rows looked at within              relative duality gap over ALL rows
+             (1 + epsilon) R                    at most tol
+===========  =================================  =====================================
+
+Whatever stops the run, the certificate comes from an exact pass over all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corevec.certificate import Certificate, relative_gap
+from corevec.core import Core
+from corevec.expansion import KernelExpansion
+from corevec.kernels import AnyKernel, Rows
+from corevec.oracle import Look, Question, Subset, look
+from corevec.problems import Problem
+from corevec.progress import Progress
+from corevec.sources import Source
+
+Array = npt.NDArray[Any]
+
+# The subset starts at 2000 rows and grows by 4 whenever the core solves it to 5 %:
+# both from prototypes on five data sets (design.md 4); smaller subsets miss rare
+# rows, a tighter rule refines what the next subset overturns.
+FIRST_SUBSET, SUBSET_GROWTH, SUBSET_GAP = 2000, 4, 0.05
+# Below this many rows every look is a look at all of them.
+SMALL = 8000
+# A batch has 0.3 of the support vectors, within these bounds, picked from the 6x
+# worst rows. Batch size matters most of all constants here (design.md 4).
+BATCH_SHARE, BATCH_MIN, BATCH_MAX, BATCH_POOL = 0.3, 40, 400, 6
+# After a pass over all rows, this many of the worst are worked on before the next.
+WORST_KEPT = 20_000
+LARGEST_SUBSET = 200_000
+IDLE_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run; names and meaning as in the estimators."""
+
+    tol: float = 1e-3
+    ball_epsilon: float | None = None
+    sampling: str | int = "auto"
+    batch: str | int = "auto"
+    qp: str = "auto"
+    init: str = "auto"
+    max_core: int | None = None
+    random_state: Any = None
+
+    @property
+    def solver(self) -> str:
+        """The QP solver: Newton, but SMO when rows come one by one as in the paper."""
+        if self.qp != "auto":
+            return self.qp
+        literal = self.ball_epsilon is not None and self.batch == 1
+        return "smo" if literal else "newton"
+
+
+@dataclass
+class Outcome:
+    """Functions and certificates of all problems of one fit."""
+
+    functions: KernelExpansion
+    certificates: list[Certificate]
+    offsets: Array
+    norms_sq: Array
+    support: list[Array]  # row numbers per problem
+    multipliers: list[Array]
+    n_core: list[int]
+
+
+@dataclass
+class State:
+    """What changes from round to round."""
+
+    cores: list[Core]
+    eta: list[float]
+    view: Source
+    exact: bool  # the view is all rows
+    target: float  # gap at which the view counts as solved
+    growing: bool = False  # the view is a random subset that will grow
+    gaps: list[float] = field(default_factory=list)
+    suggestion: list[float] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
+    stopped_by: str | None = None
+
+
+def run(
+    problems: list[Problem],
+    source: Source,
+    kernel: AnyKernel,
+    settings: Settings,
+    progress: Progress,
+    warm: list[tuple[Array, Array]] | None = None,
+) -> Outcome:
+    """Fit all `problems` on the rows of `source`; passes are shared between them.
+
+    `warm` gives, for each problem, first core rows and their multipliers.
+    """
+    rng = np.random.default_rng(settings.random_state)
+    state = start(problems, source, kernel, settings, progress, rng, warm)
+    try:
+        while state.stopped_by is None:
+            solve_cores(state, settings)
+            state.stopped_by = progress.spent()
+            if state.stopped_by is None:
+                look_around(state, source, kernel, settings, progress, rng)
+    except KeyboardInterrupt:
+        state.stopped_by = "interrupt"
+    return finish(state, source, kernel, settings, progress)
+
+
+def start(
+    problems: list[Problem],
+    source: Source,
+    kernel: AnyKernel,
+    settings: Settings,
+    progress: Progress,
+    rng: np.random.Generator,
+    warm: list[tuple[Array, Array]] | None,
+) -> State:
+    """Return the state before the first round: first core rows, first view."""
+    cores = [Core(problem, source, kernel) for problem in problems]
+    eta = [largest_diagonal(problem, source, kernel) for problem in problems]
+    state = State(cores, eta, source, True, settings.tol)
+    state.suggestion = [1.0] * len(cores)
+    growing = settings.sampling == "auto" and settings.ball_epsilon is None
+    if growing and source.n_rows > SMALL:
+        state.growing = True
+        state.view, state.exact = Subset(source, source.draw(rng, FIRST_SUBSET)), False
+        state.target = max(SUBSET_GAP, settings.tol)
+    for t, core in enumerate(cores):
+        if warm is not None and len(warm[t][0]):
+            core.add(warm[t][0])
+            core.multipliers = np.array(warm[t][1], dtype=np.float64)
+        else:
+            core.add(first_rows(core, source, settings, rng))
+    progress.rows_looked_at += source.n_rows if state.exact else 0
+    return state
+
+
+def first_rows(
+    core: Core, source: Source, settings: Settings, rng: np.random.Generator
+) -> Array:
+    """Return the initial core rows (CVM paper, 4.1.1).
+
+    "any": one row. "farthest": the row z_a farthest from any row z, and the row
+    farthest from z_a (Kumar et al. 2003). "opposite": the closest pair of opposite
+    classes around z. In each case z is random; the others are looked for among all
+    rows, or among a random sample where the run samples.
+    """
+    init = settings.init
+    if init == "auto":
+        init = "opposite" if core.problem.positive is not None else "farthest"
+    size = settings.sampling if isinstance(settings.sampling, int) else FIRST_SUBSET
+    view: Source = source
+    if settings.sampling != "full" and source.n_rows > size:
+        view = Subset(source, source.draw(rng, size))
+    z = _any_row(core.problem, source, core.kernel, rng)
+    if init == "any":
+        return z
+    a = _farthest_from(core, source, view, z)
+    if init == "opposite":
+        return np.unique(np.concatenate([z, a]))
+    b = _farthest_from(core, source, view, a)
+    return np.unique(np.concatenate([a, b]))
+
+
+def solve_cores(state: State, settings: Settings) -> None:
+    """Solve each open problem on its core rows, warm-started."""
+    paper = settings.ball_epsilon is not None
+    # The paper's SMO stops at an absolute tolerance, which is the ball's epsilon; ours
+    # must be well inside the gap that is asked for.
+    tol = settings.ball_epsilon if paper else settings.tol / 10
+    assert tol is not None
+    for core in state.cores:
+        core.solve(settings.solver, tol, relative=not paper)
+        if not paper:
+            core.drop_idle(IDLE_ROUNDS)
+
+
+def look_around(
+    state: State,
+    source: Source,
+    kernel: AnyKernel,
+    settings: Settings,
+    progress: Progress,
+    rng: np.random.Generator,
+) -> None:
+    """Look at the rows in view; add the worst, widen the view, or stop."""
+    size = settings.sampling
+    if isinstance(size, int) and size < source.n_rows:
+        state.view, state.exact = Subset(source, source.draw(rng, size)), False
+    measure(state, kernel, settings, progress)
+    progress.snapshot = lambda: joint_functions(state.cores, kernel)
+    progress.record(
+        core=max(len(core) for core in state.cores),
+        support=max(len(core.support) for core in state.cores),
+        gap=max(state.gaps),
+        dual=sum(core.problem.unit * core.dual for core in state.cores),
+        looked_at=state.view.n_rows,
+        exact=state.exact,
+    )
+    met = [rule_met(state, t, settings) for t in range(len(state.cores))]
+    if all(met):
+        widen(state, source, settings, rng)
+        return
+    room = core_room(settings, source)
+    grown = False
+    for t, core in enumerate(state.cores):
+        if not met[t] and len(core) < room:
+            grown |= grow(core, state.looks[t], settings, room)
+    if grown and state.exact and source.n_rows > SMALL:
+        work_on_worst(state, source, settings)
+    if not grown:
+        full = any(len(core) >= room for core in state.cores)
+        if full or state.exact:
+            state.stopped_by = "max_core" if full else "stall"
+        else:
+            widen(state, source, settings, rng)
+
+
+def measure(
+    state: State, kernel: AnyKernel, settings: Settings, progress: Progress
+) -> None:
+    """Look at the rows in view; set `gaps`, `looks` and the next scale to try."""
+    functions = joint_functions(state.cores, kernel)
+    # Every trial must be the same for a certificate and for a search; float32 is not.
+    dtype = np.float64 if state.exact else search_precision(state, kernel, settings)
+    questions = [
+        Question(
+            core.problem, core.rows, trials(state, t), worst_wanted(state, settings)
+        )
+        for t, core in enumerate(state.cores)
+    ]
+    state.looks = look(state.view, functions, questions, dtype)
+    progress.rows_looked_at += state.view.n_rows
+    state.gaps = []
+    for t, core in enumerate(state.cores):
+        primal = primal_value(core, state.looks[t], trials(state, t))
+        state.gaps.append(relative_gap(primal, core.dual))
+        state.suggestion[t] = next_trial(core, state.looks[t])
+
+
+def rule_met(state: State, t: int, settings: Settings) -> bool:
+    """Whether problem `t` needs no more core rows for the rows in view."""
+    core, seen = state.cores[t], state.looks[t]
+    if settings.ball_epsilon is not None:
+        return ball_epsilon_reached(core, seen, state.eta[t]) <= settings.ball_epsilon
+    return state.gaps[t] <= state.target
+
+
+def widen(
+    state: State, source: Source, settings: Settings, rng: np.random.Generator
+) -> None:
+    """The rows in view are settled: stop if they were all, else look at more."""
+    if state.exact:
+        state.stopped_by = "tol" if settings.ball_epsilon is None else "ball_epsilon"
+        return
+    if settings.ball_epsilon is not None:
+        state.stopped_by = "ball_epsilon"  # the paper's stop, on a sample
+        return
+    size = SUBSET_GROWTH * state.view.n_rows
+    if state.growing and 4 * size < source.n_rows and size <= LARGEST_SUBSET:
+        state.view = Subset(source, source.draw(rng, size))
+        return
+    state.growing = False
+    state.view, state.exact, state.target = source, True, settings.tol
+
+
+def work_on_worst(state: State, source: Source, settings: Settings) -> None:
+    """Between two passes over all rows, look only at the worst rows of the last."""
+    rows = np.unique(np.concatenate([seen.worst for seen in state.looks]))
+    state.view, state.exact, state.target = (
+        Subset(source, rows),
+        False,
+        settings.tol / 4,
+    )
+
+
+def grow(core: Core, seen: Look, settings: Settings, room: int) -> bool:
+    """Add the worst rows of a look to the core; return whether there were any."""
+    size = batch_size(core, settings)
+    size = min(size, room - len(core))
+    bad = seen.worst[seen.violation > 0]
+    if settings.ball_epsilon is None:
+        # A violation of a rounding error is no reason to grow.
+        bad = seen.worst[seen.violation > 1e-14 * max(1.0, seen.largest)]
+    if len(bad) == 0:
+        return False
+    chosen = bad[:size]
+    if size > 1 and len(bad) > size:
+        chosen = different_rows(core, seen, bad[: BATCH_POOL * size], size)
+    core.add(np.sort(chosen))
+    return True
+
+
+def different_rows(core: Core, seen: Look, pool: Array, size: int) -> Array:
+    """Return rows of `pool` that are bad each for its own reason.
+
+    Matching pursuit: take the row whose own step gains most, subtract what that
+    step does to the violations of the others, repeat. The worst rows alone are
+    near-duplicates of each other.
+    """
+    rows = core.source.take(pool)
+    terms = core.problem.terms(rows, core.kernel)
+    points = core.kernel.prepare_basis(rows)
+    Q = core.problem.signed(core.kernel.block(points, points), terms, terms)
+    if not core.problem.is_hard:
+        Q[np.diag_indices(len(Q))] += 1.0 / terms.omega
+    diagonal = np.maximum(Q.diagonal(), 1e-300)
+    violation = seen.violation[: len(pool)].copy()
+    chosen = np.zeros(len(pool), dtype=bool)
+    for _ in range(size):
+        gain = np.where(chosen, -np.inf, violation * np.abs(violation) / diagonal)
+        best = int(np.argmax(gain))
+        if gain[best] <= 0:
+            break
+        chosen[best] = True
+        violation -= Q[best] * (violation[best] / diagonal[best])
+    return pool[chosen] if chosen.any() else pool[:1]
+
+
+def finish(
+    state: State,
+    source: Source,
+    kernel: AnyKernel,
+    settings: Settings,
+    progress: Progress,
+) -> Outcome:
+    """Return the functions with certificates from an exact pass over all rows."""
+    rule = "ball_epsilon" if settings.ball_epsilon is not None else "tol"
+    solver_ran = state.stopped_by in (rule, "stall", "max_core")
+    if not (state.exact and solver_ran and state.looks):
+        state.view, state.exact = source, True
+        measure(state, kernel, settings, progress)
+    certificates = [
+        certificate(state, t, settings, progress) for t in range(len(state.cores))
+    ]
+    cores = state.cores
+    return Outcome(
+        functions=joint_functions(cores, kernel),
+        certificates=certificates,
+        offsets=np.array([core.offset for core in cores]),
+        norms_sq=np.array([core.norm_sq for core in cores]),
+        support=[core.rows[core.support] for core in cores],
+        multipliers=[core.multipliers[core.support] for core in cores],
+        n_core=[len(core) for core in cores],
+    )
+
+
+def certificate(
+    state: State, t: int, settings: Settings, progress: Progress
+) -> Certificate:
+    """Return the certificate of problem `t` after an exact look."""
+    core, seen = state.cores[t], state.looks[t]
+    primal = primal_value(core, seen, trials(state, t)) + core.rounding
+    dual = core.dual - core.rounding
+    gap = relative_gap(primal, dual)
+    reached = ball_epsilon_reached(core, seen, state.eta[t])
+    name, unit = core.problem.name, core.problem.unit
+    if settings.ball_epsilon is None:
+        met = gap <= settings.tol
+    else:
+        met = reached <= settings.ball_epsilon
+    if core.jitter > 0:
+        met = False
+        name += (
+            "; the kernel is not positive definite on the core rows (least eigenvalue "
+            f"below {-core.jitter / 1.01:.3g}): the dual is not concave, so primal, "
+            "dual and gap are no bounds"
+        )
+    stopped_by = str(state.stopped_by)
+    if met and stopped_by not in ("interrupt", "ball_epsilon"):
+        stopped_by = "tol" if settings.ball_epsilon is None else "ball_epsilon"
+    return Certificate(
+        problem=name,
+        primal=unit * primal,
+        dual=unit * dual,
+        relative_gap=gap,
+        ball_epsilon=reached,
+        radius=float(np.sqrt(max(core.ball(state.eta[t])[0], 0.0))),
+        n_verified=progress.n_rows,
+        n_rows=progress.n_rows,
+        passes=progress.passes,
+        seconds=progress.seconds,
+        converged=met,
+        stopped_by=stopped_by,
+        tol=settings.tol if settings.ball_epsilon is None else float("nan"),
+    )
+
+
+def primal_value(
+    core: Core, seen: Look, tried: tuple[tuple[float, float], ...]
+) -> float:
+    """Return the least primal value over the trials, core rows included."""
+    norm_sq = core.norm_sq
+    if core.problem.is_hard:
+        own = core.terms.target - core.margins() - core.offset
+        largest = max(seen.largest, float(own.max()))
+        return norm_sq / 2 + core.offset + largest
+    losses = seen.loss + core.loss(tried)
+    regular = [scale**2 * norm_sq / 2 for scale, _ in tried]
+    if core.problem.has_offset:
+        regular = [norm_sq / 2 + offset for _, offset in tried]
+    return float(np.min(regular + losses))
+
+
+def trials(state: State, t: int) -> tuple[tuple[float, float], ...]:
+    """Return the (scale, offset) pairs to evaluate the primal at."""
+    core = state.cores[t]
+    if not core.problem.has_offset:
+        return (1.0, 0.0), (state.suggestion[t], 0.0)
+    lowest = -core.norm_sq / 2  # R^2 >= 0
+    return (1.0, max(core.offset, lowest)), (
+        1.0,
+        max(core.offset + state.suggestion[t] - 1.0, lowest),
+    )
+
+
+def next_trial(core: Core, seen: Look) -> float:
+    """Return the scale (or 1 + offset change) that a Newton step on it suggests."""
+    slope, curve = core.slopes()
+    slope, curve = slope + seen.slope, curve + seen.curve
+    if core.problem.has_offset:
+        return 1.0 + (slope - 1.0) / curve if curve > 0 else 1.0
+    norm_sq = core.norm_sq
+    if curve + norm_sq <= 0:
+        return 1.0
+    return float(np.clip(1.0 + (slope - norm_sq) / (curve + norm_sq), 0.1, 10.0))
+
+
+def ball_epsilon_reached(core: Core, seen: Look, eta: float) -> float:
+    """Return the epsilon with which the ball holds every row that was looked at."""
+    radius_sq, step = core.ball(eta)
+    farthest_sq = radius_sq + 2 * step * max(seen.largest, 0.0)
+    if radius_sq <= 0:
+        return 0.0 if farthest_sq <= 0 else float("inf")
+    return float(np.sqrt(farthest_sq / radius_sq)) - 1.0
+
+
+def batch_size(core: Core, settings: Settings) -> int:
+    """Return how many rows to add at most."""
+    if isinstance(settings.batch, int):
+        return settings.batch
+    share = int(BATCH_SHARE * len(core.support))
+    return int(np.clip(share, BATCH_MIN, BATCH_MAX))
+
+
+def worst_wanted(state: State, settings: Settings) -> int:
+    """Return how many of the worst rows a look should bring back."""
+    if settings.ball_epsilon is not None and isinstance(settings.batch, int):
+        return settings.batch
+    if state.exact:
+        return max(BATCH_POOL * BATCH_MAX, WORST_KEPT // len(state.cores))
+    return BATCH_POOL * BATCH_MAX
+
+
+def core_room(settings: Settings, source: Source) -> int:
+    """Return the largest core set: the one asked for, or what the budget holds.
+
+    The kernel matrix and its Cholesky factor are two float64 matrices.
+    """
+    if settings.max_core is not None:
+        return settings.max_core
+    return max(64, int(np.sqrt(source.memory_budget / 16)))
+
+
+def search_precision(state: State, kernel: AnyKernel, settings: Settings) -> Any:
+    """Return float32 where its errors cannot mislead the search (design.md 4).
+
+    A float32 sum of ``b_i k_i`` is wrong by about ``6e-8 sum(b)``.
+    """
+    total = max(float(core.multipliers.sum()) for core in state.cores)
+    gap = max(state.gaps, default=1.0)
+    small = kernel.constant_diagonal and 6e-8 * total <= 0.3 * max(gap, settings.tol)
+    return np.float32 if small and settings.ball_epsilon is None else np.float64
+
+
+def joint_functions(cores: list[Core], kernel: AnyKernel) -> KernelExpansion:
+    """Return all problems' functions over the union of their support rows."""
+    if len(cores) == 1:
+        core = cores[0]
+        few = core.support
+        coef = (core.multipliers * core.terms.sign)[few]
+        basis = Rows(core.values[few], core.rows[few])
+        return KernelExpansion(kernel, basis, coef[:, None], _intercepts(cores))
+    rows = np.concatenate([core.rows[core.support] for core in cores])
+    union, position = np.unique(rows, return_inverse=True)
+    coef = np.zeros((len(union), len(cores)))
+    done = 0
+    for t, core in enumerate(cores):
+        few = core.support
+        where = position[done : done + len(few)]
+        coef[where, t] = (core.multipliers * core.terms.sign)[few]
+        done += len(few)
+    return KernelExpansion(
+        kernel, cores[0].source.take(union), coef, _intercepts(cores)
+    )
+
+
+def largest_diagonal(problem: Problem, source: Source, kernel: AnyKernel) -> float:
+    """Return eta, the largest ``Q_ii`` over all rows of positive weight."""
+    if problem.has_offset:
+        return 0.0
+    bias = 1.0 if problem.has_bias else 0.0
+    labels = problem.labels
+    if labels.sample_weight is None and kernel.constant_diagonal:
+        weights = labels.class_weight
+        least = 1.0 if weights is None else float(weights[weights > 0].min())
+        return 1.0 + bias + 1.0 / (problem.C * least)
+
+    def score(rows: Rows) -> float:
+        omega = problem.terms(rows, kernel).omega
+        present = omega > 0
+        if not present.any():
+            return 0.0
+        return float((kernel.diagonal(rows)[present] + 1.0 / omega[present]).max())
+
+    return source.reduce(score, max) + bias
+
+
+def _intercepts(cores: list[Core]) -> Array:
+    return np.array(
+        [
+            float(core.multipliers @ core.terms.sign) if core.problem.has_bias else 0.0
+            for core in cores
+        ]
+    )
+
+
+def _any_row(
+    problem: Problem, source: Source, kernel: AnyKernel, rng: np.random.Generator
+) -> Array:
+    """Return one random row of positive weight."""
+    for _ in range(100):
+        row = source.draw(rng, 1)
+        if problem.terms(source.take(row), kernel).omega[0] > 0:
+            return row
+    present = source.map(lambda rows: problem.terms(rows, kernel).omega > 0)
+    return rng.choice(np.flatnonzero(present), size=1)
+
+
+def _farthest_from(core: Core, source: Source, view: Source, row: Array) -> Array:
+    """Return the row farthest from `row` in the feature space of the problem."""
+    basis = source.take(row)
+    sign = core.problem.terms(basis, core.kernel).sign
+    bias = sign if core.problem.has_bias else np.zeros(1)
+    function = KernelExpansion(core.kernel, basis, sign[:, None], bias)
+    seen = look(view, function, [Question(core.problem, row)])[0]
+    return seen.worst[:1] if len(seen.worst) else row

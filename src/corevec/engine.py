@@ -1,0 +1,215 @@
+"""Which machinery solves a set of problems: the span of a basis, or the core set.
+
+A probe decides (`span.probe`). If the kernel is numerically of low rank on these rows,
+the weights of all rows are solved in that span; otherwise, or if the span's rigorous
+bound does not reach `tol`, the core set grows. Both give the same `Outcome`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corevec import coreset, span
+from corevec.coreset import Outcome, Settings
+from corevec.expansion import KernelExpansion
+from corevec.kernels import AnyKernel
+from corevec.oracle import Question, Subset, look
+from corevec.problems import Problem
+from corevec.progress import Progress, logger
+from corevec.sources import Source
+
+Array = npt.NDArray[Any]
+
+# Samples that the span is solved on before the first pass over all rows.
+SPAN_SAMPLES = (4000, 32_000)
+
+
+@dataclass(frozen=True)
+class Warm:
+    """What an earlier fit leaves for the next: its functions and its core rows.
+
+    `same_rows` says that row numbers still mean the same rows.
+    """
+
+    functions: KernelExpansion
+    support: list[Array]
+    multipliers: list[Array]
+    same_rows: bool
+
+
+def fit(
+    problems: list[Problem],
+    source: Source,
+    kernel: AnyKernel,
+    settings: Settings,
+    progress: Progress,
+    *,
+    low_rank: str | bool = "auto",
+    warm: Warm | None = None,
+) -> Outcome:
+    """Solve `problems` over the rows of `source`, to `settings.tol` if possible."""
+    rng = np.random.default_rng(settings.random_state)
+    paper = settings.ball_epsilon is not None
+    size = settings.sampling
+    if isinstance(size, int) and not paper and size < source.n_rows:
+        return _fit_on_sample(
+            problems, source, kernel, settings, progress, rng, low_rank, warm
+        )
+    outcome = None
+    if not paper and low_rank is not False:
+        outcome = _fit_in_span(
+            problems, source, kernel, settings, progress, rng, low_rank, warm
+        )
+    if outcome is not None and _is_final(outcome, progress):
+        return outcome
+    second = coreset.run(
+        problems,
+        source,
+        kernel,
+        settings,
+        progress,
+        _warm_cores(problems, source, kernel, warm, rng),
+    )
+    if outcome is not None and _worst_gap(outcome) < _worst_gap(second):
+        return outcome
+    return second
+
+
+def _fit_on_sample(
+    problems: list[Problem],
+    source: Source,
+    kernel: AnyKernel,
+    settings: Settings,
+    progress: Progress,
+    rng: np.random.Generator,
+    low_rank: str | bool,
+    warm: Warm | None,
+) -> Outcome:
+    """Solve on a random sample, each row standing for n/m rows; claim no more."""
+    size = settings.sampling
+    assert isinstance(size, int)
+    sample = Subset(source, source.draw(rng, size))
+    size = sample.n_rows
+    ratio = source.n_rows / size
+    scaled = [replace(problem, C=problem.C * ratio) for problem in problems]
+    inner = Progress(size, progress.max_iter, progress.max_time, progress.listeners)
+    inner.history, inner.started = progress.history, progress.started
+    outcome = fit(
+        scaled,
+        sample,
+        kernel,
+        replace(settings, sampling="auto"),
+        inner,
+        low_rank=low_rank,
+        warm=warm,
+    )
+    progress.rows_looked_at += inner.rows_looked_at
+    outcome.certificates = [
+        replace(
+            found,
+            n_rows=source.n_rows,
+            n_verified=size,
+            passes=progress.passes,
+            confidence=0.0,
+            converged=False,
+            stopped_by="sample" if found.converged else found.stopped_by,
+        )
+        for found in outcome.certificates
+    ]
+    return outcome
+
+
+def _fit_in_span(
+    problems: list[Problem],
+    source: Source,
+    kernel: AnyKernel,
+    settings: Settings,
+    progress: Progress,
+    rng: np.random.Generator,
+    low_rank: str | bool,
+    warm: Warm | None,
+) -> Outcome | None:
+    """Return the outcome of the low-rank path, or None where it does not apply."""
+    hard = any(problem.is_hard for problem in problems)
+    if hard or (low_rank == "auto" and source.n_rows < span.MIN_ROWS):
+        return None
+    basis = span.probe(source, kernel, rng)
+    if basis is None:
+        return None
+    logger.info("the kernel has numerical rank %d on these rows", len(basis))
+    start = None if warm is None else _warm_weights(problems, basis, warm)
+    samples = [] if start is not None else _samples(source, rng)
+    fits, stopped_by = span.solve(
+        problems, source, basis, samples, settings.tol, progress, start
+    )
+    if not np.isfinite(max(one.primal for one in fits)):
+        return None
+    functions = span.expansion(fits, basis)
+    width = [len(basis) + int(one.problem.has_bias) for one in fits]
+    norms = [float(one.v[:w] @ one.v[:w]) for one, w in zip(fits, width, strict=True)]
+    return Outcome(
+        functions=functions,
+        certificates=span.certificates(fits, settings.tol, progress, stopped_by),
+        offsets=np.array([float(f.v[-1]) * f.problem.has_offset for f in fits]),
+        norms_sq=np.array(norms),
+        support=[basis.rows.index] * len(fits),
+        multipliers=[],
+        n_core=[len(basis)] * len(fits),
+    )
+
+
+def _samples(source: Source, rng: np.random.Generator) -> list[Array]:
+    sizes = [size for size in SPAN_SAMPLES if 2 * size < source.n_rows]
+    return [source.draw(rng, size) for size in sizes]
+
+
+def _warm_weights(
+    problems: list[Problem], basis: span.Basis, warm: Warm
+) -> list[Array] | None:
+    """Return start weights whose functions agree with the old on the basis rows."""
+    if warm.functions.coef.shape[1] != len(problems):
+        return None
+    values = warm.functions.evaluate(basis.rows, warm.functions.prepared())
+    start = []
+    for t, problem in enumerate(problems):
+        if problem.has_offset:
+            return None
+        bias = float(warm.functions.intercept[t])
+        weights = basis.features((values[:, t] - bias)[None, :])[0]
+        start.append(np.append(weights, bias) if problem.has_bias else weights)
+    return start
+
+
+def _warm_cores(
+    problems: list[Problem],
+    source: Source,
+    kernel: AnyKernel,
+    warm: Warm | None,
+    rng: np.random.Generator,
+) -> list[tuple[Array, Array]] | None:
+    """Return first core rows: the old ones, or the rows the old functions fail on."""
+    if warm is None or warm.functions.coef.shape[1] != len(problems):
+        return None
+    if warm.same_rows and len(warm.multipliers) == len(problems):
+        return list(zip(warm.support, warm.multipliers, strict=True))
+    view: Source = source
+    if source.n_rows > coreset.SMALL:
+        view = Subset(source, source.draw(rng, coreset.FIRST_SUBSET))
+    nothing = np.empty(0, dtype=np.int64)
+    questions = [Question(problem, nothing, n_worst=100) for problem in problems]
+    looks = look(view, warm.functions, questions)
+    return [(seen.worst, np.zeros(len(seen.worst))) for seen in looks]
+
+
+def _is_final(outcome: Outcome, progress: Progress) -> bool:
+    done = all(certificate.converged for certificate in outcome.certificates)
+    interrupted = outcome.certificates[0].stopped_by == "interrupt"
+    return done or interrupted or progress.spent() is not None
+
+
+def _worst_gap(outcome: Outcome) -> float:
+    return max(certificate.relative_gap for certificate in outcome.certificates)

@@ -1,0 +1,7 @@
+"""Thin scikit-learn classes over the engine."""
+
+from corevec.estimators._base import certify
+from corevec.estimators.classify import CoreVectorClassifier
+from corevec.estimators.detect import SVDD, CoreVectorOneClass
+
+__all__ = ["SVDD", "CoreVectorClassifier", "CoreVectorOneClass", "certify"]

@@ -1,0 +1,388 @@
+"""What the estimators share: validation, the fit, the attributes, `certify`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from corevec import engine
+from corevec.certificate import Certificate, worst_of
+from corevec.coreset import Outcome, Settings
+from corevec.estimators._callbacks import CallbackSupportMixin, RoundReporter
+from corevec.estimators._parameters import check_parameters
+from corevec.exceptions import InvalidInputError, KernelError, NotCertifiedWarning
+from corevec.expansion import KernelExpansion
+from corevec.kernels import AnyKernel, Rows, make_kernel
+from corevec.problems import Labels, Problem
+from corevec.progress import Progress
+from corevec.sources import Source, Workers, as_source, row_statistics
+from corevec.verify import verify
+
+Array = npt.NDArray[Any]
+
+REMEDIES = {
+    "max_core": "Raise max_core or memory_budget, or relax tol.",
+    "max_iter": "Raise max_iter, or relax tol.",
+    "max_time": "Raise max_time, or relax tol.",
+    "interrupt": "The fit was interrupted; fit again to go on (warm_start=True).",
+    "stall": "Rounding, or a kernel that is not positive definite, allows no more.",
+    "ball_epsilon": (
+        "The sampled rows were within the ball, others are not: use sampling='full', "
+        "or ball_epsilon=None to stop by the duality gap."
+    ),
+}
+
+
+class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
+    """Base of the estimators; not to be used on its own.
+
+    Holds the parameters that all of them share; each lists them again, because
+    scikit-learn reads a class's own constructor.
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: Any,
+        gamma: Any,
+        degree: Any,
+        coef0: Any,
+        tol: Any,
+        ball_epsilon: Any,
+        sampling: Any,
+        batch: Any,
+        qp: Any,
+        init: Any,
+        low_rank: Any,
+        max_core: Any,
+        max_iter: Any,
+        max_time: Any,
+        memory_budget: Any,
+        n_jobs: Any,
+        warm_start: Any,
+        random_state: Any,
+        verbose: Any,
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.ball_epsilon = ball_epsilon
+        self.sampling = sampling
+        self.batch = batch
+        self.qp = qp
+        self.init = init
+        self.low_rank = low_rank
+        self.max_core = max_core
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.memory_budget = memory_budget
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit_problems(
+        self, X: Any, problems: list[Problem], weights: Array | None, title: str
+    ) -> Outcome:
+        """Fit `problems` on validated rows and set the attributes they share."""
+        with Workers(self.n_jobs) as workers:
+            source = as_source(X, self.memory_budget, workers)
+            kernel = self._make_kernel(source, weights)
+            outcome = self._run(problems, source, kernel)
+        self._set_fitted(outcome, title)
+        return outcome
+
+    def _run(
+        self,
+        problems: list[Problem],
+        source: Source,
+        kernel: AnyKernel,
+        warm: engine.Warm | None = None,
+    ) -> Outcome:
+        progress = Progress(source.n_rows, self.max_iter, self.max_time)
+        with RoundReporter(self, self._attributes) as reporter:
+            progress.listeners.append(reporter.listen(progress))
+            try:
+                outcome = engine.fit(
+                    problems,
+                    source,
+                    kernel,
+                    self._settings(),
+                    progress,
+                    low_rank=self.low_rank,
+                    warm=warm if warm is not None else self._warm(source),
+                )
+            except KernelError as error:
+                raise KernelError(f"{type(self).__name__}: {error}") from None
+            self.history_ = progress.history
+            reporter.end(outcome.functions)
+        return outcome
+
+    def _settings(self) -> Settings:
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        return Settings(
+            tol=self.tol,
+            ball_epsilon=self.ball_epsilon,
+            sampling=_plain(self.sampling),
+            batch=_plain(self.batch),
+            qp=self.qp,
+            init=self.init,
+            max_core=self.max_core,
+            random_state=int(seed),
+        )
+
+    def _make_kernel(self, source: Source, weights: Array | None) -> AnyKernel:
+        if callable(self.kernel) or self.kernel == "precomputed":
+            return make_kernel(self.kernel)
+        statistics = row_statistics(source, weights)
+        return make_kernel(self.kernel, self.gamma, self.degree, self.coef0, statistics)
+
+    def _warm(self, source: Source) -> engine.Warm | None:
+        if not (getattr(self, "warm_start", False) and hasattr(self, "_outcome")):
+            return None
+        old: Outcome = self._outcome
+        index = old.functions.basis.index
+        same = bool(len(index) == 0 or index.max() < source.n_rows)
+        if same:
+            here = source.take(index).values
+            same = _equal(here, old.functions.basis.values)
+        if not same and not _compatible(source, old.functions.basis):
+            return None
+        return engine.Warm(old.functions, old.support, old.multipliers, same)
+
+    def _set_fitted(self, outcome: Outcome, title: str) -> None:
+        self._outcome = outcome
+        for name, value in self._attributes(outcome.functions).items():
+            setattr(self, name, value)
+        self.n_iter_ = len(self.history_)
+        self.n_core_ = max(outcome.n_core)
+        self.certificate_ = worst_of(outcome.certificates, title)
+        self._warn_unless_certified()
+
+    def _attributes(self, functions: KernelExpansion) -> dict[str, Any]:
+        """Return the fitted attributes that follow from the functions alone."""
+        basis = functions.basis
+        vectors = basis.values
+        if self.kernel == "precomputed":
+            vectors = np.empty((0, 0))
+        return {
+            "_functions": functions,
+            "support_": basis.index,
+            "support_vectors_": vectors,
+            "dual_coef_": np.ascontiguousarray(functions.coef.T),
+            "intercept_": functions.intercept,
+        }
+
+    def _warn_unless_certified(self) -> None:
+        found = self.certificate_
+        if found.converged or found.stopped_by == "sample":
+            return
+        who = type(self).__name__
+        if np.isfinite(found.tol):
+            reached = f"relative gap {found.relative_gap:.2e}, {found.tol:.2e} asked"
+        else:
+            reached = (
+                f"ball_epsilon {found.ball_epsilon:.2e} on all rows, "
+                f"{self.ball_epsilon:.2e} asked; relative gap {found.relative_gap:.2e}"
+            )
+        warnings.warn(
+            f"{who} stopped by {found.stopped_by} with {reached}. The model is usable "
+            f"within that bound (see certificate_). "
+            f"{REMEDIES.get(found.stopped_by, 'Relax tol.')}",
+            NotCertifiedWarning,
+            stacklevel=4,
+        )
+
+    def _validate_fit(self, X: Any, y: Any = "no_validation") -> Any:
+        check_parameters(self)
+        try:
+            validated = validate_data(self, X, y, **_CHECKS)
+        except ValueError as error:
+            raise _named(self, error) from None
+        rows = validated[0] if isinstance(validated, tuple) else validated
+        if self.kernel == "precomputed":
+            _check_square(type(self).__name__, rows)
+        return validated
+
+    def _values(self, X: Any) -> Array:
+        """Return the functions' values on new rows, shape (n_rows, outputs)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **_CHECKS)
+        with Workers(self.n_jobs) as workers:
+            source = as_source(X, self.memory_budget, workers)
+            return self._functions.values(source)
+
+    def _checked_weights(self, sample_weight: Any, n_rows: int) -> Array | None:
+        """Return weights as float64, or None where all rows weigh 1."""
+        if sample_weight is None:
+            return None
+        who = type(self).__name__
+        if np.ndim(sample_weight) == 0:
+            sample_weight = np.full(n_rows, sample_weight)
+        weights = check_array(
+            sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+        )
+        if weights.shape != (n_rows,):
+            raise InvalidInputError(
+                f"{who}: sample_weight.shape == {weights.shape}, expected ({n_rows},): "
+                "one weight per row."
+            )
+        if (weights < 0).any():
+            row = int(np.argmin(weights))
+            raise InvalidInputError(
+                f"{who}: sample_weight[{row}] = {weights[row]:g} is negative. Weights "
+                "count rows: 0 leaves a row out, 2 counts it twice."
+            )
+        if not (weights > 0).any():
+            raise InvalidInputError(
+                f"{who}: all {n_rows} entries of sample_weight are 0, so no row is "
+                "left to fit. Give at least one row a positive weight."
+            )
+        return None if (weights == 1).all() else np.ascontiguousarray(weights)
+
+    def _problems_for(self, y: Any, labels_weights: Array | None, n: int) -> Any:
+        raise NotImplementedError
+
+    def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
+        """Return the certificate of this model on the given rows."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **_CHECKS)
+        weights = self._checked_weights(sample_weight, X.shape[0])
+        problems = self._problems_for(y, weights, X.shape[0])
+        with Workers(self.n_jobs) as workers:
+            source = as_source(X, self.memory_budget, workers)
+            parts = [
+                self._certify_one(t, problem, source)
+                for t, problem in enumerate(problems)
+            ]
+        return worst_of(parts, "one machine per class or pair")
+
+    def _certify_one(self, t: int, problem: Problem, source: Source) -> Certificate:
+        outcome: Outcome = self._outcome
+        functions = self._functions
+        column = np.flatnonzero(functions.coef[:, t])
+        one = KernelExpansion(
+            functions.kernel,
+            Rows(functions.basis.values[column], functions.basis.index[column]),
+            functions.coef[column, t : t + 1],
+            functions.intercept[t : t + 1] if problem.has_bias else np.zeros(1),
+        )
+        multipliers = None
+        if outcome.multipliers and _rows_are_there(source, one.basis):
+            multipliers = (outcome.support[t], outcome.multipliers[t])
+        return verify(
+            problem, one, float(outcome.offsets[t]), source, multipliers, self.tol
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether a fit has left functions to predict with."""
+        return hasattr(self, "_functions")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.non_deterministic = False
+        return tags
+
+
+def certify(
+    model: Any, X: Any, y: Any = None, sample_weight: Any = None
+) -> Certificate:
+    """Return the certificate of a fitted corevec model on the given rows.
+
+    The gap is that of the problem with the model's own parameters on *these* rows:
+    on the training rows it repeats `certificate_`; on others it tells how far the
+    model is from the one that would be fitted there.
+
+    Parameters
+    ----------
+    model : CoreVectorClassifier, CoreVectorOneClass or SVDD
+        A fitted model.
+    X : array-like or CSR matrix of shape (n_rows, n_features)
+        Rows to certify on.
+    y : array-like of shape (n_rows,), optional
+        Labels, for a classifier.
+    sample_weight : array-like of shape (n_rows,), optional
+        Row weights, as in ``fit``.
+
+    Returns
+    -------
+    Certificate
+        Primal and dual value on these rows and their relative gap.
+    """
+    if not isinstance(model, CoreVectorEstimator):
+        raise InvalidInputError(
+            f"certify: a {type(model).__name__} was given; only fitted corevec models "
+            "(CoreVectorClassifier, CoreVectorOneClass, SVDD) can be certified."
+        )
+    return model._certify(X, y, sample_weight)
+
+
+_CHECKS: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "dtype": [np.float64, np.float32],
+    "accept_large_sparse": True,
+}
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str) else int(value)
+
+
+def _named(model: Any, error: ValueError) -> ValueError:
+    """Return the error with the estimator's name in front, if it lacks it."""
+    who = type(model).__name__
+    text = str(error)
+    return InvalidInputError(text if who in text else f"{who}: {text}")
+
+
+def _check_square(who: str, K: Any) -> None:
+    if K.shape[0] != K.shape[1]:
+        raise InvalidInputError(
+            f"{who}: kernel='precomputed' needs a square matrix of kernel values "
+            f"between the training rows; X has shape {K.shape}."
+        )
+    scale = abs(K).max()
+    for start in range(0, K.shape[0], 1024):
+        rows = slice(start, start + 1024)
+        difference = abs(K[rows] - K[:, rows].T)
+        if difference.max() > 1e-6 * scale:
+            flat = difference.toarray() if sparse.issparse(difference) else difference
+            i, j = np.unravel_index(np.argmax(flat), flat.shape)
+            raise InvalidInputError(
+                f"{who}: the precomputed kernel is not symmetric: entries "
+                f"({start + i}, {j}) and ({j}, {start + i}) are {K[start + i, j]:g} "
+                f"and {K[j, start + i]:g}. A kernel matrix has k(x, z) = k(z, x)."
+            )
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if a.shape != b.shape or sparse.issparse(a) != sparse.issparse(b):
+        return False
+    if sparse.issparse(a):
+        return bool((a != b).nnz == 0)
+    return bool(np.array_equal(a, b))
+
+
+def _compatible(source: Source, basis: Rows) -> bool:
+    return bool(source.n_features == basis.values.shape[1])
+
+
+def _rows_are_there(source: Source, basis: Rows) -> bool:
+    index = basis.index
+    if len(index) == 0 or index.max() >= source.n_rows:
+        return False
+    return _equal(source.take(index).values, basis.values)
+
+
+__all__ = ["CoreVectorEstimator", "Labels", "certify"]

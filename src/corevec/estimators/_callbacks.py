@@ -1,0 +1,95 @@
+"""scikit-learn's callbacks (1.9 and later) and the live line of ``verbose``."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tqdm import tqdm
+
+from corevec.progress import logger
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn before 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in where the installed scikit-learn has no callbacks."""
+
+    def with_callbacks(method: Any) -> Any:
+        """Return the method as it is: there are no callbacks to tear down."""
+        return method
+
+
+class RoundReporter:
+    """Tells scikit-learn's callbacks and the ``verbose`` line about each round.
+
+    With ``verbose=1`` a live line on standard error (a terminal) or nothing but the
+    log (elsewhere); with ``verbose=2`` one log line per round as well. Logger
+    "corevec"; nothing is printed.
+    """
+
+    def __init__(self, model: Any, attributes: Callable[[Any], dict[str, Any]]):
+        self.model, self.attributes = model, attributes
+        self.root: Any = None
+        self.line: Any = None
+
+    def __enter__(self) -> RoundReporter:
+        if hasattr(self.model, "_init_callback_context"):
+            self.root = self.model._init_callback_context(max_subtasks=None)
+            self.root.call_on_fit_task_begin(estimator=self.model)
+        if self.model.verbose and sys.stderr.isatty():
+            self.line = tqdm(desc=type(self.model).__name__, unit=" rounds")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.line is not None:
+            self.line.close()
+
+    def end(self, functions: Any) -> None:
+        """Tell the callbacks that the fit ended."""
+        if self.root is not None:
+            self.root.call_on_fit_task_end(
+                estimator=self.model,
+                reconstruction_attributes=lambda: self.attributes(functions),
+            )
+
+    def listen(self, progress: Any) -> Callable[[dict[str, Any]], bool]:
+        """Return a listener for `progress`; True asks the fit to stop."""
+
+        def told(record: dict[str, Any]) -> bool:
+            self._show(record)
+            if self.root is None:
+                return False
+            task = self.root.subcontext(task_name="round")
+            task.call_on_fit_task_begin(estimator=self.model)
+            asked = task.call_on_fit_task_end(
+                estimator=self.model,
+                reconstruction_attributes=lambda: self.attributes(progress.snapshot()),
+            )
+            return bool(asked)
+
+        return told
+
+    def _show(self, record: dict[str, Any]) -> None:
+        if self.model.verbose > 1:
+            logger.log(
+                logging.INFO,
+                "%s round %d: %d core rows, gap %.3g on %d rows, %.1f passes, %.1f s",
+                type(self.model).__name__,
+                record["round"],
+                record["core"],
+                record["gap"],
+                record["looked_at"],
+                record["passes"],
+                record["seconds"],
+            )
+        if self.line is not None:
+            self.line.set_postfix_str(
+                f"core {record['core']}, gap {record['gap']:.2g}, "
+                f"passes {record['passes']:.1f}",
+                refresh=False,
+            )
+            self.line.update()

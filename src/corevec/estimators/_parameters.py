@@ -1,0 +1,118 @@
+"""Checks of constructor parameters: who, what was given, what is allowed."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from corevec.exceptions import InvalidInputError
+from corevec.kernels import check_kernel_name
+
+GAMMAS = ("scale", "auto", "mean-distance")
+
+
+def check_parameters(model: Any) -> None:
+    """Raise `InvalidInputError` for the first parameter that cannot be used."""
+    who = type(model).__name__
+    check_kernel_name(who, model.kernel)
+    _check_gamma(who, model.gamma)
+    _number(who, "degree", model.degree, above=0, remedy="Use 3 for a cubic kernel.")
+    _number(who, "coef0", model.coef0)
+    _number(who, "tol", model.tol, above=0, remedy="1e-3 is the default.")
+    if model.ball_epsilon is not None:
+        _number(
+            who,
+            "ball_epsilon",
+            model.ball_epsilon,
+            above=0,
+            remedy="The papers use 1e-6; None stops by `tol` instead.",
+        )
+    _choice_or_count(who, "sampling", model.sampling, ("auto", "full"))
+    _choice_or_count(who, "batch", model.batch, ("auto",))
+    _choice(who, "qp", model.qp, ("auto", "newton", "smo"))
+    _choice(who, "init", model.init, ("auto", "any", "farthest", "opposite"))
+    _choice(who, "low_rank", model.low_rank, ("auto", True, False))
+    for name in ("max_core", "max_iter"):
+        if getattr(model, name) is not None:
+            _count(who, name, getattr(model, name))
+    if model.max_time is not None:
+        _number(who, "max_time", model.max_time, above=0, remedy="Seconds, or None.")
+    _number(
+        who,
+        "memory_budget",
+        model.memory_budget,
+        above=0,
+        remedy="Bytes for blocks and the core set beside the data, e.g. 2**28.",
+    )
+
+
+def check_positive(who: str, name: str, value: Any) -> None:
+    """Check a parameter that must be a positive finite number, such as C."""
+    _number(who, name, value, above=0, remedy="Larger C fits the rows more closely.")
+
+
+def check_share(who: str, name: str, value: Any) -> None:
+    """Check a parameter that must lie strictly between 0 and 1, such as nu."""
+    _number(who, name, value, above=0, remedy="Give a share of the rows, e.g. 0.05.")
+    if value >= 1:
+        raise InvalidInputError(
+            f"{who}: {name}={value!r} must be below 1. Give a share, e.g. 0.05."
+        )
+
+
+def check_choice(who: str, name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    """Check a parameter that must be one of a few words."""
+    _choice(who, name, value, allowed)
+
+
+def _number(
+    who: str, name: str, value: Any, *, above: float | None = None, remedy: str = ""
+) -> None:
+    is_number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    if is_number and np.isfinite(value) and (above is None or value > above):
+        return
+    bound = "" if above is None else f" above {above:g}"
+    raise InvalidInputError(
+        f"{who}: {name}={value!r} must be a finite number{bound}. {remedy}".rstrip()
+    )
+
+
+def _count(who: str, name: str, value: Any) -> None:
+    if isinstance(value, Integral) and not isinstance(value, bool) and value >= 1:
+        return
+    raise InvalidInputError(
+        f"{who}: {name}={value!r} must be a whole number of at least 1, or None."
+    )
+
+
+def _choice(who: str, name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    if any(value is a or (isinstance(value, str) and value == a) for a in allowed):
+        return
+    words = ", ".join(repr(a) for a in allowed)
+    raise InvalidInputError(f"{who}: {name}={value!r} must be one of {words}.")
+
+
+def _choice_or_count(who: str, name: str, value: Any, words: tuple[str, ...]) -> None:
+    if isinstance(value, str) and value in words:
+        return
+    if isinstance(value, Integral) and not isinstance(value, bool) and value >= 1:
+        return
+    allowed = ", ".join(repr(word) for word in words)
+    raise InvalidInputError(
+        f"{who}: {name}={value!r} must be {allowed} or a whole number of rows of at "
+        "least 1 (the paper: sampling=59, batch=1)."
+    )
+
+
+def _check_gamma(who: str, gamma: Any) -> None:
+    if isinstance(gamma, str):
+        if gamma in GAMMAS:
+            return
+    elif isinstance(gamma, Real) and np.isfinite(gamma) and gamma > 0:
+        return
+    words = ", ".join(repr(word) for word in GAMMAS)
+    raise InvalidInputError(
+        f"{who}: gamma={gamma!r} must be a number above 0 or one of {words}."
+    )

@@ -1,0 +1,483 @@
+"""CoreVectorOneClass and SVDD: which rows belong, and which are outliers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import OutlierMixin
+from sklearn.utils.validation import validate_data
+
+from corevec.coreset import Outcome
+from corevec.estimators._base import _CHECKS, CoreVectorEstimator
+from corevec.estimators._callbacks import with_callbacks
+from corevec.estimators._parameters import check_positive, check_share
+from corevec.exceptions import InvalidInputError
+from corevec.oracle import Subset
+from corevec.problems import Labels, Problem, one_class, svdd
+from corevec.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
+
+Array = npt.NDArray[Any]
+
+# The share of outliers looked for when neither nu nor C is given.
+DEFAULT_NU = 0.1
+# nu counts as found within this share of it, or within one row.
+NU_TOLERANCE = 0.02
+_SEARCH_ROWS = 4000
+# Largest C tried, relative to 1/(nu S).
+MOST_C = 1e3
+
+
+class _Detector(OutlierMixin, CoreVectorEstimator):
+    """What the two detectors share: no labels, +1 inside, -1 outside."""
+
+    def predict(self, X: Any) -> Array:
+        """Return +1 for rows that belong, -1 for outliers.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows to judge.
+
+        Returns
+        -------
+        ndarray of int of shape (n_rows,)
+            +1 where ``decision_function`` is at least 0.
+        """
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return ``score_samples(X) - offset_``: below 0 for outliers.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows to judge.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Signed distance-like value.
+        """
+        return np.asarray(self.score_samples(X) - self.offset_)
+
+    def _checked_rows(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
+        X = self._validate_fit(X)
+        if self.init == "opposite":
+            raise InvalidInputError(
+                f"{type(self).__name__}: init='opposite' needs two classes; use 'auto', "
+                "'any' or 'farthest'."
+            )
+        return X, self._checked_weights(sample_weight, X.shape[0])
+
+
+class CoreVectorOneClass(_Detector):
+    r"""One-class L2-SVM for very many rows, with a certificate.
+
+    Solves the CVM paper's one-class machine (section 3.2.1), scaled to rho = 1,
+
+    .. math:: \min_w \tfrac12 \|w\|^2 + \tfrac C2 \sum_i s_i \max(0, 1 - f(x_i))^2,
+
+    with :math:`f(x) = \langle w, \varphi(x) \rangle`; rows with f(x) < 1 are outliers.
+    For a kernel with constant k(x, x) it finds the same ball as `SVDD` with a quarter
+    of this C.
+
+    Parameters
+    ----------
+    nu : float, optional
+        Wanted share of outliers among the training rows (by weight), strictly between
+        0 and 1; the fit searches the C that gives it, to 2 % of nu or one row, and
+        lowers ``offset_`` where no C does. 0.1 if neither nu nor C is given.
+    C : float, optional
+        Weight of the squared slack, instead of nu.
+    kernel, gamma, degree, coef0 : optional
+        As in `CoreVectorClassifier`.
+    tol, ball_epsilon, sampling, batch, qp, init, low_rank : optional
+        As in `CoreVectorClassifier`.
+    max_core, max_iter, max_time, memory_budget : optional
+        As in `CoreVectorClassifier`.
+    n_jobs, warm_start, random_state, verbose : optional
+        As in `CoreVectorClassifier`.
+
+    Attributes
+    ----------
+    C_ : float
+        The C used: given, or found for nu.
+    offset_ : float
+        ``decision_function = score_samples - offset_``; 1 at the standard scale, less
+        where no C leaves as few as nu of the rows below 1.
+    support_, support_vectors_, n_support_, dual_coef_, intercept_ : ndarray
+        The expansion of f; ``intercept_`` is ``-offset_``.
+    certificate_, history_, n_iter_, n_core_
+        As in `CoreVectorClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corevec import CoreVectorOneClass
+    >>> X = np.random.default_rng(0).normal(size=(2000, 2))
+    >>> model = CoreVectorOneClass(nu=0.05, random_state=0).fit(X)
+    >>> bool(abs(np.mean(model.predict(X) == -1) - 0.05) < 0.005)
+    True
+    """
+
+    def __init__(
+        self,
+        nu: float | None = None,
+        C: float | None = None,
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        ball_epsilon: float | None = None,
+        sampling: str | int = "auto",
+        batch: str | int = "auto",
+        qp: str = "auto",
+        init: str = "auto",
+        low_rank: str | bool = "auto",
+        max_core: int | None = None,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        memory_budget: float = DEFAULT_MEMORY_BUDGET,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            kernel=kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            tol=tol,
+            ball_epsilon=ball_epsilon,
+            sampling=sampling,
+            batch=batch,
+            qp=qp,
+            init=init,
+            low_rank=low_rank,
+            max_core=max_core,
+            max_iter=max_iter,
+            max_time=max_time,
+            memory_budget=memory_budget,
+            n_jobs=n_jobs,
+            warm_start=warm_start,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.nu = nu
+        self.C = C
+
+    @with_callbacks
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> CoreVectorOneClass:
+        """Fit the detector.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or memmap of shape (n_rows, n_features)
+            Training rows.
+        y : ignored
+            There for scikit-learn's sake.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight 0 leaves a row out, weight 2 counts it twice.
+
+        Returns
+        -------
+        self
+            The fitted detector, with `certificate_`.
+        """
+        who = type(self).__name__
+        if self.nu is not None and self.C is not None:
+            raise InvalidInputError(
+                f"{who}: nu={self.nu!r} and C={self.C!r} were both given. nu searches "
+                "the C that leaves that share outside: give one of the two."
+            )
+        if self.C is not None:
+            check_positive(who, "C", self.C)
+        if self.nu is not None:
+            check_share(who, "nu", self.nu)
+        X, weights = self._checked_rows(X, sample_weight)
+        if self.C is not None:
+            self.C_, self.offset_ = float(self.C), 1.0
+            problems = self._problems_for(None, weights, X.shape[0])
+            self._fit_problems(X, problems, weights, "one-class")
+        else:
+            self._fit_to_share(X, weights, DEFAULT_NU if self.nu is None else self.nu)
+        self.n_support_ = len(self.support_)
+        return self
+
+    def score_samples(self, X: Any) -> Array:
+        """Return f(x): the larger, the more a row belongs.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Values; training rows with less than ``offset_`` are outliers.
+        """
+        return np.ascontiguousarray(self._values(X)[:, 0])
+
+    def _attributes(self, functions: Any) -> dict[str, Any]:
+        found = super()._attributes(functions)
+        offset = getattr(self, "offset_", 1.0)
+        return {**found, "offset_": offset, "intercept_": np.array([-offset])}
+
+    def _problems_for(self, y: Any, weights: Array | None, n: int) -> list[Problem]:
+        return [one_class(Labels(n, sample_weight=weights), self.C_)]
+
+    def _fit_to_share(self, X: Any, weights: Array | None, nu: float) -> None:
+        """Search the C that leaves the share `nu` outside: on a sample, then on all."""
+        n = X.shape[0]
+        total = float(n if weights is None else weights.sum())
+        self.C_ = 1.0 / (nu * total)
+        if n > 2 * _SEARCH_ROWS:
+            rng = np.random.default_rng(self._settings().random_state)
+            rows = np.sort(rng.permutation(n)[:_SEARCH_ROWS])
+            part = None if weights is None else weights[rows]
+            ratio = total / float(len(rows) if part is None else part.sum())
+            self.C_ *= ratio
+            self._search(X[rows], part, nu)
+            self.C_ /= ratio
+        outcome, self.offset_ = self._search(X, weights, nu)
+        self._set_fitted(outcome, "one-class")
+
+    def _search(
+        self, X: Any, weights: Array | None, nu: float
+    ) -> tuple[Outcome, float]:
+        """Move `C_` until the share of outliers is `nu`; return outcome and offset.
+
+        The share falls as C grows, but not below that of the hard margin's support
+        vectors, which lie a hair outside. If `MOST_C` times the first C still leaves
+        too many, that C is taken and the offset lowered to the value that nu of the
+        rows are below.
+        """
+        low, high = 0.0, np.inf  # share above nu at low, below at high
+        most = MOST_C * self.C_
+        with Workers(self.n_jobs) as workers:
+            source = as_source(X, self.memory_budget, workers)
+            kernel = self._make_kernel(source, weights)
+            mass = float(source.n_rows if weights is None else weights.sum())
+            close = max(NU_TOLERANCE * nu, 1.0 / mass)
+            for _ in range(40):
+                problems = self._problems_for(None, weights, source.n_rows)
+                outcome = self._run(problems, source, kernel)
+                share = self._outlier_share(outcome, source, weights) / mass
+                stopped = outcome.certificates[0].stopped_by
+                if abs(share - nu) <= close:
+                    return outcome, 1.0
+                if share > nu:
+                    low = self.C_
+                else:
+                    high = self.C_
+                narrow = high / low < 1 + 1e-6 if low > 0 else False
+                if narrow or self.C_ >= most or stopped in ("interrupt", "max_time"):
+                    break
+                self.C_ = min(_next_C(self.C_, low, high, share / nu), most)
+            return outcome, self._quantile(outcome, source, weights, nu)
+
+    def _outlier_share(self, outcome: Outcome, source: Any, weights: Any) -> float:
+        basis = outcome.functions.prepared()
+
+        def outside(rows: Any) -> float:
+            low = outcome.functions.evaluate(rows, basis)[:, 0] < 1.0
+            if weights is None:
+                return float(np.count_nonzero(low))
+            return float(weights[rows.index][low].sum())
+
+        return float(source.reduce(outside, lambda a, b: a + b))
+
+    def _quantile(
+        self, outcome: Outcome, source: Any, weights: Any, nu: float
+    ) -> float:
+        """Return the value that the share `nu` of the rows (by weight) is below."""
+        view = source
+        if 32 * source.n_rows > self.memory_budget:  # values, weights, their order
+            rng = np.random.default_rng(self._settings().random_state)
+            view = Subset(source, source.draw(rng, int(self.memory_budget // 64)))
+        index = np.concatenate([view.block(*bounds).index for bounds in view.blocks()])
+        values = outcome.functions.values(view)[:, 0]
+        own = np.ones(len(index)) if weights is None else weights[index]
+        order = np.argsort(values)
+        below = np.cumsum(own[order]) / own.sum()
+        first_kept = min(int(np.searchsorted(below, nu, side="right")), len(order) - 1)
+        return float(values[order[first_kept]])
+
+
+def _next_C(C: float, low: float, high: float, excess: float) -> float:
+    """Return the next C: the middle of the bracket, or a step towards having one."""
+    if low > 0 and np.isfinite(high):
+        return float(np.sqrt(low * high))
+    return C * float(np.clip(excess**1.5, 0.05, 20.0))
+
+
+class SVDD(_Detector):
+    r"""Smallest enclosing ball in the kernel's feature space, with a certificate.
+
+    Hard margin (``C=None``): :math:`\min R^2` with every row inside. Soft margin:
+
+    .. math:: \min R^2 + C \sum_i s_i \xi_i^2, \quad
+              \|\varphi(x_i) - c\|^2 \le R^2 + \xi_i, \; R^2 \ge 0.
+
+    With a kernel of constant k(x, x) (rbf, laplacian, any normalised one) the soft ball
+    is the one-class machine with four times the C; SVDD pays where k(x, x) varies
+    (linear, poly), or where centre and radius are what is wanted.
+
+    Parameters
+    ----------
+    C : float, optional
+        Weight of the squared slack; None for the hard margin.
+    kernel, gamma, degree, coef0 : optional
+        As in `CoreVectorClassifier`.
+    tol, ball_epsilon, sampling, batch, qp, init, low_rank : optional
+        As in `CoreVectorClassifier`.
+    max_core, max_iter, max_time, memory_budget : optional
+        As in `CoreVectorClassifier`.
+    n_jobs, warm_start, random_state, verbose : optional
+        As in `CoreVectorClassifier`.
+
+    Attributes
+    ----------
+    radius_ : float
+        Radius of the ball. Hard margin: the distance of the farthest training row.
+    centre_norm_sq_ : float
+        Squared norm of the centre, used by `distance`.
+    offset_ : float
+        ``-radius_**2``; ``decision_function = score_samples - offset_``.
+    support_, support_vectors_, n_support_, dual_coef_ : ndarray
+        The centre: ``sum_j dual_coef_[0, j] phi(support_vectors_[j])``.
+    certificate_, history_, n_iter_, n_core_
+        As in `CoreVectorClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corevec import SVDD
+    >>> model = SVDD(kernel="linear").fit(np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 0.5]]))
+    >>> round(model.radius_, 6)
+    1.0
+    """
+
+    def __init__(
+        self,
+        C: float | None = None,
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        ball_epsilon: float | None = None,
+        sampling: str | int = "auto",
+        batch: str | int = "auto",
+        qp: str = "auto",
+        init: str = "auto",
+        low_rank: str | bool = "auto",
+        max_core: int | None = None,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        memory_budget: float = DEFAULT_MEMORY_BUDGET,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            kernel=kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            tol=tol,
+            ball_epsilon=ball_epsilon,
+            sampling=sampling,
+            batch=batch,
+            qp=qp,
+            init=init,
+            low_rank=low_rank,
+            max_core=max_core,
+            max_iter=max_iter,
+            max_time=max_time,
+            memory_budget=memory_budget,
+            n_jobs=n_jobs,
+            warm_start=warm_start,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.C = C
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SVDD:
+        """Fit the ball.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or memmap of shape (n_rows, n_features)
+            Training rows.
+        y : ignored
+            There for scikit-learn's sake.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight 0 leaves a row out; other weights matter for the soft margin only.
+
+        Returns
+        -------
+        self
+            The fitted ball, with `certificate_`.
+        """
+        if self.C is not None:
+            check_positive(type(self).__name__, "C", self.C)
+        X, weights = self._checked_rows(X, sample_weight)
+        problems = self._problems_for(None, weights, X.shape[0])
+        outcome = self._fit_problems(X, problems, weights, "SVDD")
+        self.centre_norm_sq_ = float(outcome.norms_sq[0])
+        radius_sq = 2 * float(outcome.offsets[0]) + self.centre_norm_sq_
+        if self.C is None:
+            radius_sq = self.certificate_.primal
+        self.radius_ = float(np.sqrt(max(radius_sq, 0.0)))
+        self.offset_ = -(self.radius_**2)
+        self.n_support_ = len(self.support_)
+        return self
+
+    def distance(self, X: Any) -> Array:
+        """Return each row's distance from the centre, in the feature space.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows to measure.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            ``sqrt(k(x, x) - 2 f(x) + |c|^2)``; compare with ``radius_``.
+        """
+        return np.sqrt(np.maximum(-self.score_samples(X), 0.0))
+
+    def score_samples(self, X: Any) -> Array:
+        """Return minus the squared distance from the centre.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            The larger, the closer to the centre.
+        """
+        values = self._values(X)[:, 0]
+        X = validate_data(self, X, reset=False, **_CHECKS)
+        source = as_source(X, self.memory_budget)
+        own = source.map(self._functions.kernel.diagonal)
+        return np.asarray(2 * values - own - self.centre_norm_sq_)
+
+    def _problems_for(self, y: Any, weights: Array | None, n: int) -> list[Problem]:
+        return [svdd(Labels(n, sample_weight=weights), self.C)]

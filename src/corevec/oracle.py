@@ -1,0 +1,160 @@
+"""One look at rows: which are worst, and what the primal loses on them.
+
+A look is one ``source.reduce``. Several problems (classes) share it: the kernel
+values of a block are made once and multiplied by all coefficient columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corevec.expansion import KernelExpansion
+from corevec.kernels import Rows
+from corevec.problems import Problem
+from corevec.sources import DenseSource, Source
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What to ask of every row for one problem.
+
+    `skip` are rows to leave out (the core rows, whose part is known exactly).
+    `trials` are pairs (scale, offset) at which the loss is wanted: any of them gives
+    a valid primal value, so the best of a few is taken.
+    """
+
+    problem: Problem
+    skip: Array
+    trials: tuple[tuple[float, float], ...] = ((1.0, 0.0),)
+    n_worst: int = 1
+
+
+@dataclass(frozen=True)
+class Look:
+    """The answer: losses per trial, the worst rows, and slopes for the next trial.
+
+    `loss[q]` is ``sum omega max(0, p - scale_q y f - offset_q)^2 / 2``; `slope` and
+    `curve` are its first derivative in the scale (or the offset) at the first trial,
+    negated, and its second. Violations are those of the first trial.
+    """
+
+    loss: Array
+    slope: float
+    curve: float
+    worst: Array
+    violation: Array
+    n_violated: int
+
+    @property
+    def largest(self) -> float:
+        """Return the largest violation seen, -inf if no row was."""
+        return float(self.violation[0]) if len(self.violation) else -np.inf
+
+
+class Subset(DenseSource):
+    """Rows taken out of a source, with the row numbers they have there."""
+
+    def __init__(self, source: Source, rows: Array):
+        Source.__init__(self, source.memory_budget, source.workers)
+        self.index = np.sort(np.asarray(rows, dtype=np.int64))
+        self.values = source.take(self.index).values
+        self.n_rows, self.n_features = self.values.shape
+        self.dtype, self.is_sparse = source.dtype, source.is_sparse
+
+    def take(self, rows: Array) -> Rows:
+        """Return the rows with these numbers, which must be in the subset."""
+        where = np.searchsorted(self.index, rows)
+        return Rows(self.values[where], self.index[where])
+
+    def block(self, start: int, stop: int) -> Rows:
+        """Return the rows from `start` up to `stop` of the subset."""
+        return Rows(self.values[start:stop], self.index[start:stop])
+
+    def draw(self, rng: np.random.Generator, size: int) -> Array:
+        """Return about `size` random row numbers of the subset."""
+        return np.asarray(self.index[super().draw(rng, size)])
+
+
+def look(
+    source: Source,
+    functions: KernelExpansion,
+    questions: list[Question],
+    dtype: Any = np.float64,
+) -> list[Look]:
+    """Return one `Look` per question; column t of `functions` answers question t.
+
+    Cost: n_rows * len(basis) kernel values; memory one block. Rows of weight zero
+    are not looked at. Equal violations go to the lowest row number.
+    """
+    basis = functions.prepared(dtype)
+
+    def score(rows: Rows) -> list[Look]:
+        values = functions.evaluate(rows, basis)
+        return [
+            _answer(rows, values[:, t], question, functions)
+            for t, question in enumerate(questions)
+        ]
+
+    def merge(left: list[Look], right: list[Look]) -> list[Look]:
+        pairs = zip(left, right, questions, strict=True)
+        return [_merge(a, b, q.n_worst) for a, b, q in pairs]
+
+    return source.reduce(score, merge)
+
+
+def _answer(
+    rows: Rows, values: Array, question: Question, functions: KernelExpansion
+) -> Look:
+    problem = question.problem
+    terms = problem.terms(rows, functions.kernel)
+    omega = terms.omega
+    if len(question.skip):
+        omega = np.where(np.isin(rows.index, question.skip), 0.0, omega)
+    margins = terms.sign * values
+    losses = []
+    for scale, offset in question.trials:
+        excess = np.maximum(terms.target - scale * margins - offset, 0.0)
+        losses.append(0.0 if problem.is_hard else float(omega @ excess**2) / 2)
+    scale, offset = question.trials[0]
+    violation = terms.target - scale * margins - offset
+    violation = np.where(omega > 0, violation, -np.inf)
+    inside = np.flatnonzero(violation > 0)
+    slope = curve = 0.0
+    if not problem.is_hard:
+        lever = np.ones(len(inside)) if problem.has_offset else margins[inside]
+        slope = float(omega[inside] @ (violation[inside] * lever))
+        curve = float(omega[inside] @ lever**2)
+    top = _largest(violation, question.n_worst)
+    top = top[violation[top] > -np.inf]
+    return Look(
+        np.array(losses), slope, curve, rows.index[top], violation[top], len(inside)
+    )
+
+
+def _merge(a: Look, b: Look, n_worst: int) -> Look:
+    violation = np.concatenate([a.violation, b.violation])
+    worst = np.concatenate([a.worst, b.worst])
+    top = _largest(violation, n_worst)
+    return Look(
+        a.loss + b.loss,
+        a.slope + b.slope,
+        a.curve + b.curve,
+        worst[top],
+        violation[top],
+        a.n_violated + b.n_violated,
+    )
+
+
+def _largest(values: Array, count: int) -> Array:
+    """Return the positions of the `count` largest values, largest first."""
+    if count < len(values):
+        part = np.argpartition(-values, count - 1)[:count]
+    else:
+        part = np.arange(len(values))
+    return part[np.lexsort((part, -values[part]))]

@@ -1,0 +1,514 @@
+"""Solving over ALL rows in the span of a few: for kernels of numerically low rank.
+
+On checkerboard-like data a million rows have tens of thousands inside the margin, so
+no small core set can have a small gap; but their kernel matrix has numerical rank of
+100-200. `probe` finds that out with a pivoted Cholesky factor of a few thousand rows;
+its pivots become the basis b_1..b_k. With ``L L' = k(b, b)`` the features
+``phi(x) = L^-1 k(b, x)`` are orthonormal coordinates of the projection P on the span.
+There the problem has k variables, and Newton's method needs rows inside the margin
+only.
+
+The certificate is about the TRUE kernel. From the solution, ``beta_i = omega_i max(0,
+p_i - y_i f_i)`` is dual feasible, and with ``u = sum beta_i y_i phi_true(x_i)``
+
+    |u|^2 <= |P u|^2 + (sum beta_i delta_i)^2,   delta_i^2 = k_ii - |P phi_i|^2
+
+bounds the dual value from below: rigorous, whatever the basis missed (design.md 1.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from corevec.certificate import Certificate, relative_gap
+from corevec.expansion import KernelExpansion
+from corevec.kernels import AnyKernel, Points, Rows
+from corevec.problems import Problem, Terms
+from corevec.progress import Progress
+from corevec.sources import Source
+
+Array = npt.NDArray[Any]
+
+PROBE_ROWS = 4000
+# Pivots below this share of the largest k(x, x) are noise: the square root of it is
+# what delta_i can reach, and sum(beta) delta must stay small against |u|.
+RANK_THRESHOLD = 1e-12
+# Beyond this rank a pass costs more than the core set's would.
+MAX_RANK = 512
+# Fewer rows than this are solved exactly by the core set in well under a second.
+MIN_ROWS = 5000
+# Rows within this distance of the margin are worked on between passes: a full step
+# seldom moves a row by more (design.md 4: 1.3-1.4 at margin 1).
+WORKING_BAND = 0.3
+# Rows per task of the thread pool: with 200 columns 13 MB, and few enough tasks.
+_CHUNK = 8192
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Basis rows with the Cholesky factor of their kernel matrix."""
+
+    kernel: AnyKernel
+    rows: Rows
+    points: Points
+    factor: Array  # lower triangle, pivot order
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def features(self, block: Array) -> Array:
+        """Return ``L^-1 k`` for kernel values `block` (rows, k), as (rows, k)."""
+        return np.asarray(
+            linalg.solve_triangular(
+                self.factor, block.T, lower=True, check_finite=False
+            ).T
+        )
+
+    def coefficients(self, weights: Array) -> Array:
+        """Return c with ``sum_j c_j k(b_j, x) = weights . phi(x)``."""
+        return np.asarray(
+            linalg.solve_triangular(
+                self.factor, weights, lower=True, trans="T", check_finite=False
+            )
+        )
+
+
+def probe(source: Source, kernel: AnyKernel, rng: np.random.Generator) -> Basis | None:
+    """Return a basis for the kernel on these rows, or None if its rank is high.
+
+    Pivoted Cholesky of `PROBE_ROWS` random rows; cost PROBE_ROWS * rank^2. Gives up as
+    soon as the decay of the pivots, continued, would not reach the threshold within
+    `MAX_RANK`.
+    """
+    rows = source.take(source.draw(rng, min(PROBE_ROWS, source.n_rows)))
+    return basis_from(rows, kernel, min(MAX_RANK, len(rows) // 4))
+
+
+def basis_from(rows: Rows, kernel: AnyKernel, most: int | None = None) -> Any:
+    """Return the basis of pivots of `rows`, or None beyond `most` of them.
+
+    Pivoted Cholesky, one column of kernel values at a time. Without `most`, as many
+    pivots as the threshold leaves.
+    """
+    n = len(rows)
+    points = kernel.prepare(rows)
+    residual = kernel.diagonal(rows).copy()
+    if not np.isfinite(residual).all() or residual.max() <= 0:
+        return None
+    floor = RANK_THRESHOLD * residual.max()
+    limit = n if most is None else most
+    L = np.zeros((limit, n))  # transposed: a new row is contiguous
+    pivots: list[int] = []
+    while len(pivots) <= limit:
+        j, pivot = len(pivots), int(np.argmax(residual))
+        if residual[pivot] <= floor:
+            break
+        if j == limit or (most and _hopeless(residual, floor, j, most)):
+            return None
+        one = Rows(rows.values[pivot : pivot + 1], rows.index[pivot : pivot + 1])
+        column = kernel.block(points, kernel.prepare_basis(one))[:, 0]
+        column -= L[:j, pivot] @ L[:j]
+        L[j] = column / np.sqrt(residual[pivot])
+        residual -= L[j] ** 2
+        residual[pivot] = 0.0
+        pivots.append(pivot)
+    chosen = Rows(rows.values[pivots], rows.index[pivots])
+    factor = np.tril(L[: len(pivots), pivots].T)
+    return Basis(kernel, chosen, kernel.prepare_basis(chosen), factor)
+
+
+def _hopeless(residual: Array, floor: float, j: int, most: int) -> bool:
+    """Whether the pivots, falling at their present rate, miss the threshold."""
+    if j not in (32, 64, 128, 256):
+        return False
+    start = max(floor / RANK_THRESHOLD, 1e-300)
+    fallen = np.log(residual.max() / start)
+    return bool(fallen >= 0 or j * np.log(RANK_THRESHOLD) / fallen > 2 * most)
+
+
+@dataclass
+class Fit:
+    """The solution of one problem in the span: ``y f = y (w.phi + b0)``, offset t.
+
+    `v` holds (w, b0 if there is a bias, t if there is an offset).
+    """
+
+    problem: Problem
+    v: Array
+    primal: float = np.inf
+    dual: float = -np.inf
+    work: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    n_inside: int = 0
+
+    @property
+    def offset(self) -> float:
+        """t of the problem."""
+        return float(self.v[-1]) if self.problem.has_offset else 0.0
+
+    @property
+    def gap(self) -> float:
+        """Relative duality gap after the last pass."""
+        return relative_gap(self.primal, self.dual)
+
+
+def solve(
+    problems: list[Problem],
+    source: Source,
+    basis: Basis,
+    samples: list[Array],
+    tol: float,
+    progress: Progress,
+    start: list[Array] | None = None,
+) -> tuple[list[Fit], str]:
+    """Solve all problems over all rows in the span of `basis`; say what stopped it.
+
+    First on the growing `samples`, each row of which stands for n/m rows, then rounds
+    of: one pass over all rows, Newton on the rows near the margin.
+    """
+    fits = [Fit(problem, np.zeros(_size(problem, basis))) for problem in problems]
+    stopped_by = "stall"
+    try:
+        for t, fit in enumerate(fits):
+            if start is not None:
+                fit.v = start[t]
+            for sample in samples:
+                rows = _WorkingRows(fit.problem, source, basis, sample)
+                _newton_on(fit, rows, boost=source.n_rows / len(sample))
+        best = np.inf
+        while True:
+            _measure_all(fits, source, basis, tol, progress)
+            gap = max(fit.gap for fit in fits)
+            if gap <= tol or (gap > 0.7 * best and best < 0.5):
+                break
+            spent = progress.spent()
+            if spent is not None:
+                stopped_by = spent
+                break
+            best = min(best, gap)
+            for fit in fits:
+                if fit.gap > tol:
+                    _newton_on(fit, _WorkingRows(fit.problem, source, basis, fit.work))
+    except KeyboardInterrupt:
+        stopped_by = "interrupt"
+        _measure_all(fits, source, basis, tol, progress)
+    return fits, stopped_by
+
+
+def _measure_all(
+    fits: list[Fit], source: Source, basis: Basis, tol: float, progress: Progress
+) -> None:
+    """One pass over all rows for the problems that are not solved yet."""
+    open_fits = [fit for fit in fits if not fit.gap <= tol]
+    if not open_fits:
+        return
+    _pass(open_fits, source, basis)
+    progress.rows_looked_at += source.n_rows
+    progress.snapshot = lambda: expansion(fits, basis)
+    progress.record(
+        core=len(basis),
+        support=len(basis),
+        gap=max(fit.gap for fit in fits),
+        dual=sum(fit.problem.unit * fit.dual for fit in fits),
+        looked_at=source.n_rows,
+        exact=True,
+    )
+
+
+def expansion(fits: list[Fit], basis: Basis) -> KernelExpansion:
+    """Return the functions as coefficients of the basis rows."""
+    k = len(basis)
+    weights = np.stack([fit.v[:k] for fit in fits], axis=1)
+    bias = [fit.v[k] if fit.problem.has_bias else 0.0 for fit in fits]
+    coef = basis.coefficients(weights)
+    return KernelExpansion(basis.kernel, basis.rows, coef, np.array(bias))
+
+
+def certificates(
+    fits: list[Fit], tol: float, progress: Progress, stopped_by: str
+) -> list[Certificate]:
+    """Return one certificate per problem; the last pass saw every row."""
+    result = []
+    for fit in fits:
+        unit = fit.problem.unit
+        met = fit.gap <= tol
+        result.append(
+            Certificate(
+                problem=fit.problem.name,
+                primal=unit * fit.primal,
+                dual=unit * fit.dual,
+                relative_gap=fit.gap,
+                dual_bound="projection",
+                n_verified=progress.n_rows,
+                n_rows=progress.n_rows,
+                passes=progress.passes,
+                seconds=progress.seconds,
+                converged=met,
+                stopped_by="tol" if met else stopped_by,
+                tol=tol,
+            )
+        )
+    return result
+
+
+def _size(problem: Problem, basis: Basis) -> int:
+    return len(basis) + int(problem.has_bias) + int(problem.has_offset)
+
+
+class _WorkingRows:
+    """Design rows ``y (phi, 1)`` and terms of some rows, kept in memory."""
+
+    def __init__(self, problem: Problem, source: Source, basis: Basis, index: Array):
+        self.problem, self.basis, self.workers = problem, basis, source.workers
+        self.rows = source.take(index)
+        self.terms = problem.terms(self.rows, basis.kernel)
+        self.design = np.empty((len(index), _size(problem, basis)))
+        self.slices = [
+            slice(s, min(s + _CHUNK, len(index))) for s in range(0, len(index), _CHUNK)
+        ]
+        for _ in self.workers.run(self._fill, self.slices):
+            pass
+
+    def _fill(self, part: slice) -> None:
+        """Compute the design of one chunk of rows."""
+        k, kernel = len(self.basis), self.basis.kernel
+        rows = Rows(self.rows.values[part], self.rows.index[part])
+        block = kernel.block(kernel.prepare(rows), self.basis.points)
+        design = self.design[part]
+        design[:, :k] = self.basis.features(block)
+        if self.problem.has_bias:
+            design[:, k] = 1.0
+        width = k + int(self.problem.has_bias)
+        design[:, :width] *= self.terms.sign[part, None]
+        if self.problem.has_offset:
+            design[:, -1] = 1.0
+
+    def times(self, v: Array) -> Array:
+        """Return ``design @ v``."""
+        parts = self.workers.run(lambda part: self.design[part] @ v, self.slices)
+        return np.concatenate(list(parts))
+
+    def gram(self, rows: Array, omega: Array) -> tuple[Array, Array]:
+        """Return ``sum omega d d'`` and ``sum omega p d`` over the given rows."""
+
+        def task(few: Array) -> tuple[Array, Array]:
+            part = self.design[few] * np.sqrt(omega[few])[:, None]
+            return part.T @ part, (np.sqrt(omega[few]) * self.terms.target[few]) @ part
+
+        width = self.design.shape[1]
+        matrix, vector = np.zeros((width, width)), np.zeros(width)
+        chunks = [rows[s : s + _CHUNK] for s in range(0, len(rows), _CHUNK)]
+        for part_matrix, part_vector in self.workers.run(task, chunks):
+            matrix += part_matrix
+            vector += part_vector
+        return matrix, vector
+
+
+def _newton_on(fit: Fit, rows: _WorkingRows, boost: float = 1.0) -> None:
+    """Minimise the objective over these rows: semismooth Newton, exact line search.
+
+    Each row's weight is multiplied by `boost`. The Gram matrix of the active rows is
+    updated by the rows that come and go, which after the first steps are few.
+    """
+    problem, omega, target = fit.problem, boost * rows.terms.omega, rows.terms.target
+    penalty, linear = np.ones(len(fit.v)), np.zeros(len(fit.v))
+    if problem.has_offset:
+        penalty[-1], linear[-1] = 0.0, 1.0
+    v, margins = fit.v, rows.times(fit.v)
+    active = np.zeros(len(margins), dtype=bool)
+    gram, pull = rows.gram(np.empty(0, dtype=np.int64), omega)
+    for _ in range(200):
+        now = (target > margins) & (omega > 0)
+        gram, pull = _update_gram(rows, omega, gram, pull, active, now)
+        active = now
+        new = _solve_system(gram, penalty, pull - linear)
+        moved = rows.times(new)
+        if np.array_equal((target > moved) & (omega > 0), active):
+            v = new
+            break
+        line = (v, new - v, target - margins, moved - margins, omega, penalty, linear)
+        length = _exact_length(*line)
+        if length * np.abs(moved - margins).max() <= 1e-10:
+            break
+        v = v + length * (new - v)
+        margins += length * (moved - margins)
+    fit.v = v
+
+
+def _update_gram(
+    rows: _WorkingRows,
+    omega: Array,
+    gram: Array,
+    pull: Array,
+    before: Array,
+    now: Array,
+) -> tuple[Array, Array]:
+    came, went = np.flatnonzero(now & ~before), np.flatnonzero(before & ~now)
+    if len(came) + len(went) > np.count_nonzero(now):
+        return rows.gram(np.flatnonzero(now), omega)
+    added, removed = rows.gram(came, omega), rows.gram(went, omega)
+    return gram + added[0] - removed[0], pull + added[1] - removed[1]
+
+
+def _solve_system(gram: Array, penalty: Array, right: Array) -> Array:
+    system = gram + np.diag(penalty)
+    jitter = 0.0
+    while True:
+        try:
+            factor = linalg.cho_factor(
+                system + jitter * np.eye(len(system)), check_finite=False
+            )
+            return np.asarray(linalg.cho_solve(factor, right, check_finite=False))
+        except linalg.LinAlgError:
+            jitter = max(10 * jitter, 1e-14 * float(np.trace(system)))
+
+
+def _exact_length(
+    v: Array,
+    step: Array,
+    violation: Array,
+    change: Array,
+    omega: Array,
+    penalty: Array,
+    linear: Array,
+) -> float:
+    """Return the minimiser along the step: the derivative is piecewise linear."""
+    slope0 = float((penalty * v + linear) @ step)
+    curve0 = float((penalty * step) @ step)
+    low, high, s = 0.0, 1e3, 1.0
+    for _ in range(30):
+        moved = violation - s * change
+        part = np.where(moved > 0, omega * change, 0.0)
+        slope = slope0 + s * curve0 - float(part @ moved)
+        curve = curve0 + float(part @ change)
+        low, high = (low, s) if slope > 0 else (s, high)
+        new = s - slope / curve if curve > 0 else (low + high) / 2
+        if not low <= new <= high:
+            new = (low + high) / 2
+        if abs(new - s) <= 1e-6 * s:
+            break
+        s = new
+    return float(s)
+
+
+@dataclass
+class _Sums:
+    """What a pass adds up for one problem."""
+
+    loss: float
+    ridge: float  # sum beta^2 / omega
+    total: float  # sum beta p
+    mass: float  # sum beta
+    signed: float  # sum beta y
+    missed: float  # sum beta delta
+    pulled: Array  # L^-1 sum beta y k
+    work: Array  # rows near the margin
+    n_inside: int
+
+    def __add__(self, other: _Sums) -> _Sums:
+        return _Sums(
+            self.loss + other.loss,
+            self.ridge + other.ridge,
+            self.total + other.total,
+            self.mass + other.mass,
+            self.signed + other.signed,
+            self.missed + other.missed,
+            self.pulled + other.pulled,
+            np.concatenate([self.work, other.work]),
+            self.n_inside + other.n_inside,
+        )
+
+
+def _pass(fits: list[Fit], source: Source, basis: Basis) -> None:
+    """Measure primal and dual of each fit on all rows; note the rows to work on."""
+    problems, offsets = [fit.problem for fit in fits], [fit.offset for fit in fits]
+    sums = _all_sums(problems, offsets, expansion(fits, basis), source, basis)
+    for fit, own in zip(fits, sums, strict=True):
+        width = len(basis) + int(fit.problem.has_bias)
+        norm_sq = float(fit.v[:width] @ fit.v[:width])
+        fit.primal = norm_sq / 2 + fit.offset + own.loss
+        fit.dual = _dual(fit.problem, own)
+        fit.work, fit.n_inside = own.work, own.n_inside
+
+
+def projection_dual(
+    problem: Problem,
+    function: KernelExpansion,
+    offset: float,
+    source: Source,
+    basis: Basis,
+) -> float:
+    """Return the dual value that the violations of `function` prove."""
+    sums = _all_sums([problem], [offset], function, source, basis)
+    return _dual(problem, sums[0])
+
+
+def _all_sums(
+    problems: list[Problem],
+    offsets: list[float],
+    functions: KernelExpansion,
+    source: Source,
+    basis: Basis,
+) -> list[_Sums]:
+    points = functions.prepared()
+
+    def score(rows: Rows) -> list[_Sums]:
+        values = functions.evaluate(rows, points)
+        return [
+            _sums(problem, offsets[t], rows, values[:, t], basis)
+            for t, problem in enumerate(problems)
+        ]
+
+    def merge(left: list[_Sums], right: list[_Sums]) -> list[_Sums]:
+        return [a + b for a, b in zip(left, right, strict=True)]
+
+    return source.reduce(score, merge)
+
+
+def _sums(
+    problem: Problem, offset: float, rows: Rows, values: Array, basis: Basis
+) -> _Sums:
+    kernel = basis.kernel
+    terms = problem.terms(rows, kernel)
+    violation = terms.target - terms.sign * values - offset
+    violation = np.where(terms.omega > 0, violation, -np.inf)
+    inside = np.flatnonzero(violation > 0)
+    few = Rows(rows.values[inside], rows.index[inside])
+    omega, sign = terms.omega[inside], terms.sign[inside]
+    beta = omega * violation[inside]
+    block = kernel.block(kernel.prepare(few), basis.points)
+    phi = basis.features(block)
+    own = kernel.diagonal(few)
+    # Rounded up: |phi|^2 carries an error of a few eps k_ii per term.
+    left = np.maximum(own - np.einsum("ij,ij->i", phi, phi), 0.0)
+    delta = np.sqrt(left + 8 * _EPS * own)
+    return _Sums(
+        loss=float(beta @ violation[inside]) / 2,
+        ridge=float(beta @ violation[inside]),
+        total=float(beta @ terms.target[inside]),
+        mass=float(beta.sum()),
+        signed=float(beta @ sign),
+        missed=float(beta @ delta),
+        pulled=(beta * sign) @ phi,
+        work=rows.index[violation > -WORKING_BAND],
+        n_inside=len(inside),
+    )
+
+
+def _dual(problem: Problem, sums: _Sums) -> float:
+    """Return the dual value of the violations, |u|^2 replaced by its bound."""
+    curve = float(sums.pulled @ sums.pulled) + sums.missed**2 + sums.ridge
+    if problem.has_bias:
+        curve += sums.signed**2
+    curve += 8 * _EPS * sums.mass**2
+    if not problem.has_offset:
+        return sums.total**2 / (2 * curve) if curve > 0 else 0.0
+    if sums.mass <= 0:
+        return 0.0
+    # Scaled to sum one: a feasible point of the simplex.
+    return sums.total / sums.mass - curve / (2 * sums.mass**2)

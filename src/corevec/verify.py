@@ -1,0 +1,145 @@
+"""Certify given functions on given rows: the gap without having fitted anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corevec import span
+from corevec.certificate import Certificate, relative_gap
+from corevec.expansion import KernelExpansion
+from corevec.kernels import AnyKernel, Rows
+from corevec.oracle import Question, look
+from corevec.problems import Problem
+from corevec.progress import Progress
+from corevec.sources import Source
+
+Array = npt.NDArray[Any]
+
+# Rows inside the margin up to which |u|^2 is summed exactly: 1e5 rows are 1e10 kernel
+# values, some ten seconds on two cores.
+EXACT_ROWS = 100_000
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def verify(
+    problem: Problem,
+    function: KernelExpansion,
+    offset: float,
+    source: Source,
+    multipliers: tuple[Array, Array] | None = None,
+    tol: float = float("nan"),
+) -> Certificate:
+    """Return the certificate of one function for one problem on all rows of `source`.
+
+    The primal value is one pass. The dual value is the best of two feasible points:
+    the violations themselves, ``beta_i = omega_i max(0, p_i - y_i f_i)``, and the given
+    `multipliers` (row numbers and values) where they belong to these rows.
+    """
+    progress = Progress(source.n_rows)
+    norm_sq = _norm_sq(problem, function)
+    nothing = np.empty(0, dtype=np.int64)
+    question = Question(problem, nothing, ((1.0, offset),), n_worst=EXACT_ROWS)
+    seen = look(source, function, [question])[0]
+    inside = seen.violation > 0
+    rows, violation = seen.worst[inside], seen.violation[inside]
+    if problem.is_hard:
+        primal = norm_sq / 2 + offset + seen.largest
+    else:
+        primal = norm_sq / 2 + float(seen.loss[0])
+        primal += offset if problem.has_offset else 0.0
+    duals = [(0.0, "exact")]
+    if multipliers is not None:
+        duals.append(
+            (_dual_of(problem, source, function.kernel, *multipliers), "exact")
+        )
+    if problem.is_hard:
+        duals.append((_pair_bound(problem, function, source, seen.worst[:1]), "exact"))
+    elif seen.n_violated <= EXACT_ROWS:
+        beta = problem.terms(source.take(rows), function.kernel).omega * violation
+        duals.append((_dual_of(problem, source, function.kernel, rows, beta), "exact"))
+    else:
+        found = _projection_bound(problem, function, offset, source)
+        duals.append((found, "projection"))
+    dual, kind = max(duals)
+    unit = problem.unit
+    gap = relative_gap(primal, dual)
+    return Certificate(
+        problem=problem.name,
+        primal=unit * primal,
+        dual=unit * dual,
+        relative_gap=gap,
+        dual_bound=kind,
+        n_verified=source.n_rows,
+        n_rows=source.n_rows,
+        passes=1.0,
+        seconds=progress.seconds,
+        converged=bool(gap <= tol),
+        stopped_by="tol",
+        tol=tol,
+    )
+
+
+def _norm_sq(problem: Problem, function: KernelExpansion) -> float:
+    """Return ``|w|^2 + b0^2``, with its rounding error added."""
+    basis, coef = function.prepared(), function.coef[:, 0]
+    values = function.kernel.times(basis, basis, function.coef)[:, 0]
+    bias = float(function.intercept[0]) if problem.has_bias else 0.0
+    largest = float(np.abs(function.kernel.diagonal(function.basis)).max(initial=0.0))
+    rounding = 8 * _EPS * float(np.abs(coef).sum()) ** 2 * largest
+    return max(float(coef @ values), 0.0) + bias**2 + rounding
+
+
+def _dual_of(
+    problem: Problem, source: Source, kernel: AnyKernel, rows: Array, b: Array
+) -> float:
+    """Return the dual value of multipliers `b` of `rows`, block by block."""
+    if len(rows) == 0 or b.sum() <= 0:
+        return 0.0
+    taken = source.take(rows)
+    terms = problem.terms(taken, kernel)
+    present = terms.omega > 0
+    if not present.all():
+        return 0.0
+    if problem.has_offset:
+        b = b / b.sum()
+    signed = b * terms.sign
+    points = kernel.prepare_basis(taken)
+
+    def task(part: slice) -> Array:
+        few = kernel.prepare(Rows(taken.values[part], taken.index[part]))
+        return kernel.times(few, points, signed[:, None])[:, 0]
+
+    parts = [slice(s, s + 2048) for s in range(0, len(rows), 2048)]
+    values = np.concatenate(list(source.workers.run(task, parts)))
+    curve = float(signed @ values) + (signed.sum() ** 2 if problem.has_bias else 0.0)
+    own = 0.0 if problem.is_hard else float(b @ (b / terms.omega))
+    diagonal = float(np.abs(kernel.diagonal(taken)).max())
+    curve += own + 8 * _EPS * float(b.sum()) ** 2 * diagonal
+    slope = float(terms.target @ b)
+    if problem.has_offset:
+        return slope - curve / 2
+    return slope**2 / (2 * curve) if curve > 0 else 0.0
+
+
+def _pair_bound(
+    problem: Problem, function: KernelExpansion, source: Source, row: Array
+) -> float:
+    """Return a dual value of the hard ball: half a far row, half its farthest row."""
+    one = source.take(row)
+    near = KernelExpansion(function.kernel, one, np.ones((1, 1)), np.zeros(1))
+    nothing = np.empty(0, dtype=np.int64)
+    other = look(source, near, [Question(problem, nothing)])[0].worst[:1]
+    pair = np.unique(np.concatenate([row, other]))
+    even = np.full(len(pair), 1.0 / len(pair))
+    return _dual_of(problem, source, function.kernel, pair, even)
+
+
+def _projection_bound(
+    problem: Problem, function: KernelExpansion, offset: float, source: Source
+) -> float:
+    """Return the dual value of the violations by the bound of ``span.py``."""
+    basis = span.basis_from(function.basis, function.kernel)
+    return span.projection_dual(problem, function, offset, source, basis)

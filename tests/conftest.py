@@ -1,0 +1,32 @@
+"""What every test shares: hypothesis profiles and a seeded generator.
+
+Warnings are errors, which pyproject.toml says.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+# `import naive` and `import strategies` must work under every pytest import mode.
+sys.path.insert(0, str(Path(__file__).parent))
+
+# Derandomised: a red test on one machine is red on all. The nightly profile draws new
+# examples, and more of them; it is chosen by HYPOTHESIS_PROFILE=nightly.
+QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile(
+    "ci", max_examples=30, deadline=None, derandomize=True, suppress_health_check=QUIET
+)
+settings.register_profile(
+    "nightly", max_examples=500, deadline=None, suppress_health_check=QUIET
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture
+def rng():
+    """Return a generator whose seed the nightly run changes (COREVEC_SEED)."""
+    return np.random.default_rng(int(os.environ.get("COREVEC_SEED", "0")))

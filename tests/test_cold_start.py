@@ -1,0 +1,55 @@
+"""The first import is light, and the second process compiles nothing."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def run(code, **env):
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, **env},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_the_import_brings_no_heavy_optional_library():
+    out = run(
+        "import sys\n"
+        "from corevec import CoreVectorClassifier\n"
+        "print([m for m in ('matplotlib', 'pandas', 'dask', 'torch', 'pyarrow',"
+        " 'rich', 'tqdm') if m in sys.modules])"
+    )
+    # A progress library may be there; drawing and data-frame libraries may not.
+    for name in ("matplotlib", "pandas", "dask", "torch", "pyarrow"):
+        assert name not in out
+
+
+@pytest.mark.slow
+def test_the_import_compiles_nothing(tmp_path):
+    run("import corevec", NUMBA_CACHE_DIR=str(tmp_path))
+    assert not list(tmp_path.rglob("*.nbi"))
+
+
+@pytest.mark.slow
+def test_the_second_process_finds_the_compiled_loops(tmp_path):
+    code = (
+        "import numpy as np\n"
+        "from corevec import CoreVectorClassifier\n"
+        "X = np.random.default_rng(0).normal(size=(300, 3))\n"
+        "y = np.where(X[:, 0] * X[:, 1] > 0, 1, -1)\n"
+        "print(CoreVectorClassifier(random_state=0).fit(X, y).score(X, y))"
+    )
+    first = run(code, NUMBA_CACHE_DIR=str(tmp_path))
+    stored = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.nb[ic]")}
+    assert stored, "nothing was cached"
+    second = run(code, NUMBA_CACHE_DIR=str(tmp_path))
+    assert first == second
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.nb[ic]")} == stored

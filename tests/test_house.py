@@ -1,0 +1,126 @@
+"""The package as a newcomer meets it: names, types, wheel, README."""
+
+import importlib
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+import corevec
+
+ROOT = Path(__file__).parent.parent
+WITHOUT_NETWORK = (
+    "Could not find a version",
+    "ConnectionError",
+    "NewConnectionError",
+    "Temporary failure in name resolution",
+)
+USE = """
+import corevec, numpy as np
+X = np.random.default_rng(0).normal(size=(200, 2))
+y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
+model = corevec.CoreVectorClassifier(C=10.0, random_state=0).fit(X, y)
+assert model.certificate_.converged, model.certificate_
+assert corevec.SVDD().fit(X).radius_ > 0
+print(corevec.__file__)
+"""
+
+
+def test_the_public_names_are_sorted_and_there():
+    assert list(corevec.__all__) == sorted(corevec.__all__)
+    for name in corevec.__all__:
+        assert hasattr(corevec, name), name
+    promised = {"CoreVectorClassifier", "CoreVectorOneClass", "SVDD", "Certificate"}
+    promised |= {"certify", "NotCertifiedWarning", "InvalidInputError"}
+    assert promised <= set(corevec.__all__)
+    assert set(corevec.__all__) <= set(dir(corevec))
+
+
+def test_every_public_name_has_a_docstring():
+    for name in corevec.__all__:
+        thing = getattr(corevec, name)
+        if callable(thing):
+            assert len(thing.__doc__ or "") > 20, name
+
+
+@pytest.mark.parametrize("name", ["CoreVectorClassifier", "CoreVectorOneClass", "SVDD"])
+def test_every_parameter_is_described_in_the_docstring(name):
+    estimator = getattr(corevec, name)
+    for parameter in estimator().get_params():
+        assert re.search(rf"\b{parameter}\b.* : |\b{parameter},", estimator.__doc__)
+
+
+def test_the_package_is_typed():
+    assert (Path(corevec.__file__).parent / "py.typed").exists()
+
+
+def test_every_module_imports_by_itself():
+    package = Path(corevec.__file__).parent
+    for file in sorted(package.rglob("*.py")):
+        parts = ("corevec", *file.relative_to(package).with_suffix("").parts)
+        importlib.import_module(".".join(p for p in parts if p != "__init__"))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet"]
+    done = subprocess.run(
+        [*command, "--wheel-dir", str(folder), str(ROOT)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    if any(sign in done.stderr for sign in WITHOUT_NETWORK):
+        pytest.skip("the build backend cannot be fetched: no network")
+    assert done.returncode == 0, done.stderr
+    return next(folder.glob("corevec-*.whl"))
+
+
+@pytest.mark.slow
+def test_the_wheel_works_in_a_bare_environment_outside_the_checkout(wheel, tmp_path):
+    venv.create(tmp_path / "env", with_pip=False)
+    python = tmp_path / "env" / "bin" / "python"
+    there = next((tmp_path / "env" / "lib").glob("python*")) / "site-packages"
+    # The dependencies come from this environment by a path line, which reads no further
+    # .pth files: an editable corevec here is out of sight there.
+    (there / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+    subprocess.run(
+        [*install, "--no-index", "--target", str(there), str(wheel)],
+        check=True,
+        timeout=120,
+    )
+    done = subprocess.run(
+        [str(python), "-c", USE],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().startswith(str(there))
+
+
+def snippets():
+    readme = ROOT / "README.md"
+    if not readme.exists():
+        return []
+    return re.findall(r"```python\n(.*?)```", readme.read_text(), re.DOTALL)
+
+
+def test_the_readme_has_examples():
+    assert snippets()
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_readme_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    namespace = {"__name__": "readme"}
+    for code in snippets():
+        exec(compile(code, "README.md", "exec"), namespace)

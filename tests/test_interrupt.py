@@ -1,0 +1,72 @@
+"""Ctrl-C in a real process keeps the best model."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+SCRIPT = """
+import json, sys, warnings
+import numpy as np
+from corevec import CoreVectorClassifier, CoreVectorOneClass, NotCertifiedWarning
+
+rng = np.random.default_rng(0)
+X = rng.random((200_000, 8))
+y = rng.integers(0, 2, 200_000)          # nothing to learn: every row is in the margin
+hard = dict(C=1e3, gamma=20.0, low_rank=False, tol=1e-6, random_state=0, n_jobs=1)
+model = {model}
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    CoreVectorClassifier(**hard).fit(X[:300], y[:300])      # compile before the clock
+    CoreVectorOneClass(**hard).fit(X[:300])
+print("fitting", flush=True)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    model.fit(X, y)
+c = model.certificate_
+print(json.dumps(dict(
+    stopped_by=c.stopped_by, converged=bool(c.converged), gap=float(c.relative_gap),
+    n_rows=int(c.n_rows), core=len(model.support_),
+    f=len(model.decision_function(X[:9])),
+    warned=[w.category.__name__ for w in caught],
+)), flush=True)
+"""
+
+
+def start(model):
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.replace("{model}", model)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model", ["CoreVectorClassifier(**hard)", "CoreVectorOneClass(**hard)"]
+)
+@pytest.mark.parametrize("after", [0.5, 4.0], ids=["early", "late"])
+def test_an_interrupted_fit_returns_the_best_model_so_far(model, after):
+    process = start(model)
+    try:
+        assert process.stdout.readline().strip() == "fitting", process.stderr.read()
+        time.sleep(after)
+        assert process.poll() is None, "the fit ended before the interrupt"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 0, err
+    told = json.loads(out.strip().splitlines()[-1])
+    assert told["stopped_by"] == "interrupt"
+    assert not told["converged"]
+    assert told["n_rows"] == 200_000
+    assert told["core"] >= 1
+    assert told["f"] == 9
+    assert "NotCertifiedWarning" in told["warned"]

@@ -1,0 +1,80 @@
+"""A fit on a file needs memory for its blocks and its core set, not for the file."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+ROWS, COLUMNS = 1_000_000, 100  # 400 MB of float32
+
+# RssAnon leaves out the page cache, into which the file's own pages go.
+SCRIPT = """
+import json, sys, threading, time, warnings
+import numpy as np
+from corevec import {model}
+
+def anonymous():
+    with open("/proc/self/status") as lines:
+        return next(int(l.split()[1]) / 1024 for l in lines if l.startswith("RssAnon"))
+
+peak, running = [0.0], True
+def watch():
+    while running:
+        peak[0] = max(peak[0], anonymous())
+        time.sleep(0.01)
+
+warnings.simplefilter("ignore")
+X = np.memmap(sys.argv[1], dtype=np.float32, mode="r", shape=({rows}, {columns}))
+y = np.load(sys.argv[2])
+model = {model}(C=1.0, gamma=0.005, memory_budget=2**26, n_jobs=2, random_state=0)
+model.fit(np.array(X[:500]), y[:500])       # compile, start the threads
+before = anonymous()
+threading.Thread(target=watch, daemon=True).start()
+model.fit(X, y)
+fit_peak, peak[0] = peak[0], 0.0
+f = model.decision_function(X)
+running = False
+print(json.dumps(dict(before=before, fit=fit_peak, predict=peak[0], n=len(f),
+                      gap=model.certificate_.relative_gap,
+                      verified=int(model.certificate_.n_verified))))
+"""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("memory")
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, ROWS)
+    shape = (ROWS, COLUMNS)
+    X = np.memmap(folder / "X.dat", dtype=np.float32, mode="w+", shape=shape)
+    for start in range(0, ROWS, 100_000):
+        part = slice(start, start + 100_000)
+        X[part] = rng.standard_normal((100_000, COLUMNS), dtype=np.float32)
+        X[part, 0] += 8.0 * y[part]
+    X.flush()
+    del X
+    np.save(folder / "y.npy", y)
+    yield folder / "X.dat", folder / "y.npy"
+    (folder / "X.dat").unlink()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
+@pytest.mark.parametrize("model", ["CoreVectorClassifier", "SVDD"])
+def test_a_file_of_400_megabytes_is_fitted_in_a_quarter_of_a_gigabyte(files, model):
+    script = SCRIPT.replace("{model}", model)
+    script = script.replace("{rows}", str(ROWS)).replace("{columns}", str(COLUMNS))
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, files)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.strip().splitlines()[-1])
+    assert told["n"] == ROWS
+    # 64 MB of budget, a few numbers per row (8 MB each), the core set, the allocator.
+    assert told["fit"] - told["before"] < 250
+    assert told["predict"] - told["before"] < 250
