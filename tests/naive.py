@@ -137,13 +137,14 @@ def hinge_primal(f, norm_sq, y, C, s):
 
 
 def best_scale_primal(f, norm_sq, y, C, s):
-    """Return the least primal value of t f over t >= 0.
+    """Return the least primal value of t f over 0 <= t <= 10.
 
-    The derivative is piecewise linear and increasing in t: walk the kinks 1/(y f).
+    The derivative is piecewise linear and increasing in t: walk the kinks 1/(y f). Near
+    the optimum t is 1; beyond 10 a function that is zero but for rounding would be
+    blown up.
     """
-    m = np.asarray(y * f, dtype=float)
-    kinks = np.sort(1 / m[m > 1e-100])
-    edges = np.concatenate([[0.0], kinks, [2 * kinks[-1] if len(kinks) else 1.0]])
+    m, norm_sq = np.asarray(y * f, dtype=float), max(norm_sq, 0.0)
+    edges = np.concatenate([[0.0], np.sort(1 / m[m > 0.1]), [10.0]])
     best = hinge_primal(0 * f, 0.0, y, C, s)
     for low, high in itertools.pairwise(edges):
         inside = (low + high) / 2 * m < 1

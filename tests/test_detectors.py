@@ -47,7 +47,7 @@ def test_the_ball_and_the_half_space_rank_rows_alike():
 @pytest.mark.parametrize("nu", [0.02, 0.1, 0.5])
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
 def test_the_wanted_fraction_of_outliers_is_found(nu, kernel):
-    X = cloud(1000)
+    X = cloud(500)
     model = CoreVectorOneClass(nu=nu, kernel=kernel, gamma=0.5, random_state=0)
     reading.fit(model, X)
     share = (model.predict(X) == -1).mean()
@@ -57,9 +57,9 @@ def test_the_wanted_fraction_of_outliers_is_found(nu, kernel):
 
 
 def test_a_larger_nu_never_has_fewer_outliers():
-    X = cloud(500)
+    X = cloud(300)
     shares = []
-    for nu in (0.01, 0.05, 0.2, 0.4):
+    for nu in (0.02, 0.1, 0.4):
         model = CoreVectorOneClass(nu=nu, gamma=0.5, random_state=0)
         shares.append((reading.fit(model, X).predict(X) == -1).mean())
     assert (np.diff(shares) >= 0).all()

@@ -32,7 +32,7 @@ def assert_is_a_bound(certificate, twin):
     assert certificate.dual <= twin.primal * (1 + room)
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(strategies.problems())
 def test_the_two_class_optimum_equals_an_independent_one(problem):
     model = CoreVectorClassifier(tol=1e-9, random_state=0, **problem.params)
@@ -43,7 +43,7 @@ def test_the_two_class_optimum_equals_an_independent_one(problem):
     assert own == pytest.approx(twin.primal, rel=PROMISE + twin.rounding)
 
 
-@settings(max_examples=60)
+@settings(max_examples=120)
 @given(strategies.problems())
 def test_the_one_class_optimum_equals_an_independent_one(problem):
     # A row of zero kernel with itself is at the origin and cannot be moved: skip.
@@ -59,7 +59,7 @@ def test_the_one_class_optimum_equals_an_independent_one(problem):
     assert own == pytest.approx(twin.primal, rel=PROMISE + twin.rounding)
 
 
-@settings(max_examples=60)
+@settings(max_examples=120)
 @given(strategies.problems())
 def test_the_hard_ball_equals_an_independent_one(problem):
     twin = naive.hard_ball(problem.K, problem.s)
@@ -72,7 +72,7 @@ def test_the_hard_ball_equals_an_independent_one(problem):
     assert model.certificate_.dual == pytest.approx(twin.dual, rel=PROMISE + lost)
 
 
-@settings(max_examples=60)
+@settings(max_examples=120)
 @given(strategies.problems(C=strategies.penalties(-3, 3)))
 def test_the_soft_ball_equals_an_independent_one(problem):
     scale = np.abs(problem.K).max()
@@ -85,7 +85,7 @@ def test_the_soft_ball_equals_an_independent_one(problem):
     assert model.certificate_.dual == pytest.approx(twin.dual * scale, rel=PROMISE)
 
 
-@settings(max_examples=80)
+@settings(max_examples=200)
 @given(strategies.problems(), st.sampled_from([0.5, 0.1, 1e-3, 1e-9]))
 def test_the_reported_gap_is_never_below_the_true_one(problem, tol):
     model = CoreVectorClassifier(tol=tol, random_state=0, **problem.params)

@@ -134,6 +134,7 @@ def test_a_weight_is_routed_through_a_search():
     weight = np.where(Y == 1, 2.0, 0.5)
     with sklearn.config_context(enable_metadata_routing=True):
         model = classifier().set_fit_request(sample_weight=True)
+        model.set_score_request(sample_weight=False)
         search = GridSearchCV(model, {"C": [10.0]}, cv=3)
         search.fit(X, Y, sample_weight=weight)
     direct = classifier().fit(X, Y, sample_weight=weight)

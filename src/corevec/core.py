@@ -55,8 +55,8 @@ class Core:
     def ridge(self) -> Array:
         """``1/omega`` of each core row; tiny for the hard margin."""
         if self.problem.is_hard:
-            floor = _HARD_RIDGE * max(float(self.K.diagonal().max()), 1e-300)
-            return np.full(len(self), floor)
+            largest = float(self.K.diagonal().max())
+            return np.full(len(self), _HARD_RIDGE * (largest if largest > 0 else 1.0))
         return np.asarray(1.0 / self.terms.omega)
 
     @property
@@ -150,6 +150,14 @@ class Core:
         """Return ``y f`` of the core rows."""
         few = self.support
         return np.asarray(self.K[:, few] @ self.multipliers[few])
+
+    def largest_violation(self) -> float:
+        """Return by how much the worst core row is outside the core set's own ball.
+
+        Zero but for the tolerance of the small solver.
+        """
+        own = self.ridge * self.multipliers
+        return float((self.terms.target - self.margins() - own - self.offset).max())
 
     def loss(self, trials: tuple[tuple[float, float], ...]) -> Array:
         """Return the core rows' part of the loss at each (scale, offset)."""

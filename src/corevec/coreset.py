@@ -95,6 +95,7 @@ class State:
     exact: bool  # the view is all rows
     target: float  # gap at which the view counts as solved
     growing: bool = False  # the view is a random subset that will grow
+    primals: list[float] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
     suggestion: list[float] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
@@ -185,10 +186,9 @@ def first_rows(
 def solve_cores(state: State, settings: Settings) -> None:
     """Solve each open problem on its core rows, warm-started."""
     paper = settings.ball_epsilon is not None
-    # The paper's SMO stops at an absolute tolerance, which is the ball's epsilon; ours
-    # must be well inside the gap that is asked for.
-    tol = settings.ball_epsilon if paper else settings.tol / 10
-    assert tol is not None
+    # The paper's SMO stops at the absolute tolerance 1e-6 of its experiments; ours must
+    # be well inside the gap that is asked for.
+    tol = min(settings.ball_epsilon or 1.0, 1e-6) if paper else settings.tol / 10
     for core in state.cores:
         core.solve(settings.solver, tol, relative=not paper)
         if not paper:
@@ -251,9 +251,10 @@ def measure(
     ]
     state.looks = look(state.view, functions, questions, dtype)
     progress.rows_looked_at += state.view.n_rows
-    state.gaps = []
+    state.primals, state.gaps = [], []
     for t, core in enumerate(state.cores):
-        primal = primal_value(core, state.looks[t], trials(state, t))
+        primal = primal_value(core, state.looks[t], questions[t].trials)
+        state.primals.append(primal)
         state.gaps.append(relative_gap(primal, core.dual))
         state.suggestion[t] = next_trial(core, state.looks[t])
 
@@ -269,7 +270,7 @@ def rule_met(state: State, t: int, settings: Settings) -> bool:
 def widen(
     state: State, source: Source, settings: Settings, rng: np.random.Generator
 ) -> None:
-    """The rows in view are settled: stop if they were all, else look at more."""
+    """Stop if the settled rows in view were all, else look at more."""
     if state.exact:
         state.stopped_by = "tol" if settings.ball_epsilon is None else "ball_epsilon"
         return
@@ -370,7 +371,7 @@ def certificate(
 ) -> Certificate:
     """Return the certificate of problem `t` after an exact look."""
     core, seen = state.cores[t], state.looks[t]
-    primal = primal_value(core, seen, trials(state, t)) + core.rounding
+    primal = state.primals[t] + core.rounding
     dual = core.dual - core.rounding
     gap = relative_gap(primal, dual)
     reached = ball_epsilon_reached(core, seen, state.eta[t])
@@ -449,7 +450,8 @@ def next_trial(core: Core, seen: Look) -> float:
 def ball_epsilon_reached(core: Core, seen: Look, eta: float) -> float:
     """Return the epsilon with which the ball holds every row that was looked at."""
     radius_sq, step = core.ball(eta)
-    farthest_sq = radius_sq + 2 * step * max(seen.largest, 0.0)
+    worst = max(seen.largest, core.largest_violation(), 0.0)
+    farthest_sq = radius_sq + 2 * step * worst
     if radius_sq <= 0:
         return 0.0 if farthest_sq <= 0 else float("inf")
     return float(np.sqrt(farthest_sq / radius_sq)) - 1.0

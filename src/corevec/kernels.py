@@ -89,6 +89,7 @@ class RowMap:
     exponent: int = 0
 
     def __call__(self, values: Any, dtype: Any) -> Any:
+        """Return the mapped rows, in one memory layout."""
         if sparse.issparse(values) and self.shift is not None:
             values = values.toarray()
         if sparse.issparse(values):
@@ -174,7 +175,8 @@ class Kernel:
                 *self._parameters, _norms(x, self), _norms(z, self), out
             )
         if self.normalized and not self.uses_distance:
-            assert x.diagonal is not None and z.diagonal is not None
+            assert x.diagonal is not None
+            assert z.diagonal is not None
             out *= np.outer(_inverse_root(x.diagonal), _inverse_root(z.diagonal))
         return out
 
@@ -193,10 +195,11 @@ class Kernel:
             return out
         tile = max(16, _TILE_VALUES // max(len(z), 1))
         coef = coef.astype(x.dtype, copy=False)
-        parts = [
-            self.block(_slice_points(x, start, start + tile), z) @ coef
-            for start in range(0, len(x), tile)
-        ]
+        with np.errstate(over="ignore", invalid="ignore"):
+            parts = [
+                self.block(_slice_points(x, start, start + tile), z) @ coef
+                for start in range(0, len(x), tile)
+            ]
         return np.concatenate(parts).astype(np.float64, copy=False)
 
     def diagonal(self, rows: Rows) -> Array:
@@ -421,17 +424,20 @@ def check_kernel_name(who: str, kernel: Any) -> None:
 
 
 def _squared_norms(values: Any) -> Array:
-    if sparse.issparse(values):
-        return np.asarray(values.multiply(values).sum(axis=1)).ravel()
-    return np.asarray(np.einsum("ij,ij->i", values, values))
+    with np.errstate(over="ignore"):
+        if sparse.issparse(values):
+            return np.asarray(values.multiply(values).sum(axis=1)).ravel()
+        return np.asarray(np.einsum("ij,ij->i", values, values))
 
 
 def _inner_products(x: Any, z: Any) -> Array:
-    if sparse.issparse(x) and sparse.issparse(z):
-        return np.ascontiguousarray((x @ z.T).toarray())
-    if sparse.issparse(z):
-        return np.ascontiguousarray((z @ x.T).T)
-    return np.ascontiguousarray(x @ z.T)
+    # Overflow is noticed in the values, with an error that says what to do.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if sparse.issparse(x) and sparse.issparse(z):
+            return np.ascontiguousarray((x @ z.T).toarray())
+        if sparse.issparse(z):
+            return np.ascontiguousarray((z @ x.T).T)
+        return np.ascontiguousarray(x @ z.T)
 
 
 def _norms(points: Points, kernel: Kernel) -> Array:

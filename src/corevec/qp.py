@@ -23,9 +23,8 @@ from corevec import _loops
 
 Array = npt.NDArray[Any]
 
-# Relative primal-dual gap at which a small problem counts as solved: three digits
-# above the rounding of the sums in it.
-_SOLVED = 1e-13
+# Relative primal-dual gap at which a run that ended in rounding counts as solved.
+_SOLVED = 1e-9
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,7 @@ class Solution:
     dual: float
     steps: int
     jitter: float = 0.0
+    gap: float = 0.0  # between the primal at the last step and `dual`
 
 
 def dual_value(K: Array, ridge: Array, p: Array, b: Array, simplex: bool) -> float:
@@ -75,15 +75,16 @@ def newton(
     starting the next: 10-40 steps each, measured at n = 3000.
     """
     state = _Newton(K, p, simplex, np.array(start, dtype=np.float64))
-    solved = state.run(ridge, max_steps=40)
-    if not solved:
-        state = _Newton(K, p, simplex, np.array(start, dtype=np.float64))
-        level = float(K.diagonal().max())
-        while level > ridge.min():
-            state.run(np.maximum(ridge, level), max_steps=100)
-            level /= 30.0
-        state.run(ridge, max_steps=1000)
-    return _finish(state, ridge)
+    first = _finish(state, ridge, state.run(ridge, max_steps=40))
+    if first.gap <= _SOLVED:
+        return first
+    state = _Newton(K, p, simplex, np.array(start, dtype=np.float64))
+    level = float(K.diagonal().max())
+    while level > ridge.min():
+        state.run(np.maximum(ridge, level), max_steps=100)
+        level /= 30.0
+    second = _finish(state, ridge, state.run(ridge, max_steps=1000))
+    return second if second.dual > first.dual else first
 
 
 class _Newton:
@@ -109,7 +110,7 @@ class _Newton:
                 return True
             strikes = strikes + 1 if objective >= best * (1 - 1e-15) else 0
             if strikes == 3:
-                return True  # rounding is all that is left
+                break  # rounding is all that is left
             best = min(best, objective)
         return False
 
@@ -135,9 +136,13 @@ class _Newton:
         self.b = self.b + length * direction
         self.values = self.K @ self.b
         self.offset += length * drift
-        violation = self.p - self.values - self.offset
-        objective = self.b @ self.values / 2 + (self.offset if self.simplex else 0.0)
-        return objective + float(omega @ np.maximum(violation, 0) ** 2) / 2, False
+        return self.objective(omega), False
+
+    def objective(self, omega: Array) -> float:
+        """Return the primal value on the core rows."""
+        excess = np.maximum(self.p - self.values - self.offset, 0.0)
+        regular = self.b @ self.values / 2 + (self.offset if self.simplex else 0.0)
+        return float(regular + omega @ excess**2 / 2)
 
 
 def smo(
@@ -195,37 +200,50 @@ def _solve_active(
 ) -> tuple[Array, float, float]:
     """Return multipliers and offset that are optimal if exactly `active` is violated.
 
-    One step of iterative refinement follows each solve: at C = 1e8 the system has a
-    condition near 1e11.
+    On the simplex the last active row is eliminated: with its image as the origin the
+    kernel becomes ``k_ij - k_ir - k_rj + k_rr``, so that neither the constraint nor a
+    far origin costs digits.
     """
-    base = K[np.ix_(active, active)]
-    diagonal = np.arange(len(active))
-    own_ridge = ridge[active]
+    base, own, right = K[np.ix_(active, active)], ridge[active], p[active]
+    if not simplex:
+        b, jitter = _solve_definite(base, own, right, 0.0, jitter)
+        return b, 0.0, jitter
+    column, corner = base[:-1, -1], base[-1, -1]
+    shifted = base[:-1, :-1] - column[:, None] - column[None, :] + corner
+    slope = (right[:-1] - right[-1]) - (column - corner) + own[-1]
+    z, jitter = _solve_definite(shifted, own[:-1], slope, own[-1], jitter)
+    b = np.append(z, 1.0 - z.sum())
+    offset = right[-1] - base[-1] @ b - own[-1] * b[-1]
+    return b, float(offset), jitter
+
+
+def _solve_definite(
+    base: Array, diagonal: Array, right: Array, constant: float, jitter: float
+) -> tuple[Array, float]:
+    """Solve ``(base + diag(diagonal + jitter) + constant) x = right`` by Cholesky.
+
+    One step of iterative refinement follows: at C = 1e8 the condition is near 1e11.
+    If `base` is not positive definite beyond its diagonal, `jitter` is raised to what
+    its least eigenvalue asks for, and returned.
+    """
+    n = len(right)
+    if n == 0:
+        return np.empty(0), jitter
     while True:
-        system = base.copy(order="F")
-        system[diagonal, diagonal] += own_ridge + jitter
+        system = np.asfortranarray(base) + constant
+        system[np.arange(n), np.arange(n)] += diagonal + jitter
         try:
             factor = linalg.cho_factor(
                 system, lower=True, overwrite_a=True, check_finite=False
             )
             break
         except linalg.LinAlgError:
-            # K_AA is not positive definite beyond its ridge: the least eigenvalue
-            # tells by how much.
             least = linalg.eigvalsh(base, subset_by_index=[0, 0])[0]
-            floor = 1e-14 * abs(base).max()
+            floor = 1e-14 * np.abs(base).max()
             jitter = max(2 * jitter, -1.01 * float(least), floor)
-    right = np.empty((len(active), 2), order="F")
-    right[:, 0], right[:, 1] = p[active], 1.0
-    if not simplex:
-        right = right[:, :1]
-    solved = linalg.cho_solve(factor, right, check_finite=False)
-    residual = right - base @ solved - (own_ridge + jitter)[:, None] * solved
-    solved += linalg.cho_solve(factor, residual, check_finite=False)
-    if not simplex:
-        return solved[:, 0], 0.0, jitter
-    offset = (solved[:, 0].sum() - 1.0) / solved[:, 1].sum()
-    return solved[:, 0] - offset * solved[:, 1], float(offset), jitter
+    x = linalg.cho_solve(factor, right, check_finite=False)
+    residual = right - base @ x - (diagonal + jitter) * x - constant * x.sum()
+    return x + linalg.cho_solve(factor, residual, check_finite=False), jitter
 
 
 def _same_rows(violation: Array, active: Array) -> bool:
@@ -274,20 +292,30 @@ def _line_search(
     return s
 
 
-def _finish(state: _Newton, ridge: Array) -> Solution:
-    """Return feasible multipliers: the better of two ways to make them so."""
+def _finish(state: _Newton, ridge: Array, solved: bool) -> Solution:
+    """Return feasible multipliers at the best scale.
+
+    Solved, they are those of the state, negative only by rounding. If not, the slack
+    times C may prove more; it amplifies rounding by C, so it is the second choice.
+    """
     K, p, simplex = state.K, state.p, state.simplex
     slack = np.maximum(p - state.values - state.offset, 0.0)
+    candidates = [np.maximum(state.b, 0.0)]
+    if not solved or candidates[0].sum() == 0:
+        candidates.append(slack / ridge)
     choices = []
-    for candidate in (np.maximum(state.b, 0.0), slack / ridge):
+    for candidate in candidates:
         total = candidate.sum()
         if total > 0 and np.isfinite(total):
             feasible = candidate / total if simplex else candidate
             choices.append((dual_value(K, ridge, p, feasible, simplex), feasible))
-    dual, best = choices[0]
-    # slack/ridge amplifies the rounding of the slack by C: only if it proves more.
-    if choices[-1][0] > dual + 1e-9 * abs(dual):
-        dual, best = choices[-1]
-    if not simplex:
+    if not choices:
+        choices.append((0.0, np.zeros(len(p))))
+    dual, best = max(choices, key=lambda pair: pair[0])
+    if not simplex and best.any():
         best = best * (2 * dual / (p @ best))  # the best scale; 1 up to rounding
-    return Solution(best, state.offset, dual, state.steps, state.jitter)
+    gap = 0.0
+    if not solved:
+        primal = state.objective(1.0 / ridge)
+        gap = (primal - dual) / max(abs(primal), abs(dual), 1e-300)
+    return Solution(best, state.offset, dual, state.steps, state.jitter, gap)

@@ -28,7 +28,7 @@ from scipy import linalg
 from corevec.certificate import Certificate, relative_gap
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Points, Rows
-from corevec.problems import Problem, Terms
+from corevec.problems import Problem
 from corevec.progress import Progress
 from corevec.sources import Source
 
@@ -148,7 +148,7 @@ class Fit:
 
     @property
     def offset(self) -> float:
-        """t of the problem."""
+        """The offset t of the problem, 0 where it has none."""
         return float(self.v[-1]) if self.problem.has_offset else 0.0
 
     @property

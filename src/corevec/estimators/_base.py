@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,8 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
             kernel = self._make_kernel(source, weights)
-            outcome = self._run(problems, source, kernel)
+            with RoundReporter(self, self._attributes) as reporter:
+                outcome = self._run(problems, source, kernel, reporter)
         self._set_fitted(outcome, title)
         return outcome
 
@@ -106,25 +108,23 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         problems: list[Problem],
         source: Source,
         kernel: AnyKernel,
-        warm: engine.Warm | None = None,
+        reporter: RoundReporter,
     ) -> Outcome:
         progress = Progress(source.n_rows, self.max_iter, self.max_time)
-        with RoundReporter(self, self._attributes) as reporter:
-            progress.listeners.append(reporter.listen(progress))
-            try:
-                outcome = engine.fit(
-                    problems,
-                    source,
-                    kernel,
-                    self._settings(),
-                    progress,
-                    low_rank=self.low_rank,
-                    warm=warm if warm is not None else self._warm(source),
-                )
-            except KernelError as error:
-                raise KernelError(f"{type(self).__name__}: {error}") from None
-            self.history_ = progress.history
-            reporter.end(outcome.functions)
+        progress.listeners.append(reporter.listen(progress))
+        try:
+            outcome = engine.fit(
+                problems,
+                source,
+                kernel,
+                self._settings(),
+                progress,
+                low_rank=self.low_rank,
+                warm=self._warm(source),
+            )
+        except KernelError as error:
+            raise KernelError(f"{type(self).__name__}: {error}") from None
+        self.history_ = progress.history
         return outcome
 
     def _settings(self) -> Settings:
@@ -226,7 +226,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         if sample_weight is None:
             return None
         who = type(self).__name__
-        if np.ndim(sample_weight) == 0:
+        if isinstance(sample_weight, Real):
             sample_weight = np.full(n_rows, sample_weight)
         weights = check_array(
             sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
@@ -244,7 +244,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
             )
         if not (weights > 0).any():
             raise InvalidInputError(
-                f"{who}: all {n_rows} entries of sample_weight are 0, so no row is "
+                f"{who}: sample_weight is zero for all {n_rows} rows, so no row is "
                 "left to fit. Give at least one row a positive weight."
             )
         return None if (weights == 1).all() else np.ascontiguousarray(weights)

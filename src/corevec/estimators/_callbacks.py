@@ -31,12 +31,20 @@ class RoundReporter:
     "corevec"; nothing is printed.
     """
 
-    def __init__(self, model: Any, attributes: Callable[[Any], dict[str, Any]]):
-        self.model, self.attributes = model, attributes
+    def __init__(
+        self,
+        model: Any,
+        attributes: Callable[[Any], dict[str, Any]],
+        quiet: bool = False,
+    ):
+        self.model, self.attributes, self.quiet = model, attributes, quiet
         self.root: Any = None
         self.line: Any = None
+        self.progress: Any = None
 
     def __enter__(self) -> RoundReporter:
+        if self.quiet:
+            return self
         if hasattr(self.model, "_init_callback_context"):
             self.root = self.model._init_callback_context(max_subtasks=None)
             self.root.call_on_fit_task_begin(estimator=self.model)
@@ -44,20 +52,22 @@ class RoundReporter:
             self.line = tqdm(desc=type(self.model).__name__, unit=" rounds")
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.line is not None:
             self.line.close()
-
-    def end(self, functions: Any) -> None:
-        """Tell the callbacks that the fit ended."""
-        if self.root is not None:
+        if self.root is not None and kind is None:
             self.root.call_on_fit_task_end(
-                estimator=self.model,
-                reconstruction_attributes=lambda: self.attributes(functions),
+                estimator=self.model, reconstruction_attributes=self._now
             )
+
+    def _now(self) -> dict[str, Any]:
+        """Return the fitted attributes of the functions as they are now."""
+        assert self.progress is not None
+        return self.attributes(self.progress.snapshot())
 
     def listen(self, progress: Any) -> Callable[[dict[str, Any]], bool]:
         """Return a listener for `progress`; True asks the fit to stop."""
+        self.progress = progress
 
         def told(record: dict[str, Any]) -> bool:
             self._show(record)
@@ -66,14 +76,15 @@ class RoundReporter:
             task = self.root.subcontext(task_name="round")
             task.call_on_fit_task_begin(estimator=self.model)
             asked = task.call_on_fit_task_end(
-                estimator=self.model,
-                reconstruction_attributes=lambda: self.attributes(progress.snapshot()),
+                estimator=self.model, reconstruction_attributes=self._now
             )
             return bool(asked)
 
         return told
 
     def _show(self, record: dict[str, Any]) -> None:
+        if self.quiet:
+            return
         if self.model.verbose > 1:
             logger.log(
                 logging.INFO,

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from corevec.coreset import Outcome
 from corevec.estimators._base import _CHECKS, CoreVectorEstimator
-from corevec.estimators._callbacks import with_callbacks
+from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._parameters import check_positive, check_share
 from corevec.exceptions import InvalidInputError
 from corevec.oracle import Subset
@@ -66,8 +66,8 @@ class _Detector(OutlierMixin, CoreVectorEstimator):
         X = self._validate_fit(X)
         if self.init == "opposite":
             raise InvalidInputError(
-                f"{type(self).__name__}: init='opposite' needs two classes; use 'auto', "
-                "'any' or 'farthest'."
+                f"{type(self).__name__}: init='opposite' needs two classes; use "
+                "'auto', 'any' or 'farthest'."
             )
         return X, self._checked_weights(sample_weight, X.shape[0])
 
@@ -245,13 +245,15 @@ class CoreVectorOneClass(_Detector):
             part = None if weights is None else weights[rows]
             ratio = total / float(len(rows) if part is None else part.sum())
             self.C_ *= ratio
-            self._search(X[rows], part, nu)
+            with RoundReporter(self, self._attributes, quiet=True) as reporter:
+                self._search(X[rows], part, nu, reporter)
             self.C_ /= ratio
-        outcome, self.offset_ = self._search(X, weights, nu)
+        with RoundReporter(self, self._attributes) as reporter:
+            outcome, self.offset_ = self._search(X, weights, nu, reporter)
         self._set_fitted(outcome, "one-class")
 
     def _search(
-        self, X: Any, weights: Array | None, nu: float
+        self, X: Any, weights: Array | None, nu: float, reporter: RoundReporter
     ) -> tuple[Outcome, float]:
         """Move `C_` until the share of outliers is `nu`; return outcome and offset.
 
@@ -269,7 +271,7 @@ class CoreVectorOneClass(_Detector):
             close = max(NU_TOLERANCE * nu, 1.0 / mass)
             for _ in range(40):
                 problems = self._problems_for(None, weights, source.n_rows)
-                outcome = self._run(problems, source, kernel)
+                outcome = self._run(problems, source, kernel, reporter)
                 share = self._outlier_share(outcome, source, weights) / mass
                 stopped = outcome.certificates[0].stopped_by
                 if abs(share - nu) <= close:
@@ -300,7 +302,7 @@ class CoreVectorOneClass(_Detector):
     ) -> float:
         """Return the value that the share `nu` of the rows (by weight) is below."""
         view = source
-        if 32 * source.n_rows > self.memory_budget:  # values, weights, their order
+        if source.n_rows > self.memory_budget / 32:  # values, weights, their order
             rng = np.random.default_rng(self._settings().random_state)
             view = Subset(source, source.draw(rng, int(self.memory_budget // 64)))
         index = np.concatenate([view.block(*bounds).index for bounds in view.blocks()])
@@ -359,9 +361,8 @@ class SVDD(_Detector):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from corevec import SVDD
-    >>> model = SVDD(kernel="linear").fit(np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 0.5]]))
+    >>> model = SVDD(kernel="linear").fit([[0.0, 0.0], [2.0, 0.0], [1.0, 0.5]])
     >>> round(model.radius_, 6)
     1.0
     """
