@@ -25,7 +25,7 @@ from corevec.sources import Source
 Array = npt.NDArray[Any]
 
 # Samples that the span is solved on before the first pass over all rows.
-SPAN_SAMPLES = (4000, 32_000)
+SPAN_SAMPLES = (4000, 32_000, 128_000)
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _fit_in_span(
     logger.info("the kernel has numerical rank %d on these rows", len(basis))
     start = None if warm is None else _warm_weights(problems, basis, warm)
     samples = [] if start is not None else _samples(source, rng)
-    fits, stopped_by = span.solve(
+    fits, basis, stopped_by = span.solve(
         problems, source, basis, samples, settings.tol, progress, start
     )
     if not np.isfinite(max(one.primal for one in fits)):
