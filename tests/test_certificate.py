@@ -170,6 +170,22 @@ def test_a_sampled_search_never_claims_convergence():
         assert certify(model, rows, y).relative_gap <= 1.01e-3
 
 
+def test_a_sampled_search_states_no_bound_that_is_false():
+    rows, y = strategies.checkerboard(5000)
+    shape = {"C": 10.0, "gamma": 1.0, "random_state": 0}
+    optimum = CoreVectorClassifier(tol=1e-5, **shape).fit(rows, y).certificate_
+    model = CoreVectorClassifier(sampling=200, **shape)
+    certificate = reading.fit(model, rows, y).certificate_
+    # A primal that was measured on a part of the rows is no upper bound: it must be
+    # left out (nan, inf), or hold. 1e-5 is the tolerance of the reference.
+    assert certificate.dual <= optimum.primal * (1 + 1e-5)
+    if np.isfinite(certificate.primal):
+        assert certificate.primal >= optimum.dual * (1 - 1e-5)
+    if np.isfinite(certificate.relative_gap):
+        true = certify(model, rows, y)
+        assert certificate.relative_gap >= 1 - optimum.primal / true.primal - 1e-5
+
+
 @pytest.mark.parametrize("low_rank", [True, False])
 def test_the_history_has_one_record_per_round(low_rank):
     model = CoreVectorClassifier(C=100.0, gamma=1.0, low_rank=low_rank, random_state=0)

@@ -84,11 +84,11 @@ from corevec import CoreVectorClassifier
 
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
-X, y = rng.random((4000, 8)), rng.integers(0, 2, 4000)
+X, y = rng.random((20_000, 8)), rng.integers(0, 2, 20_000)
 hard = dict(C=1e3, gamma=20.0, low_rank=False, tol=1e-9, random_state=0, n_jobs=1)
 CoreVectorClassifier(**hard).fit(X[:300], y[:300])
 told = dict(models=0, too_early=0, not_whole=[])
-for delay in rng.uniform(0.0, 0.3, size=60):
+for delay in rng.uniform(0.0, 0.5, size=40):
     model = CoreVectorClassifier(**hard)
     alarm = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT))
     try:
@@ -116,4 +116,4 @@ def test_an_interrupt_at_any_moment_leaves_a_whole_model_or_none():
     told = json.loads(done.stdout.strip().splitlines()[-1])
     assert told["not_whole"] == []
     # Before the first round there is no model to keep: the interrupt passes through.
-    assert told["models"] >= 40
+    assert told["models"] >= 25

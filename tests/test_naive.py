@@ -12,11 +12,13 @@ from sklearn.metrics import pairwise
 @given(strategies.problems())
 def test_the_least_squares_twin_closes_its_own_bracket(problem):
     twin = naive.hinge(problem.K, problem.y, problem.C, problem.s)
-    assert -twin.rounding <= twin.gap <= 1e-8 + twin.rounding
+    # 1e-14: a few units in the last place of the two values themselves.
+    assert -1e-14 - twin.rounding <= twin.gap <= 1e-8 + twin.rounding
 
 
 @given(strategies.problems(C=strategies.penalties(-3, 3)))
 def test_the_ball_twins_close_their_own_brackets(problem):
+    assume(np.abs(problem.K).max() > 0)
     K = problem.K / np.abs(problem.K).max()
     hard = naive.hard_ball(K, problem.s)
     soft = naive.soft_ball(K, problem.C, problem.s)

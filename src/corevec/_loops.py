@@ -182,37 +182,78 @@ def product_block(code, gamma, coef0, degree, xx, zz, out):
         profile(code, gamma, coef0, degree, row)
 
 
-@njit(nogil=True, cache=True, **_FAST)
-def smo(Q, p, a, g, tol, max_steps):
-    """Minimise ``a'Qa/2 - p'a`` over the simplex by pairs, in place; twin: naive.
+# The three loops of an SMO step, in a form that LLVM turns into vector code: together
+# 6 us at 4000 rows, where loops that track an index and a maximum took 16. Values here
+# are finite, so all of fastmath is safe.
+_FASTEST = {"error_model": "numpy", "fastmath": True}
+_LANES = 16
 
-    Second-order choice of the pair (the steepest row up, then the row down that
-    gains most), the rule of LIBSVM that the paper builds on. `g` holds ``Qa - p``
-    and is kept up to date. Returns the steps taken; stops when
-    ``max over a_j > 0 of g_j - min_i g_i <= tol``.
+
+@njit(nogil=True, cache=True, **_FASTEST)
+def _first_smallest(x, lanes):
+    """Return the first position of the least entry; `lanes` is scratch."""
+    n = x.shape[0]
+    whole = n - n % _LANES
+    for lane in range(_LANES):
+        lanes[lane] = x[0]
+    for start in range(0, whole, _LANES):
+        for lane in range(_LANES):
+            lanes[lane] = min(lanes[lane], x[start + lane])
+    least = x[0]
+    for lane in range(_LANES):
+        least = min(least, lanes[lane])
+    for i in range(whole, n):
+        least = min(least, x[i])
+    for i in range(n):
+        if x[i] == least:
+            return i
+    return 0
+
+
+@njit(nogil=True, cache=True, **_FASTEST)
+def _fill_gains(row_up, own_up, own, a, g, g_up, gains):
+    """Set `gains` to minus what moving weight from each row to the row up gains."""
+    for j in range(a.shape[0]):
+        b = max(g[j] - g_up, 0.0)
+        b = b if a[j] > 0.0 else 0.0
+        curve = max(own_up + own[j] - 2.0 * row_up[j], 1e-12)
+        gains[j] = -b * b / curve
+
+
+@njit(nogil=True, cache=True, **_FAST)
+def _largest_difference(a, g, g_up):
+    worst = 0.0
+    for j in range(a.shape[0]):
+        if a[j] > 0.0 and g[j] - g_up > worst:
+            worst = g[j] - g_up
+    return worst
+
+
+@njit(nogil=True, cache=True, **_FAST)
+def smo(K, ridge, a, g, tol, max_steps):
+    """Minimise ``a'(K + diag(ridge))a/2 - p'a`` over the simplex by pairs, in place.
+
+    Second-order choice of the pair (the steepest row up, then the row down that gains
+    most), the rule of LIBSVM that the paper builds on. `g` holds the gradient ``(K +
+    diag(ridge))a - p`` and is kept up to date. Returns the steps taken; stops when
+    ``max over a_j > 0 of g_j - min_i g_i <= tol``, looked at every eighth step. Twin:
+    naive.hinge.
     """
     n = a.shape[0]
+    gains, lanes, own = np.empty(n), np.empty(_LANES), np.empty(n)
+    for i in range(n):
+        own[i] = K[i, i] + ridge[i]
     for step in range(max_steps):
-        up = 0
-        for i in range(1, n):
-            if g[i] < g[up]:
-                up = i
-        down, worst, best_gain = -1, 0.0, 0.0
-        for j in range(n):
-            if a[j] > 0.0:
-                b = g[j] - g[up]
-                if b > worst:
-                    worst = b
-                if b > 0.0:
-                    curve = Q[up, up] + Q[j, j] - 2.0 * Q[up, j]
-                    curve = curve if curve > 1e-12 else 1e-12
-                    gain = b * b / curve
-                    if gain > best_gain:
-                        best_gain, down = gain, j
-        if worst <= tol or down < 0:
+        up = _first_smallest(g, lanes)
+        if step % 8 == 0 and _largest_difference(a, g, g[up]) <= tol:
             return step
-        curve = Q[up, up] + Q[down, down] - 2.0 * Q[up, down]
-        curve = curve if curve > 1e-12 else 1e-12
+        row_up = K[up]
+        _fill_gains(row_up, own[up], own, a, g, g[up], gains)
+        down = _first_smallest(gains, lanes)
+        if gains[down] == 0.0:
+            return step
+        row_down = K[down]
+        curve = max(own[up] + own[down] - 2.0 * row_up[down], 1e-12)
         move = (g[down] - g[up]) / curve
         if move >= a[down]:
             move = a[down]
@@ -220,6 +261,8 @@ def smo(Q, p, a, g, tol, max_steps):
         else:
             a[down] -= move
         a[up] += move
+        g[up] += move * ridge[up]
+        g[down] -= move * ridge[down]
         for i in range(n):
-            g[i] += move * (Q[up, i] - Q[down, i])
+            g[i] += move * (row_up[i] - row_down[i])
     return max_steps

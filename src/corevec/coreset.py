@@ -46,8 +46,13 @@ SMALL = 8000
 BATCH_SHARE, BATCH_MIN, BATCH_MAX, BATCH_POOL = 0.3, 40, 400, 6
 # After a pass over all rows, this many of the worst are worked on before the next.
 WORST_KEPT = 20_000
+# ... until their gap is this many times below the last gap over all rows.
+
+LOOSE = 20.0
 LARGEST_SUBSET = 200_000
 IDLE_ROUNDS = 3
+# SMO on the core rows is this far inside the gap of the rows in view.
+SMO_SHARE = 0.02
 
 
 @dataclass(frozen=True)
@@ -65,11 +70,9 @@ class Settings:
 
     @property
     def solver(self) -> str:
-        """The QP solver: Newton, but SMO when rows come one by one as in the paper."""
-        if self.qp != "auto":
-            return self.qp
+        """The QP solver: SMO when rows come one by one as in the paper."""
         literal = self.ball_epsilon is not None and self.batch == 1
-        return "smo" if literal else "newton"
+        return "smo" if self.qp == "auto" and literal else self.qp
 
 
 @dataclass
@@ -95,6 +98,8 @@ class State:
     exact: bool  # the view is all rows
     target: float  # gap at which the view counts as solved
     growing: bool = False  # the view is a random subset that will grow
+    searching: bool = False  # the look at all rows is not meant to be the last
+    worked: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     primals: list[float] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
     suggestion: list[float] = field(default_factory=list)
@@ -186,13 +191,22 @@ def first_rows(
 def solve_cores(state: State, settings: Settings) -> None:
     """Solve each open problem on its core rows, warm-started."""
     paper = settings.ball_epsilon is not None
-    # The paper's SMO stops at the absolute tolerance 1e-6 of its experiments; ours must
-    # be well inside the gap that is asked for.
-    tol = min(settings.ball_epsilon or 1.0, 1e-6) if paper else settings.tol / 10
-    for core in state.cores:
-        core.solve(settings.solver, tol, relative=not paper)
+    for t, core in enumerate(state.cores):
+        core.solve(settings.solver, smo_tol(state, t, settings), relative=not paper)
         if not paper:
             core.drop_idle(IDLE_ROUNDS)
+
+
+def smo_tol(state: State, t: int, settings: Settings) -> float:
+    """Return the tolerance of SMO on the core rows.
+
+    The paper's stops at the absolute tolerance 1e-6 of its experiments; ours must be
+    well inside the gap of the rows in view, and of the gap that is asked for.
+    """
+    if settings.ball_epsilon is not None:
+        return min(settings.ball_epsilon, 1e-6)
+    gap = state.gaps[t] if state.gaps else 1.0
+    return float(np.clip(SMO_SHARE * gap, settings.tol / 10, 1e-2))
 
 
 def look_around(
@@ -241,8 +255,9 @@ def measure(
 ) -> None:
     """Look at the rows in view; set `gaps`, `looks` and the next scale to try."""
     functions = joint_functions(state.cores, kernel)
-    # Every trial must be the same for a certificate and for a search; float32 is not.
-    dtype = np.float64 if state.exact else search_precision(state, kernel, settings)
+    # A certificate is measured in float64.
+    searching = not state.exact or state.searching
+    dtype = search_precision(state, kernel, settings) if searching else np.float64
     questions = [
         Question(
             core.problem, core.rows, trials(state, t), worst_wanted(state, settings)
@@ -271,6 +286,9 @@ def widen(
     state: State, source: Source, settings: Settings, rng: np.random.Generator
 ) -> None:
     """Stop if the settled rows in view were all, else look at more."""
+    if state.exact and state.searching:
+        state.searching = False  # seen in float32: look again, to certify
+        return
     if state.exact:
         state.stopped_by = "tol" if settings.ball_epsilon is None else "ball_epsilon"
         return
@@ -278,21 +296,24 @@ def widen(
         state.stopped_by = "ball_epsilon"  # the paper's stop, on a sample
         return
     size = SUBSET_GROWTH * state.view.n_rows
-    if state.growing and 4 * size < source.n_rows and size <= LARGEST_SUBSET:
+    if state.growing and 2 * size < source.n_rows and size <= rows_that_fit(source):
         state.view = Subset(source, source.draw(rng, size))
         return
+    # A view solved only loosely cannot meet the rule: the look at all rows is a search.
+    state.searching = max(state.gaps) > settings.tol
     state.growing = False
     state.view, state.exact, state.target = source, True, settings.tol
 
 
 def work_on_worst(state: State, source: Source, settings: Settings) -> None:
     """Between two passes over all rows, look only at the worst rows of the last."""
-    rows = np.unique(np.concatenate([seen.worst for seen in state.looks]))
-    state.view, state.exact, state.target = (
-        Subset(source, rows),
-        False,
-        settings.tol / 4,
-    )
+    rows = np.concatenate([seen.worst for seen in state.looks])
+    if len(state.worked) <= 3 * WORST_KEPT:
+        rows = np.concatenate([rows, state.worked])
+    state.worked = np.unique(rows)
+    state.view, state.exact = Subset(source, state.worked), False
+    # Rows outside decide the next gap: no use in solving these much better than that.
+    state.target = max(settings.tol / 4, max(state.gaps) / LOOSE)
 
 
 def grow(core: Core, seen: Look, settings: Settings, room: int) -> bool:
@@ -335,7 +356,10 @@ def different_rows(core: Core, seen: Look, pool: Array, size: int) -> Array:
             break
         chosen[best] = True
         violation -= Q[best] * (violation[best] / diagonal[best])
-    return pool[chosen] if chosen.any() else pool[:1]
+    # The pursuit ends early where one row's step would settle its neighbours; the
+    # batch is filled with the worst of the others, or rounds would add a few rows each.
+    rest = np.flatnonzero(~chosen)[: size - int(chosen.sum())]
+    return pool[np.union1d(np.flatnonzero(chosen), rest)]
 
 
 def finish(
@@ -470,7 +494,8 @@ def worst_wanted(state: State, settings: Settings) -> int:
     if settings.ball_epsilon is not None and isinstance(settings.batch, int):
         return settings.batch
     if state.exact:
-        return max(BATCH_POOL * BATCH_MAX, WORST_KEPT // len(state.cores))
+        kept = min(WORST_KEPT, rows_that_fit(state.view))
+        return max(BATCH_POOL * BATCH_MAX, kept // len(state.cores))
     return BATCH_POOL * BATCH_MAX
 
 
@@ -482,6 +507,14 @@ def core_room(settings: Settings, source: Source) -> int:
     if settings.max_core is not None:
         return settings.max_core
     return max(64, int(np.sqrt(source.memory_budget / 16)))
+
+
+def rows_that_fit(source: Source) -> int:
+    """Return how many rows may be taken out of the source: half of the budget."""
+    row_bytes = max(1, source.n_features) * np.dtype(source.dtype).itemsize
+    if source.is_sparse:
+        return LARGEST_SUBSET
+    return int(min(LARGEST_SUBSET, source.memory_budget / 2 / row_bytes))
 
 
 def search_precision(state: State, kernel: AnyKernel, settings: Settings) -> Any:

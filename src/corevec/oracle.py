@@ -58,7 +58,11 @@ class Look:
 
 
 class Subset(DenseSource):
-    """Rows taken out of a source, with the row numbers they have there."""
+    """Rows taken out of a source, with the row numbers they have there.
+
+    Keeps the kernel values against the basis rows it meets, while they fit half of the
+    memory budget: from one look to the next most of the basis stays.
+    """
 
     def __init__(self, source: Source, rows: Array):
         Source.__init__(self, source.memory_budget, source.workers)
@@ -66,6 +70,7 @@ class Subset(DenseSource):
         self.values = source.take(self.index).values
         self.n_rows, self.n_features = self.values.shape
         self.dtype, self.is_sparse = source.dtype, source.is_sparse
+        self._columns: list[tuple[Array, Array]] = []  # (basis row numbers, values)
 
     def take(self, rows: Array) -> Rows:
         """Return the rows with these numbers, which must be in the subset."""
@@ -80,6 +85,41 @@ class Subset(DenseSource):
         """Return about `size` random row numbers of the subset."""
         return np.asarray(self.index[super().draw(rng, size)])
 
+    def evaluate(self, functions: KernelExpansion, dtype: Any) -> Array | None:
+        """Return the functions' values on all rows from kept kernel values.
+
+        Only columns of basis rows that are new are computed. None where the columns
+        would not fit the budget.
+        """
+        if self._columns and self._columns[0][1].dtype != dtype:
+            self._columns = []
+        numbers = functions.basis.index
+        known = [rows for rows, _ in self._columns]
+        missing = np.setdiff1d(numbers, np.concatenate(known) if known else numbers[:0])
+        width = sum(len(rows) for rows in known) + len(missing)
+        if width * self.n_rows * np.dtype(dtype).itemsize > self.memory_budget / 2:
+            self._columns = []
+            return None
+        if len(missing):
+            self._columns.append((missing, self._block(functions, missing, dtype)))
+        order = np.argsort(numbers)
+        total = np.tile(functions.intercept, (self.n_rows, 1))
+        for rows, columns in self._columns:
+            at = np.minimum(np.searchsorted(numbers[order], rows), len(order) - 1)
+            here = numbers[order][at] == rows
+            coef = np.where(here[:, None], functions.coef[order[at]], 0.0)
+            total += columns @ coef.astype(dtype)
+        return total
+
+    def _block(self, functions: KernelExpansion, missing: Array, dtype: Any) -> Array:
+        """Return kernel values of all rows against some rows of the basis."""
+        basis, kernel = functions.basis, functions.kernel
+        where = np.flatnonzero(np.isin(basis.index, missing))
+        where = where[np.argsort(basis.index[where])]
+        few = Rows(basis.values[where], basis.index[where])
+        points = kernel.prepare_basis(few, dtype)
+        return self.map(lambda rows: kernel.block(kernel.prepare(rows, dtype), points))
+
 
 def look(
     source: Source,
@@ -92,10 +132,16 @@ def look(
     Cost: n_rows * len(basis) kernel values; memory one block. Rows of weight zero
     are not looked at. Equal violations go to the lowest row number.
     """
+    kept = source.evaluate(functions, dtype) if isinstance(source, Subset) else None
+    if kept is not None and not np.isfinite(kept).all():
+        kept = None  # let the plain way raise its error
     basis = functions.prepared(dtype)
 
     def score(rows: Rows) -> list[Look]:
-        values = functions.evaluate(rows, basis)
+        if kept is None:
+            values = functions.evaluate(rows, basis)
+        else:
+            values = kept[np.searchsorted(source.index, rows.index)]  # type: ignore
         return [
             _answer(rows, values[:, t], question, functions)
             for t, question in enumerate(questions)
