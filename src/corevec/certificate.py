@@ -74,11 +74,16 @@ class Certificate:
         lines = [
             f"Certificate: {state} (stopped by {self.stopped_by})",
             f"  problem       {self.problem}",
-            f"  optimum lies  between {self.dual:.10g} and {self.primal:.10g}",
-            f"  relative gap  {self.relative_gap:.3g}{self._asked()}, "
-            f"measured on {rows}",
-            f"  dual bound    {self.dual_bound}, confidence {self.confidence:g}",
         ]
+        if np.isfinite(self.primal):
+            lines += [
+                f"  optimum lies  between {self.dual:.10g} and {self.primal:.10g}",
+                f"  relative gap  {self.relative_gap:.3g}{self._asked()}, "
+                f"measured on {rows}",
+                f"  dual bound    {self.dual_bound}, confidence {self.confidence:g}",
+            ]
+        else:
+            lines.append(f"  no bound      only {rows} were looked at")
         if np.isfinite(self.radius):
             lines.append(
                 f"  ball          radius {self.radius:.6g}, every row looked at within "

@@ -53,6 +53,7 @@ LARGEST_SUBSET = 200_000
 IDLE_ROUNDS = 3
 # SMO on the core rows is this far inside the gap of the rows in view.
 SMO_SHARE = 0.02
+LOOSELY, TIGHTLY, EXACT = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ class State:
     exact: bool  # the view is all rows
     target: float  # gap at which the view counts as solved
     growing: bool = False  # the view is a random subset that will grow
+    precision: int = 0  # of SMO on the core rows: LOOSELY, TIGHTLY or EXACT
     searching: bool = False  # the look at all rows is not meant to be the last
     worked: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     primals: list[float] = field(default_factory=list)
@@ -121,14 +123,11 @@ def run(
     """
     rng = np.random.default_rng(settings.random_state)
     state = start(problems, source, kernel, settings, progress, rng, warm)
-    try:
-        while state.stopped_by is None:
-            solve_cores(state, settings)
-            state.stopped_by = progress.spent()
-            if state.stopped_by is None:
-                look_around(state, source, kernel, settings, progress, rng)
-    except KeyboardInterrupt:
-        state.stopped_by = "interrupt"
+    while state.stopped_by is None:
+        solve_cores(state, settings)
+        state.stopped_by = progress.spent()
+        if state.stopped_by is None:
+            look_around(state, source, kernel, settings, progress, rng)
     return finish(state, source, kernel, settings, progress)
 
 
@@ -191,8 +190,11 @@ def first_rows(
 def solve_cores(state: State, settings: Settings) -> None:
     """Solve each open problem on its core rows, warm-started."""
     paper = settings.ball_epsilon is not None
+    solver = settings.solver
+    if solver == "auto" and state.precision == EXACT:
+        solver = "newton"
     for t, core in enumerate(state.cores):
-        core.solve(settings.solver, smo_tol(state, t, settings), relative=not paper)
+        core.solve(solver, smo_tol(state, t, settings), relative=not paper)
         if not paper:
             core.drop_idle(IDLE_ROUNDS)
 
@@ -205,7 +207,9 @@ def smo_tol(state: State, t: int, settings: Settings) -> float:
     """
     if settings.ball_epsilon is not None:
         return min(settings.ball_epsilon, 1e-6)
-    gap = state.gaps[t] if state.gaps else 1.0
+    if state.precision == EXACT:
+        return settings.tol / 1000
+    gap = state.gaps[t] if state.gaps and state.precision == LOOSELY else 0.0
     return float(np.clip(SMO_SHARE * gap, settings.tol / 10, 1e-2))
 
 
@@ -244,7 +248,9 @@ def look_around(
         work_on_worst(state, source, settings)
     if not grown:
         full = any(len(core) >= room for core in state.cores)
-        if full or state.exact:
+        if state.precision < EXACT and settings.ball_epsilon is None:
+            state.precision += 1  # no row is outside: the small solver has to do better
+        elif full or state.exact:
             state.stopped_by = "max_core" if full else "stall"
         else:
             widen(state, source, settings, rng)
@@ -412,6 +418,8 @@ def certificate(
             "dual and gap are no bounds"
         )
     stopped_by = str(state.stopped_by)
+    if stopped_by == "tol" and not met:
+        stopped_by = "stall"  # the rounding allowance is more than what was asked for
     if met and stopped_by not in ("interrupt", "ball_epsilon"):
         stopped_by = "tol" if settings.ball_epsilon is None else "ball_epsilon"
     return Certificate(

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corevec import coreset, span
+from corevec.certificate import Certificate
 from corevec.coreset import Outcome, Settings
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel
@@ -109,18 +110,34 @@ def _fit_on_sample(
     )
     progress.rows_looked_at += inner.rows_looked_at
     outcome.certificates = [
-        replace(
-            found,
-            n_rows=source.n_rows,
-            n_verified=size,
-            passes=progress.passes,
-            confidence=0.0,
-            converged=False,
-            stopped_by="sample" if found.converged else found.stopped_by,
-        )
+        _of_sample(found, source.n_rows, size, progress.passes)
         for found in outcome.certificates
     ]
     return outcome
+
+
+def _of_sample(
+    found: Certificate, n_rows: int, size: int, passes: float
+) -> Certificate:
+    """Return what a certificate of `size` sampled rows says about all: no bound."""
+    return replace(
+        found,
+        problem=(
+            f"{found.problem}; only a random sample of {size:,} rows was looked at, each "
+            f"standing for {n_rows / size:.3g}: on it the relative gap was "
+            f"{found.relative_gap:.2e}, about the other rows nothing is known"
+        ),
+        primal=np.inf,
+        dual=0.0,
+        relative_gap=np.inf,
+        n_rows=n_rows,
+        n_verified=size,
+        passes=passes,
+        confidence=0.0,
+        dual_bound="sample",
+        converged=False,
+        stopped_by="sample" if found.converged else found.stopped_by,
+    )
 
 
 def _fit_in_span(
@@ -207,8 +224,7 @@ def _warm_cores(
 
 def _is_final(outcome: Outcome, progress: Progress) -> bool:
     done = all(certificate.converged for certificate in outcome.certificates)
-    interrupted = outcome.certificates[0].stopped_by == "interrupt"
-    return done or interrupted or progress.spent() is not None
+    return done or progress.spent() is not None
 
 
 def _worst_gap(outcome: Outcome) -> float:

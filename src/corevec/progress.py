@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,3 +64,30 @@ class Progress:
         if self.max_time is not None and self.seconds >= self.max_time:
             return "max_time"
         return None
+
+    @contextmanager
+    def listening_for_interrupt(self) -> Iterator[None]:
+        """Turn Ctrl-C into a stop after the current round.
+
+        The state of a round is never torn apart in the middle. A second Ctrl-C aborts
+        with `KeyboardInterrupt`. Only where Python's own handler is in place, and only
+        in the main thread, where alone a signal arrives.
+        """
+        ours = (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        )
+        if not ours:
+            yield
+            return
+
+        def stop_after_this_round(*_: object) -> None:
+            self.stop_asked = True
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            logger.warning("stopping after this round; press Ctrl-C again to abort")
+
+        signal.signal(signal.SIGINT, stop_after_this_round)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -30,7 +30,7 @@ from corevec.certificate import Certificate, relative_gap
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Points, Rows
 from corevec.oracle import Subset
-from corevec.problems import Problem
+from corevec.problems import Problem, Terms
 from corevec.progress import Progress
 from corevec.sources import Source
 
@@ -197,37 +197,35 @@ def solve(
     """
     fits = [Fit(problem, np.zeros(_size(problem, basis))) for problem in problems]
     stopped_by = "stall"
-    try:
-        for t, fit in enumerate(fits):
-            if start is not None:
-                fit.v = start[t]
-            for sample in samples:
-                _solve_sample(fit, source, basis, sample)
-        basis = _shorten(fits, basis, tol)
-        if samples and len(samples[-1]) < source.n_rows / 2:
-            # What the samples leave on the other rows is no certificate yet: only
-            # their place is wanted, which costs half of a pass that measures.
-            for fit in fits:
-                rows, _ = _near_margin(fit, source, basis)
-                _newton_on(fit, _WorkingRows(fit.problem, source, basis, rows))
-            progress.rows_looked_at += source.n_rows
-        best = np.inf
-        while True:
-            _measure_all(fits, source, basis, tol, progress)
-            gap = max(fit.gap for fit in fits)
-            if gap <= tol or (gap > 0.7 * best and best < 0.5):
-                break
-            spent = progress.spent()
-            if spent is not None:
-                stopped_by = spent
-                break
-            best = min(best, gap)
-            for fit in fits:
-                if fit.gap > tol:
-                    _newton_on(fit, _WorkingRows(fit.problem, source, basis, fit.work))
-    except KeyboardInterrupt:
-        stopped_by = "interrupt"
+    for t, fit in enumerate(fits):
+        if start is not None:
+            fit.v = start[t]
+        for sample in samples:
+            _solve_sample(fit, source, basis, sample)
+    basis = _shorten(fits, basis, tol)
+    if samples and len(samples[-1]) < source.n_rows / 2:
+        # What the samples leave on the other rows is no certificate yet: only
+        # their place is wanted, which costs half of a pass that measures.
+        for fit in fits:
+            rows, _ = _near_margin(fit, source, basis)
+            _newton_on(fit, _WorkingRows(fit.problem, source, basis, rows))
+        progress.rows_looked_at += source.n_rows
+    best = np.inf
+    while True:
         _measure_all(fits, source, basis, tol, progress)
+        gap = max(fit.gap for fit in fits)
+        if gap <= tol or (gap > 0.7 * best and best < 0.5):
+            break
+        spent = progress.spent()
+        if spent is not None:
+            stopped_by = spent
+            break
+        if max(len(fit.work) for fit in fits) > source.memory_budget / 64:
+            break  # terms and margins of that many rows do not fit: the core set's turn
+        best = min(best, gap)
+        for fit in fits:
+            if fit.gap > tol:
+                _newton_on(fit, _WorkingRows(fit.problem, source, basis, fit.work))
     return fits, basis, stopped_by
 
 
@@ -346,52 +344,75 @@ def _size(problem: Problem, basis: Basis) -> int:
 
 
 class _WorkingRows:
-    """Design rows ``y (phi, 1)`` and terms of some rows, kept in memory."""
+    """Design rows ``y (phi, 1)`` and terms of some rows.
+
+    Kept in memory where half of the budget holds them, else made again, chunk by chunk,
+    whenever they are needed.
+    """
 
     def __init__(self, problem: Problem, source: Source, basis: Basis, index: Array):
-        self.problem, self.basis, self.workers = problem, basis, source.workers
-        self.rows = source.take(index)
-        self.terms = problem.terms(self.rows, basis.kernel)
-        self.design = np.empty((len(index), _size(problem, basis)))
-        self.slices = [
-            slice(s, min(s + _CHUNK, len(index))) for s in range(0, len(index), _CHUNK)
-        ]
-        for _ in self.workers.run(self._fill, self.slices):
-            pass
-
-    def _fill(self, part: slice) -> None:
-        """Compute the design of one chunk of rows."""
-        k, kernel = len(self.basis), self.basis.kernel
-        rows = Rows(self.rows.values[part], self.rows.index[part])
-        block = kernel.block(kernel.prepare(rows), self.basis.points)
-        design = self.design[part]
-        design[:, :k] = self.basis.features(block)
-        if self.problem.has_bias:
-            design[:, k] = 1.0
-        width = k + int(self.problem.has_bias)
-        design[:, :width] *= self.terms.sign[part, None]
-        if self.problem.has_offset:
-            design[:, -1] = 1.0
+        self.problem, self.basis, self.source = problem, basis, source
+        self.index, self.width = index, _size(problem, basis)
+        chunks = [index[s : s + _CHUNK] for s in range(0, len(index), _CHUNK)]
+        terms = list(source.workers.run(self._terms_of, chunks))
+        self.terms = Terms(
+            np.concatenate([part.sign for part in terms]),
+            np.concatenate([part.omega for part in terms]),
+            np.concatenate([part.target for part in terms]),
+        )
+        self.design: Array | None = None
+        if 8 * self.width * len(index) <= source.memory_budget / 2:
+            self.design = np.empty((len(index), self.width))
+            for _ in source.workers.run(self._keep, self._slices()):
+                pass
 
     def times(self, v: Array) -> Array:
         """Return ``design @ v``."""
-        parts = self.workers.run(lambda part: self.design[part] @ v, self.slices)
-        return np.concatenate(list(parts))
+
+        def task(part: slice) -> Array:
+            return np.asarray(self._rows(part) @ v)
+
+        return np.concatenate(list(self.source.workers.run(task, self._slices())))
 
     def gram(self, rows: Array, omega: Array) -> tuple[Array, Array]:
         """Return ``sum omega d d'`` and ``sum omega p d`` over the given rows."""
 
         def task(few: Array) -> tuple[Array, Array]:
-            part = self.design[few] * np.sqrt(omega[few])[:, None]
-            return part.T @ part, (np.sqrt(omega[few]) * self.terms.target[few]) @ part
+            root = np.sqrt(omega[few])
+            part = self._rows(few) * root[:, None]
+            return part.T @ part, (root * self.terms.target[few]) @ part
 
-        width = self.design.shape[1]
-        matrix, vector = np.zeros((width, width)), np.zeros(width)
+        matrix, vector = np.zeros((self.width, self.width)), np.zeros(self.width)
         chunks = [rows[s : s + _CHUNK] for s in range(0, len(rows), _CHUNK)]
-        for part_matrix, part_vector in self.workers.run(task, chunks):
+        for part_matrix, part_vector in self.source.workers.run(task, chunks):
             matrix += part_matrix
             vector += part_vector
         return matrix, vector
+
+    def _slices(self) -> list[slice]:
+        n = len(self.index)
+        return [slice(s, min(s + _CHUNK, n)) for s in range(0, n, _CHUNK)]
+
+    def _terms_of(self, index: Array) -> Terms:
+        return self.problem.terms(self.source.take(index), self.basis.kernel)
+
+    def _keep(self, part: slice) -> None:
+        assert self.design is not None
+        self.design[part] = self._make(part)
+
+    def _rows(self, part: Any) -> Array:
+        return self._make(part) if self.design is None else self.design[part]
+
+    def _make(self, part: Any) -> Array:
+        """Return the design of some rows, from their kernel values."""
+        k, kernel = len(self.basis), self.basis.kernel
+        rows = self.source.take(self.index[part])
+        block = kernel.block(kernel.prepare(rows), self.basis.points)
+        design = np.ones((len(rows), self.width))
+        design[:, :k] = self.basis.features(block)
+        signed = k + int(self.problem.has_bias)
+        design[:, :signed] *= self.terms.sign[part, None]
+        return design
 
 
 def _newton_on(fit: Fit, rows: _WorkingRows, boost: float = 1.0) -> None:

@@ -109,19 +109,22 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         source: Source,
         kernel: AnyKernel,
         reporter: RoundReporter,
+        stop_asked: bool = False,
     ) -> Outcome:
         progress = Progress(source.n_rows, self.max_iter, self.max_time)
         progress.listeners.append(reporter.listen(progress))
+        progress.stop_asked = stop_asked
         try:
-            outcome = engine.fit(
-                problems,
-                source,
-                kernel,
-                self._settings(),
-                progress,
-                low_rank=self.low_rank,
-                warm=self._warm(source),
-            )
+            with progress.listening_for_interrupt():
+                outcome = engine.fit(
+                    problems,
+                    source,
+                    kernel,
+                    self._settings(),
+                    progress,
+                    low_rank=self.low_rank,
+                    warm=self._warm(source),
+                )
         except KernelError as error:
             raise KernelError(f"{type(self).__name__}: {error}") from None
         self.history_ = progress.history

@@ -239,6 +239,7 @@ class CoreVectorOneClass(_Detector):
         n = X.shape[0]
         total = float(n if weights is None else weights.sum())
         self.C_ = 1.0 / (nu * total)
+        interrupted = False
         if n > 2 * _SEARCH_ROWS:
             rng = np.random.default_rng(self._settings().random_state)
             rows = np.sort(rng.permutation(n)[:_SEARCH_ROWS])
@@ -246,14 +247,20 @@ class CoreVectorOneClass(_Detector):
             ratio = total / float(len(rows) if part is None else part.sum())
             self.C_ *= ratio
             with RoundReporter(self, self._attributes, quiet=True) as reporter:
-                self._search(X[rows], part, nu, reporter)
+                outcome, _ = self._search(X[rows], part, nu, reporter)
+            interrupted = outcome.certificates[0].stopped_by == "interrupt"
             self.C_ /= ratio
         with RoundReporter(self, self._attributes) as reporter:
-            outcome, self.offset_ = self._search(X, weights, nu, reporter)
+            outcome, self.offset_ = self._search(X, weights, nu, reporter, interrupted)
         self._set_fitted(outcome, "one-class")
 
     def _search(
-        self, X: Any, weights: Array | None, nu: float, reporter: RoundReporter
+        self,
+        X: Any,
+        weights: Array | None,
+        nu: float,
+        reporter: RoundReporter,
+        interrupted: bool = False,
     ) -> tuple[Outcome, float]:
         """Move `C_` until the share of outliers is `nu`; return outcome and offset.
 
@@ -271,7 +278,7 @@ class CoreVectorOneClass(_Detector):
             close = max(NU_TOLERANCE * nu, 1.0 / mass)
             for _ in range(40):
                 problems = self._problems_for(None, weights, source.n_rows)
-                outcome = self._run(problems, source, kernel, reporter)
+                outcome = self._run(problems, source, kernel, reporter, interrupted)
                 share = self._outlier_share(outcome, source, weights) / mass
                 stopped = outcome.certificates[0].stopped_by
                 if abs(share - nu) <= close:
