@@ -5,6 +5,9 @@ no branch on a kernel inside an inner loop, a NumPy twin in ``tests/naive.py``.
 Each function is compiled for float32 and float64 on first use only.
 """
 
+# mypy: ignore-errors
+# Numba reads these functions, not Python: annotations would say nothing of use.
+
 import numpy as np
 from llvmlite import ir
 from numba import njit, types

@@ -123,8 +123,8 @@ def _of_sample(
     return replace(
         found,
         problem=(
-            f"{found.problem}; only a random sample of {size:,} rows was looked at, each "
-            f"standing for {n_rows / size:.3g}: on it the relative gap was "
+            f"{found.problem}; only a random sample of {size:,} rows was looked at, "
+            f"each standing for {n_rows / size:.3g}: on it the relative gap was "
             f"{found.relative_gap:.2e}, about the other rows nothing is known"
         ),
         primal=np.inf,

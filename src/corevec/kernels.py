@@ -322,7 +322,8 @@ class NormalizedKernel:
         inner = CallableKernel(self.function)
         own = [inner.diagonal(Rows(V, np.arange(V.shape[0]))) for V in (X, Z)]
         values = np.asarray(self.function(X, Z), dtype=np.float64)
-        return values * np.outer(_inverse_root(own[0]), _inverse_root(own[1]))
+        scale = np.outer(_inverse_root(own[0]), _inverse_root(own[1]))
+        return np.asarray(values * scale)
 
 
 AnyKernel = Kernel | PrecomputedKernel | CallableKernel

@@ -121,7 +121,7 @@ class Problem:
     def signed(self, K: Array, left: Terms, right: Terms) -> Array:
         """Return ``y_i y_j (k_ij + [bias])`` for kernel values between two row sets."""
         K = K + 1.0 if self.has_bias else K
-        return K * np.outer(left.sign, right.sign)
+        return np.asarray(K * np.outer(left.sign, right.sign))
 
 
 def two_class(

@@ -134,7 +134,7 @@ class _Newton:
             self.b, self.values, self.offset = full, new_values, offset
             return 0.0, True
         change, drift = new_values - self.values, offset - self.offset
-        line = (self.b, self.values, violation, omega, direction, change, drift)
+        line = (self.values, violation, omega, direction, change, drift)
         length = _line_search(*line, self.simplex)
         self.b = self.b + length * direction
         self.values = self.K @ self.b
@@ -263,7 +263,6 @@ def _same_rows(violation: Array, active: Array) -> bool:
 
 
 def _line_search(
-    b: Array,
     values: Array,
     violation: Array,
     omega: Array,
@@ -277,16 +276,16 @@ def _line_search(
     The derivative is increasing and piecewise linear, so Newton's method on it, kept
     inside a bracket, ends after a few steps.
     """
-    slope0 = direction @ values + (offset_change if simplex else 0.0)
-    curve0 = direction @ change
+    slope0 = float(direction @ values) + (offset_change if simplex else 0.0)
+    curve0 = float(direction @ change)
     fall = -change - offset_change
     low, high, s = 0.0, 1e3, 1.0
     for _ in range(100):
         moved = violation + s * fall
         inside = moved > 0
         part = omega[inside] * fall[inside]
-        slope = slope0 + s * curve0 + part @ moved[inside]
-        curve = curve0 + part @ fall[inside]
+        slope = slope0 + s * curve0 + float(part @ moved[inside])
+        curve = curve0 + float(part @ fall[inside])
         if slope > 0:
             high = s
         else:

@@ -142,4 +142,6 @@ def _projection_bound(
 ) -> float:
     """Return the dual value of the violations by the bound of ``span.py``."""
     basis = span.basis_from(function.basis, function.kernel)
+    if basis is None:
+        return 0.0
     return span.projection_dual(problem, function, offset, source, basis)

@@ -222,7 +222,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         X = validate_data(self, X, reset=False, **_CHECKS)
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
-            return self._functions.values(source)
+            return np.asarray(self._functions.values(source))
 
     def _checked_weights(self, sample_weight: Any, n_rows: int) -> Array | None:
         """Return weights as float64, or None where all rows weigh 1."""

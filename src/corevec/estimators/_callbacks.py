@@ -104,3 +104,6 @@ class RoundReporter:
                 refresh=False,
             )
             self.line.update()
+
+
+__all__ = ["CallbackSupportMixin", "RoundReporter", "with_callbacks"]

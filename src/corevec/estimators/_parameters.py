@@ -80,11 +80,16 @@ def _number(
 
 
 def _count(who: str, name: str, value: Any) -> None:
-    if isinstance(value, Integral) and not isinstance(value, bool) and value >= 1:
+    if _is_count(value):
         return
     raise InvalidInputError(
         f"{who}: {name}={value!r} must be a whole number of at least 1, or None."
     )
+
+
+def _is_count(value: Any) -> bool:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return whole and int(value) >= 1
 
 
 def _choice(who: str, name: str, value: Any, allowed: tuple[Any, ...]) -> None:
@@ -97,7 +102,7 @@ def _choice(who: str, name: str, value: Any, allowed: tuple[Any, ...]) -> None:
 def _choice_or_count(who: str, name: str, value: Any, words: tuple[str, ...]) -> None:
     if isinstance(value, str) and value in words:
         return
-    if isinstance(value, Integral) and not isinstance(value, bool) and value >= 1:
+    if _is_count(value):
         return
     allowed = ", ".join(repr(word) for word in words)
     raise InvalidInputError(
@@ -110,7 +115,7 @@ def _check_gamma(who: str, gamma: Any) -> None:
     if isinstance(gamma, str):
         if gamma in GAMMAS:
             return
-    elif isinstance(gamma, Real) and np.isfinite(gamma) and gamma > 0:
+    elif isinstance(gamma, Real) and 0 < float(gamma) < np.inf:
         return
     words = ", ".join(repr(word) for word in GAMMAS)
     raise InvalidInputError(

@@ -312,4 +312,4 @@ def _votes(values: Array, n_classes: int) -> Array:
         votes[:, j] += values[:, column] > 0
         confidence[:, i] -= values[:, column]
         confidence[:, j] += values[:, column]
-    return votes + confidence / (3 * (np.abs(confidence) + 1))
+    return np.asarray(votes + confidence / (3 * (np.abs(confidence) + 1)))

@@ -288,7 +288,7 @@ class CoreVectorOneClass(_Detector):
                 else:
                     high = self.C_
                 narrow = high / low < 1 + 1e-6 if low > 0 else False
-                if narrow or self.C_ >= most or stopped in ("interrupt", "max_time"):
+                if narrow or most <= self.C_ or stopped in ("interrupt", "max_time"):
                     break
                 self.C_ = min(_next_C(self.C_, low, high, share / nu), most)
             return outcome, self._quantile(outcome, source, weights, nu)
@@ -309,7 +309,7 @@ class CoreVectorOneClass(_Detector):
     ) -> float:
         """Return the value that the share `nu` of the rows (by weight) is below."""
         view = source
-        if source.n_rows > self.memory_budget / 32:  # values, weights, their order
+        if 32 * source.n_rows > self.memory_budget:  # values, weights, their order
             rng = np.random.default_rng(self._settings().random_state)
             view = Subset(source, source.draw(rng, int(self.memory_budget // 64)))
         index = np.concatenate([view.block(*bounds).index for bounds in view.blocks()])

@@ -113,8 +113,17 @@ class Source(ABC):
 
         A row in work costs its float64 copy (twice) and some 16 numbers of its own.
         """
-        per_row = 8 * (2 * self.n_features + 16) * self.workers.n_threads
-        return int(np.clip(self.memory_budget // (2 * per_row), _MIN_BLOCK, _MAX_BLOCK))
+        return self._rows_within(8 * (2 * self.n_features + 16))
+
+    def _rows_within(self, row_bytes: int) -> int:
+        """Return rows per block for rows that cost so many bytes in work.
+
+        At least eight blocks, so that few rows keep several threads busy too; their
+        number does not depend on the threads, so neither do the sums.
+        """
+        fit = self.memory_budget // (2 * row_bytes * self.workers.n_threads)
+        most = min(_MAX_BLOCK, max(_MIN_BLOCK, self.n_rows // 8))
+        return int(np.clip(fit, _MIN_BLOCK, most))
 
     def blocks(self) -> list[tuple[int, int]]:
         """Return the (start, stop) of every block."""

@@ -25,7 +25,7 @@ class DenseSource(Source):
     ):
         super().__init__(memory_budget, workers)
         # A plain ndarray view: slicing a memmap object costs 10 us more per block.
-        self.values = np.asarray(values)
+        self.values: Any = np.asarray(values)
         self.n_rows, self.n_features = values.shape
         self.dtype = values.dtype
 
@@ -59,8 +59,7 @@ class CsrSource(DenseSource):
     def block_rows(self) -> int:
         """Rows per block, from the entries a row has rather than its columns."""
         entries = 1 + self.values.nnz // max(self.n_rows, 1)
-        per_row = 8 * (4 * entries + 16) * self.workers.n_threads
-        return int(np.clip(self.memory_budget // (2 * per_row), 256, 16384))
+        return self._rows_within(8 * (4 * entries + 16))
 
 
 def as_source(
