@@ -182,8 +182,9 @@ def smo(
     level = float(a @ gradient)
     offset = -level if simplex else 0.0
     b = a if simplex else a / level
-    # At the best scale the dual is 1/(2 a'Qa), with no second product with K.
-    dual = float(p @ a - level) / 2 + float(p @ a) / 2 if simplex else 0.5 / level
+    # With level = a'Qa - p'a the dual is (p'a - level)/2, or 1/(2 a'Qa) at the best
+    # scale: no second product with K.
+    dual = (float(p @ a) - level) / 2 if simplex else 0.5 / level
     gap = float((gradient[a > 0].max() - gradient.min()) / max(abs(level), 1e-300))
     return Solution(b, offset, dual, steps, gap=gap)
 

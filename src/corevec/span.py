@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
+from scipy import linalg, sparse
 
 from corevec.certificate import Certificate, relative_gap
 from corevec.expansion import KernelExpansion
@@ -50,6 +50,8 @@ MIN_ROWS = 5000
 WORKING_BAND = 1.0
 # From zero weights a large C is reached in three stages: half the steps at 1e6.
 STEEP, FROM_NOTHING = 1e4, (1e-4, 1e-2, 1.0)
+# Rows that a pass offers as new basis rows, where the bound loses too much.
+MOST_MISSING = 100
 # Samples up to this size are worked on whole.
 WHOLE_SAMPLE = 40_000
 # Rows per task of the thread pool: few enough that 10,000 rows still make several.
@@ -72,6 +74,29 @@ class Basis:
         rows = Rows(self.rows.values[:k], self.rows.index[:k])
         points = self.kernel.prepare_basis(rows)
         return Basis(self.kernel, rows, points, self.factor[:k, :k], self.residuals[:k])
+
+    def extended(self, rows: Rows) -> Basis:
+        """Return the basis with pivots among `rows` added.
+
+        With features Phi of the rows, the Cholesky factor of ``k(rows) - Phi Phi'``
+        continues this one.
+        """
+        points = self.kernel.prepare_basis(rows)
+        phi = self.features(self.kernel.block(points, self.points))
+        rest = self.kernel.block(points, points) - phi @ phi.T
+        scale = float(np.abs(self.kernel.diagonal(rows)).max())
+        pivots, corner = _pivots_of(rest, RANK_THRESHOLD * scale)
+        k, added = len(self), len(pivots)
+        factor = np.zeros((k + added, k + added))
+        factor[:k, :k], factor[k:, :k] = self.factor, phi[pivots]
+        factor[k:, k:] = corner
+        chosen = Rows(
+            _stack(self.rows.values, rows.values[pivots]),
+            np.concatenate([self.rows.index, rows.index[pivots]]),
+        )
+        residuals = np.concatenate([self.residuals, np.zeros(added)])
+        points = self.kernel.prepare_basis(chosen)
+        return Basis(self.kernel, chosen, points, factor, residuals)
 
     @cached_property
     def inverse_factor(self) -> Array:
@@ -147,6 +172,28 @@ def basis_from(rows: Rows, kernel: AnyKernel, most: int | None = None) -> Basis 
     return Basis(kernel, chosen, points, factor, np.array(left))
 
 
+def _pivots_of(matrix: Array, floor: float) -> tuple[list[int], Array]:
+    """Return pivots and their lower Cholesky factor of a small dense matrix."""
+    residual = matrix.diagonal().copy()
+    L = np.zeros_like(matrix)  # transposed
+    pivots: list[int] = []
+    while len(pivots) < len(matrix):
+        j, pivot = len(pivots), int(np.argmax(residual))
+        if residual[pivot] <= floor:
+            break
+        L[j] = (matrix[pivot] - L[:j, pivot] @ L[:j]) / np.sqrt(residual[pivot])
+        residual -= L[j] ** 2
+        residual[pivot] = 0.0
+        pivots.append(pivot)
+    return pivots, np.tril(L[: len(pivots), pivots].T)
+
+
+def _stack(a: Any, b: Any) -> Any:
+    if sparse.issparse(a):
+        return sparse.vstack([a, b], format="csr")
+    return np.concatenate([a, b])
+
+
 def _hopeless(residual: Array, floor: float, j: int, most: int) -> bool:
     """Whether the pivots, falling at their present rate, miss the threshold."""
     if j not in (32, 64, 128, 256):
@@ -167,6 +214,9 @@ class Fit:
     v: Array
     primal: float = np.inf
     dual: float = -np.inf
+    band: float = WORKING_BAND
+    missing: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    missed_share: float = 0.0  # of |u|^2, what the bound adds for rows off the span
     work: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     n_inside: int = 0
     mass: float = 0.0  # sum beta, on the rows last worked on
@@ -218,7 +268,8 @@ def solve(
     while True:
         _measure_all(fits, source, basis, tol, progress)
         gap = max(fit.gap for fit in fits)
-        if gap <= tol or (gap > 0.7 * best and best < 0.5):
+        stalled = gap > 0.7 * best and best < 0.5
+        if gap <= tol or (stalled and not _can_extend(fits, basis, tol)):
             break
         spent = progress.spent()
         if spent is not None:
@@ -227,6 +278,7 @@ def solve(
         if max(len(fit.work) for fit in fits) > source.memory_budget / 64:
             break  # terms and margins of that many rows do not fit: the core set's turn
         best = min(best, gap)
+        basis = _extend(fits, source, basis, tol)
         for fit in fits:
             if fit.gap > tol:
                 _newton_on(fit, _WorkingRows(fit.problem, source, basis, fit.work))
@@ -244,6 +296,7 @@ def _solve_sample(fit: Fit, source: Source, basis: Basis, sample: Array) -> None
         steep = boost * rows.terms.omega.max() > STEEP
         for share in FROM_NOTHING if steep and not fit.v.any() else (1.0,):
             _newton_on(fit, rows, share * boost)
+        fit.band = _band(rows.terms.target - rows.times(fit.v))
         return
     view = Subset(source, sample)
     work = np.empty(0, dtype=np.int64)
@@ -265,7 +318,7 @@ def _near_margin(fit: Fit, source: Source, basis: Basis) -> tuple[Array, Array]:
         values = functions.evaluate(rows, points)[:, 0]
         violation = terms.target - terms.sign * values - fit.offset
         violation = np.where(terms.omega > 0, violation, -np.inf)
-        return rows.index[violation > -WORKING_BAND], rows.index[violation > 0]
+        return rows.index[violation > -fit.band], rows.index[violation > 0]
 
     def merge(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
         return np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])
@@ -288,6 +341,30 @@ def _shorten(fits: list[Fit], basis: Basis, tol: float) -> Basis:
     for fit in fits:
         fit.v = np.concatenate([fit.v[:k], fit.v[len(basis) :]])
     return basis.leading(k)
+
+
+def _can_extend(fits: list[Fit], basis: Basis, tol: float) -> bool:
+    """Whether what the bound loses off the span stands between a fit and `tol`."""
+    lossy = any(fit.gap > tol and fit.missed_share > tol / 4 for fit in fits)
+    return lossy and len(basis) + MOST_MISSING <= 2 * MAX_RANK
+
+
+def _extend(fits: list[Fit], source: Source, basis: Basis, tol: float) -> Basis:
+    """Return the basis with pivots among the rows that the bound loses most on.
+
+    A probe of a few thousand rows does not see the tails of a million; in one-class
+    problems those are the rows with multipliers.
+    """
+    if not _can_extend(fits, basis, tol):
+        return basis
+    longer = basis.extended(
+        source.take(np.unique(np.concatenate([fit.missing for fit in fits])))
+    )
+    added = len(longer) - len(basis)
+    for fit in fits:
+        k = len(basis)
+        fit.v = np.concatenate([fit.v[:k], np.zeros(added), fit.v[k:]])
+    return longer
 
 
 def _measure_all(
@@ -454,6 +531,19 @@ def _newton_on(fit: Fit, rows: _WorkingRows, boost: float = 1.0) -> None:
     fit.mass = float(omega @ np.maximum(target - rows.times(v), 0.0))
 
 
+def _band(violation: Array) -> float:
+    """Return how far from the margin rows are worthy of work: `WORKING_BAND`, or less.
+
+    Where most rows are that near (a one-class function is flat just above 1), the band
+    shrinks to four times as many rows as are violated, and a fiftieth of all.
+    `violation` is that of a random sample.
+    """
+    share = 4 * np.mean(violation > 0) + 0.02
+    if share >= 1:
+        return WORKING_BAND
+    return float(np.clip(-np.quantile(violation, 1 - share), 0.0, WORKING_BAND))
+
+
 def _update_gram(
     rows: _WorkingRows,
     omega: Array,
@@ -522,9 +612,14 @@ class _Sums:
     missed: float  # sum beta delta
     pulled: Array  # L^-1 sum beta y k
     work: Array  # rows near the margin
+    missing: Array  # rows that the bound loses most on, and how much
+    missing_size: Array
     n_inside: int
 
     def __add__(self, other: _Sums) -> _Sums:
+        rows = np.concatenate([self.missing, other.missing])
+        size = np.concatenate([self.missing_size, other.missing_size])
+        worst = np.argsort(-size)[:MOST_MISSING]
         return _Sums(
             self.loss + other.loss,
             self.ridge + other.ridge,
@@ -534,6 +629,8 @@ class _Sums:
             self.missed + other.missed,
             self.pulled + other.pulled,
             np.concatenate([self.work, other.work]),
+            rows[worst],
+            size[worst],
             self.n_inside + other.n_inside,
         )
 
@@ -541,7 +638,9 @@ class _Sums:
 def _pass(fits: list[Fit], source: Source, basis: Basis) -> None:
     """Measure primal and dual of each fit on all rows; note the rows to work on."""
     problems, offsets = [fit.problem for fit in fits], [fit.offset for fit in fits]
-    sums = _all_sums(problems, offsets, expansion(fits, basis), source, basis)
+    bands = [fit.band for fit in fits]
+    functions = expansion(fits, basis)
+    sums = _all_sums(problems, offsets, bands, functions, source, basis)
     for fit, own in zip(fits, sums, strict=True):
         width = len(basis) + int(fit.problem.has_bias)
         norm_sq = float(fit.v[:width] @ fit.v[:width])
@@ -549,6 +648,8 @@ def _pass(fits: list[Fit], source: Source, basis: Basis) -> None:
         fit.dual = _dual(fit.problem, own)
         # Rows that were worked on stay: at large C a solution without them swings back.
         fit.work, fit.n_inside = np.union1d(fit.work, own.work), own.n_inside
+        fit.missing = own.missing
+        fit.missed_share = own.missed**2 / max(2 * fit.primal, 1e-300)
 
 
 def projection_dual(
@@ -559,13 +660,14 @@ def projection_dual(
     basis: Basis,
 ) -> float:
     """Return the dual value that the violations of `function` prove."""
-    sums = _all_sums([problem], [offset], function, source, basis)
+    sums = _all_sums([problem], [offset], [0.0], function, source, basis)
     return _dual(problem, sums[0])
 
 
 def _all_sums(
     problems: list[Problem],
     offsets: list[float],
+    bands: list[float],
     functions: KernelExpansion,
     source: Source,
     basis: Basis,
@@ -575,7 +677,7 @@ def _all_sums(
     def score(rows: Rows) -> list[_Sums]:
         values = functions.evaluate(rows, points)
         return [
-            _sums(problem, offsets[t], rows, values[:, t], basis)
+            _sums(problem, offsets[t], bands[t], rows, values[:, t], basis)
             for t, problem in enumerate(problems)
         ]
 
@@ -586,7 +688,12 @@ def _all_sums(
 
 
 def _sums(
-    problem: Problem, offset: float, rows: Rows, values: Array, basis: Basis
+    problem: Problem,
+    offset: float,
+    band: float,
+    rows: Rows,
+    values: Array,
+    basis: Basis,
 ) -> _Sums:
     kernel = basis.kernel
     terms = problem.terms(rows, kernel)
@@ -602,6 +709,7 @@ def _sums(
     # Rounded up: |phi|^2 carries an error of a few eps k_ii per term.
     left = np.maximum(own - np.einsum("ij,ij->i", phi, phi), 0.0)
     delta = np.sqrt(left + 8 * _EPS * own)
+    worst = np.argsort(-beta * delta)[:MOST_MISSING]
     return _Sums(
         loss=float(beta @ violation[inside]) / 2,
         ridge=float(beta @ violation[inside]),
@@ -610,7 +718,9 @@ def _sums(
         signed=float(beta @ sign),
         missed=float(beta @ delta),
         pulled=(beta * sign) @ phi,
-        work=rows.index[violation > -WORKING_BAND],
+        work=rows.index[violation > -band],
+        missing=few.index[worst],
+        missing_size=(beta * delta)[worst],
         n_inside=len(inside),
     )
 
