@@ -296,7 +296,8 @@ def _solve_sample(fit: Fit, source: Source, basis: Basis, sample: Array) -> None
         steep = boost * rows.terms.omega.max() > STEEP
         for share in FROM_NOTHING if steep and not fit.v.any() else (1.0,):
             _newton_on(fit, rows, share * boost)
-        fit.band = _band(rows.terms.target - rows.times(fit.v))
+        most = 0.7 * _capacity(source, rows.width) / source.n_rows
+        fit.band = _band(rows.terms.target - rows.times(fit.v), most)
         return
     view = Subset(source, sample)
     work = np.empty(0, dtype=np.int64)
@@ -304,7 +305,8 @@ def _solve_sample(fit: Fit, source: Source, basis: Basis, sample: Array) -> None
         near, violated = _near_margin(fit, view, basis)
         if np.isin(violated, work, assume_unique=True).all():
             break
-        work = np.union1d(work, near)
+        both = np.union1d(work, near)
+        work = both if len(both) <= _capacity(source, len(fit.v)) else near
         _newton_on(fit, _WorkingRows(fit.problem, source, basis, work), boost)
 
 
@@ -427,10 +429,15 @@ def _size(problem: Problem, basis: Basis) -> int:
     return len(basis) + int(problem.has_bias) + int(problem.has_offset)
 
 
+def _capacity(source: Source, width: int) -> int:
+    """Return how many design rows 0.6 of the memory budget holds."""
+    return int(0.6 * source.memory_budget / (8 * width))
+
+
 class _WorkingRows:
     """Design rows ``y (phi, 1)`` and terms of some rows.
 
-    Kept in memory where half of the budget holds them, else made again, chunk by chunk,
+    Kept in memory where the budget holds them, else made again, chunk by chunk,
     whenever they are needed.
     """
 
@@ -445,7 +452,7 @@ class _WorkingRows:
             np.concatenate([part.target for part in terms]),
         )
         self.design: Array | None = None
-        if 8 * self.width * len(index) <= source.memory_budget / 2:
+        if len(index) <= _capacity(source, self.width):
             self.design = np.empty((len(index), self.width))
             for _ in source.workers.run(self._keep, self._slices()):
                 pass
@@ -531,14 +538,18 @@ def _newton_on(fit: Fit, rows: _WorkingRows, boost: float = 1.0) -> None:
     fit.mass = float(omega @ np.maximum(target - rows.times(v), 0.0))
 
 
-def _band(violation: Array) -> float:
+def _band(violation: Array, most: float) -> float:
     """Return how far from the margin rows are worthy of work: `WORKING_BAND`, or less.
 
     Where most rows are that near (a one-class function is flat just above 1), the band
     shrinks to four times as many rows as are violated, and a fiftieth of all.
-    `violation` is that of a random sample.
+    `violation` is that of a random sample; `most` is the share of rows whose design
+    fits in memory, kept to if that still is more than the violated rows.
     """
-    share = 4 * np.mean(violation > 0) + 0.02
+    inside = float(np.mean(violation > 0))
+    share = 4 * inside + 0.02
+    if most > 1.2 * inside:
+        share = min(share, most)
     if share >= 1:
         return WORKING_BAND
     return float(np.clip(-np.quantile(violation, 1 - share), 0.0, WORKING_BAND))
@@ -647,7 +658,9 @@ def _pass(fits: list[Fit], source: Source, basis: Basis) -> None:
         fit.primal = norm_sq / 2 + fit.offset + own.loss
         fit.dual = _dual(fit.problem, own)
         # Rows that were worked on stay: at large C a solution without them swings back.
-        fit.work, fit.n_inside = np.union1d(fit.work, own.work), own.n_inside
+        both = np.union1d(fit.work, own.work)
+        fits_in = len(both) <= _capacity(source, len(fit.v))
+        fit.work, fit.n_inside = both if fits_in else own.work, own.n_inside
         fit.missing = own.missing
         fit.missed_share = own.missed**2 / max(2 * fit.primal, 1e-300)
 
