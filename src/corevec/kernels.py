@@ -152,7 +152,8 @@ class Kernel:
         transposed = None
         if self._by_difference(values):
             transposed = np.ascontiguousarray(values.T)
-        diagonal = self._diagonal_of(squares) if self.normalized else None
+        scaled = self.normalized and not self.uses_distance
+        diagonal = self._diagonal_of(squares) if scaled else None
         return Points(values, rows.index, dtype, squares, transposed, diagonal)
 
     def prepare_basis(self, rows: Rows, dtype: Any = np.float64) -> Points:
