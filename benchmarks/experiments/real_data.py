@@ -2,8 +2,8 @@
 
 The same C and gamma for every solver: Platt's for adult (Gaussian variance 10, C = 1),
 round numbers near the usual grid-search optimum for ijcnn1 and covtype (columns in
-[-1, 1] and [0, 1]), the papers' 1/beta with C = 10 for mnist and kddcup99. SVC and
-oneDAL's SVC do not run on all of covtype (hours): they get 20,000 rows of it, and the
+[-1, 1] and [0, 1]), the papers' 1/beta with C = 10 for mnist and kddcup99. The
+peers do not run on all of covtype (SVC: hours): they get 20,000 rows of it, and the
 report says so by the column n. The last rows of covtype and adult show what corevec
 does where a core set cannot be small: max_time ends the run and the gap is stated.
 """
@@ -46,6 +46,6 @@ def _resolved(dataset, setting, data_args):
 
 
 def _rows_for(peer, dataset, data_args):
-    if dataset in SVM_ROWS and peer != "nystroem_linearsvc":
+    if dataset in SVM_ROWS:
         return {"n": SVM_ROWS[dataset]} | data_args
     return data_args
