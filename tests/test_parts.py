@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 from scipy import linalg, sparse
 
-from corevec import _loops, qp, span
+from corevec import _loops, qp
+from corevec.bases import basis_from
 from corevec.expansion import KernelExpansion
 from corevec.kernels import KERNEL_NAMES, Rows, make_kernel
 from corevec.oracle import Subset
 from corevec.problems import Labels, two_class
+from corevec.projection import projection_dual
 from corevec.sources import Workers, as_source, row_statistics
 
 # Rounding of a kernel value: a few units of the precision times the d terms of a
@@ -142,7 +144,7 @@ def test_a_subset_evaluates_from_kept_columns_what_all_rows_would(rng):
 def test_a_basis_and_its_extension_factor_the_kernel_matrix(rng):
     X = rng.random((300, 2)) * 3
     kernel = make_kernel("rbf", 1.0)
-    basis = span.basis_from(rows_of(X[:50]), kernel)
+    basis = basis_from(rows_of(X[:50]), kernel)
     longer = basis.extended(rows_of(X[50:]))
     assert len(longer) > len(basis)
     for one in (basis, longer):
@@ -169,9 +171,9 @@ def test_the_projection_bound_is_below_the_exact_dual(rng):
     Q = np.outer(y, y) * (naive.gram(X, X, gamma=1.0) + 1) + np.eye(400) / 100.0
     exact = beta.sum() ** 2 / (2 * beta @ Q @ beta)
     for size in (5, 40):
-        basis = span.basis_from(source.take(np.arange(size)), kernel)
-        bound = span.projection_dual(problem, function, 0.0, source, basis)
+        basis = basis_from(source.take(np.arange(size)), kernel)
+        bound = projection_dual(problem, function, 0.0, source, basis)
         assert 0 < bound <= exact * (1 + 1e-12)
-    full = span.basis_from(rows_of(X), kernel)
-    tight = span.projection_dual(problem, function, 0.0, source, full)
+    full = basis_from(rows_of(X), kernel)
+    tight = projection_dual(problem, function, 0.0, source, full)
     assert tight == pytest.approx(exact, rel=1e-5)

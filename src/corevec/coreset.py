@@ -31,6 +31,15 @@ from corevec.kernels import AnyKernel, Rows
 from corevec.oracle import Look, Question, Subset, look
 from corevec.problems import Problem
 from corevec.progress import Progress
+from corevec.selection import (
+    BATCH_MAX,
+    BATCH_POOL,
+    FIRST_SUBSET,
+    first_look_rows,
+    first_rows,
+    grow,
+)
+from corevec.settings import Outcome, Settings
 from corevec.sources import Source
 
 Array = npt.NDArray[Any]
@@ -38,55 +47,18 @@ Array = npt.NDArray[Any]
 # The subset starts at 2000 rows and grows by 4 whenever the core solves it to 5 %:
 # both from prototypes on five data sets (design.md 4); smaller subsets miss rare
 # rows, a tighter rule refines what the next subset overturns.
-FIRST_SUBSET, SUBSET_GROWTH, SUBSET_GAP = 2000, 4, 0.05
+SUBSET_GROWTH, SUBSET_GAP = 4, 0.05
 # Below this many rows every look is a look at all of them.
 SMALL = 8000
-# A batch has 0.3 of the support vectors, within these bounds, picked from the 6x
-# worst rows. Batch size matters most of all constants here (design.md 4).
-BATCH_SHARE, BATCH_MIN, BATCH_MAX, BATCH_POOL = 0.3, 40, 400, 6
 # After a pass over all rows, this many of the worst are worked on before the next.
 WORST_KEPT = 20_000
 # ... until their gap is this many times below the last gap over all rows.
-
 LOOSE = 20.0
 LARGEST_SUBSET = 200_000
 IDLE_ROUNDS = 3
 # SMO on the core rows is this far inside the gap of the rows in view.
 SMO_SHARE = 0.02
 LOOSELY, TIGHTLY, EXACT = 0, 1, 2
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to run; names and meaning as in the estimators."""
-
-    tol: float = 1e-3
-    ball_epsilon: float | None = None
-    sampling: str | int = "auto"
-    batch: str | int = "auto"
-    qp: str = "auto"
-    init: str = "auto"
-    max_core: int | None = None
-    random_state: Any = None
-
-    @property
-    def solver(self) -> str:
-        """The QP solver: SMO when rows come one by one as in the paper."""
-        literal = self.ball_epsilon is not None and self.batch == 1
-        return "smo" if self.qp == "auto" and literal else self.qp
-
-
-@dataclass
-class Outcome:
-    """Functions and certificates of all problems of one fit."""
-
-    functions: KernelExpansion
-    certificates: list[Certificate]
-    offsets: Array
-    norms_sq: Array
-    support: list[Array]  # row numbers per problem
-    multipliers: list[Array]
-    n_core: list[int]
 
 
 @dataclass
@@ -156,35 +128,8 @@ def start(
             core.multipliers = np.array(warm[t][1], dtype=np.float64)
         else:
             core.add(first_rows(core, source, settings, rng))
-    progress.rows_looked_at += source.n_rows if state.exact else 0
+    progress.rows_looked_at += first_look_rows(source, settings)
     return state
-
-
-def first_rows(
-    core: Core, source: Source, settings: Settings, rng: np.random.Generator
-) -> Array:
-    """Return the initial core rows (CVM paper, 4.1.1).
-
-    "any": one row. "farthest": the row z_a farthest from any row z, and the row
-    farthest from z_a (Kumar et al. 2003). "opposite": the closest pair of opposite
-    classes around z. In each case z is random; the others are looked for among all
-    rows, or among a random sample where the run samples.
-    """
-    init = settings.init
-    if init == "auto":
-        init = "opposite" if core.problem.positive is not None else "farthest"
-    size = settings.sampling if isinstance(settings.sampling, int) else FIRST_SUBSET
-    view: Source = source
-    if settings.sampling != "full" and source.n_rows > size:
-        view = Subset(source, source.draw(rng, size))
-    z = _any_row(core.problem, source, core.kernel, rng)
-    if init == "any":
-        return z
-    a = _farthest_from(core, source, view, z)
-    if init == "opposite":
-        return np.unique(np.concatenate([z, a]))
-    b = _farthest_from(core, source, view, a)
-    return np.unique(np.concatenate([a, b]))
 
 
 def solve_cores(state: State, settings: Settings) -> None:
@@ -244,7 +189,8 @@ def look_around(
     for t, core in enumerate(state.cores):
         if not met[t] and len(core) < room:
             grown |= grow(core, state.looks[t], settings, room)
-    if grown and state.exact and source.n_rows > SMALL:
+    ours = settings.ball_epsilon is None and settings.sampling == "auto"
+    if grown and ours and state.exact and source.n_rows > SMALL:
         work_on_worst(state, source, settings)
     if not grown:
         full = any(len(core) >= room for core in state.cores)
@@ -298,8 +244,8 @@ def widen(
     if state.exact:
         state.stopped_by = "tol" if settings.ball_epsilon is None else "ball_epsilon"
         return
-    if settings.ball_epsilon is not None:
-        state.stopped_by = "ball_epsilon"  # the paper's stop, on a sample
+    if settings.ball_epsilon is not None:  # the paper's stop, on a sample
+        state.stopped_by = "ball_epsilon"
         return
     size = SUBSET_GROWTH * state.view.n_rows
     if state.growing and 2 * size < source.n_rows and size <= rows_that_fit(source):
@@ -322,52 +268,6 @@ def work_on_worst(state: State, source: Source, settings: Settings) -> None:
     state.target = max(settings.tol / 4, max(state.gaps) / LOOSE)
 
 
-def grow(core: Core, seen: Look, settings: Settings, room: int) -> bool:
-    """Add the worst rows of a look to the core; return whether there were any."""
-    size = batch_size(core, settings)
-    size = min(size, room - len(core))
-    bad = seen.worst[seen.violation > 0]
-    if settings.ball_epsilon is None:
-        # A violation of a rounding error is no reason to grow.
-        bad = seen.worst[seen.violation > 1e-14 * max(1.0, seen.largest)]
-    if len(bad) == 0:
-        return False
-    chosen = bad[:size]
-    if size > 1 and len(bad) > size:
-        chosen = different_rows(core, seen, bad[: BATCH_POOL * size], size)
-    core.add(np.sort(chosen))
-    return True
-
-
-def different_rows(core: Core, seen: Look, pool: Array, size: int) -> Array:
-    """Return rows of `pool` that are bad each for its own reason.
-
-    Matching pursuit: take the row whose own step gains most, subtract what that
-    step does to the violations of the others, repeat. The worst rows alone are
-    near-duplicates of each other.
-    """
-    rows = core.source.take(pool)
-    terms = core.problem.terms(rows, core.kernel)
-    points = core.kernel.prepare_basis(rows)
-    Q = core.problem.signed(core.kernel.block(points, points), terms, terms)
-    if not core.problem.is_hard:
-        Q[np.diag_indices(len(Q))] += 1.0 / terms.omega
-    diagonal = np.maximum(Q.diagonal(), 1e-300)
-    violation = seen.violation[: len(pool)].copy()
-    chosen = np.zeros(len(pool), dtype=bool)
-    for _ in range(size):
-        gain = np.where(chosen, -np.inf, violation * np.abs(violation) / diagonal)
-        best = int(np.argmax(gain))
-        if gain[best] <= 0:
-            break
-        chosen[best] = True
-        violation -= Q[best] * (violation[best] / diagonal[best])
-    # The pursuit ends early where one row's step would settle its neighbours; the
-    # batch is filled with the worst of the others, or rounds would add a few rows each.
-    rest = np.flatnonzero(~chosen)[: size - int(chosen.sum())]
-    return pool[np.union1d(np.flatnonzero(chosen), rest)]
-
-
 def finish(
     state: State,
     source: Source,
@@ -378,8 +278,9 @@ def finish(
     """Return the functions with certificates from an exact pass over all rows."""
     rule = "ball_epsilon" if settings.ball_epsilon is not None else "tol"
     solver_ran = state.stopped_by in (rule, "stall", "max_core")
-    if not (state.exact and solver_ran and state.looks):
-        state.view, state.exact = source, True
+    measured = state.exact and solver_ran and not state.searching
+    if not (measured and state.looks):
+        state.view, state.exact, state.searching = source, True, False
         measure(state, kernel, settings, progress)
     certificates = [
         certificate(state, t, settings, progress) for t in range(len(state.cores))
@@ -489,14 +390,6 @@ def ball_epsilon_reached(core: Core, seen: Look, eta: float) -> float:
     return float(np.sqrt(farthest_sq / radius_sq)) - 1.0
 
 
-def batch_size(core: Core, settings: Settings) -> int:
-    """Return how many rows to add at most."""
-    if isinstance(settings.batch, int):
-        return settings.batch
-    share = int(BATCH_SHARE * len(core.support))
-    return int(np.clip(share, BATCH_MIN, BATCH_MAX))
-
-
 def worst_wanted(state: State, settings: Settings) -> int:
     """Return how many of the worst rows a look should bring back."""
     if settings.ball_epsilon is not None and isinstance(settings.batch, int):
@@ -586,25 +479,3 @@ def _intercepts(cores: list[Core]) -> Array:
             for core in cores
         ]
     )
-
-
-def _any_row(
-    problem: Problem, source: Source, kernel: AnyKernel, rng: np.random.Generator
-) -> Array:
-    """Return one random row of positive weight."""
-    for _ in range(100):
-        row = source.draw(rng, 1)
-        if problem.terms(source.take(row), kernel).omega[0] > 0:
-            return row
-    present = source.map(lambda rows: problem.terms(rows, kernel).omega > 0)
-    return rng.choice(np.flatnonzero(present), size=1)
-
-
-def _farthest_from(core: Core, source: Source, view: Source, row: Array) -> Array:
-    """Return the row farthest from `row` in the feature space of the problem."""
-    basis = source.take(row)
-    sign = core.problem.terms(basis, core.kernel).sign
-    bias = sign if core.problem.has_bias else np.zeros(1)
-    function = KernelExpansion(core.kernel, basis, sign[:, None], bias)
-    seen = look(view, function, [Question(core.problem, row)])[0]
-    return seen.worst[:1] if len(seen.worst) else row

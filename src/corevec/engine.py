@@ -1,6 +1,6 @@
 """Which machinery solves a set of problems: the span of a basis, or the core set.
 
-A probe decides (`span.probe`). If the kernel is numerically of low rank on these rows,
+A probe decides (`bases.probe`). If the kernel is numerically of low rank on these rows,
 the weights of all rows are solved in that span; otherwise, or if the span's rigorous
 bound does not reach `tol`, the core set grows. Both give the same `Outcome`.
 """
@@ -14,13 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from corevec import coreset, span
+from corevec.bases import Basis, probe
 from corevec.certificate import Certificate
-from corevec.coreset import Outcome, Settings
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel
 from corevec.oracle import Question, Subset, look
 from corevec.problems import Problem
 from corevec.progress import Progress, logger
+from corevec.selection import FIRST_SUBSET
+from corevec.settings import Outcome, Settings
 from corevec.sources import Source
 
 Array = npt.NDArray[Any]
@@ -154,7 +156,7 @@ def _fit_in_span(
     hard = any(problem.is_hard for problem in problems)
     if hard or (low_rank == "auto" and source.n_rows < span.MIN_ROWS):
         return None
-    basis = span.probe(source, kernel, rng)
+    basis = probe(source, kernel, rng)
     if basis is None:
         return None
     logger.info("the kernel has numerical rank %d on these rows", len(basis))
@@ -185,7 +187,7 @@ def _samples(source: Source, rng: np.random.Generator) -> list[Array]:
 
 
 def _warm_weights(
-    problems: list[Problem], basis: span.Basis, warm: Warm
+    problems: list[Problem], basis: Basis, warm: Warm
 ) -> list[Array] | None:
     """Return start weights whose functions agree with the old on the basis rows."""
     if warm.functions.coef.shape[1] != len(problems):
@@ -215,7 +217,7 @@ def _warm_cores(
         return list(zip(warm.support, warm.multipliers, strict=True))
     view: Source = source
     if source.n_rows > coreset.SMALL:
-        view = Subset(source, source.draw(rng, coreset.FIRST_SUBSET))
+        view = Subset(source, source.draw(rng, FIRST_SUBSET))
     nothing = np.empty(0, dtype=np.int64)
     questions = [Question(problem, nothing, n_worst=100) for problem in problems]
     looks = look(view, warm.functions, questions)

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corevec import span
+from corevec.bases import basis_from
 from corevec.certificate import Certificate, relative_gap
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows
 from corevec.oracle import Question, look
 from corevec.problems import Problem
 from corevec.progress import Progress
+from corevec.projection import projection_dual
 from corevec.sources import Source
 
 Array = npt.NDArray[Any]
@@ -140,8 +141,8 @@ def _pair_bound(
 def _projection_bound(
     problem: Problem, function: KernelExpansion, offset: float, source: Source
 ) -> float:
-    """Return the dual value of the violations by the bound of ``span.py``."""
-    basis = span.basis_from(function.basis, function.kernel)
+    """Return the dual value of the violations by the bound of ``projection.py``."""
+    basis = basis_from(function.basis, function.kernel)
     if basis is None:
         return 0.0
-    return span.projection_dual(problem, function, offset, source, basis)
+    return projection_dual(problem, function, offset, source, basis)

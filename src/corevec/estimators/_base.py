@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from corevec import engine
 from corevec.certificate import Certificate, worst_of
-from corevec.coreset import Outcome, Settings
 from corevec.estimators._callbacks import CallbackSupportMixin, RoundReporter
 from corevec.estimators._parameters import check_parameters
 from corevec.exceptions import InvalidInputError, KernelError, NotCertifiedWarning
@@ -23,6 +22,7 @@ from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows, make_kernel
 from corevec.problems import Labels, Problem
 from corevec.progress import Progress
+from corevec.settings import Outcome, Settings
 from corevec.sources import Source, Workers, as_source, row_statistics
 from corevec.verify import verify
 

@@ -9,13 +9,13 @@ import numpy.typing as npt
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import validate_data
 
-from corevec.coreset import Outcome
 from corevec.estimators._base import _CHECKS, CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._parameters import check_positive, check_share
 from corevec.exceptions import InvalidInputError
 from corevec.oracle import Subset
 from corevec.problems import Labels, Problem, one_class, svdd
+from corevec.settings import Outcome
 from corevec.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
 
 Array = npt.NDArray[Any]
@@ -240,7 +240,7 @@ class CoreVectorOneClass(_Detector):
         total = float(n if weights is None else weights.sum())
         self.C_ = 1.0 / (nu * total)
         interrupted = False
-        if n > 2 * _SEARCH_ROWS:
+        if n > 2 * _SEARCH_ROWS and self.kernel != "precomputed":
             rng = np.random.default_rng(self._settings().random_state)
             rows = np.sort(rng.permutation(n)[:_SEARCH_ROWS])
             part = None if weights is None else weights[rows]
