@@ -125,6 +125,8 @@ def basis_from(rows: Rows, kernel: AnyKernel, most: int | None = None) -> Basis 
         left.append(float(residual[pivot]))
         if residual[pivot] <= floor:
             break
+        if residual.min() < -1e-8 * left[0]:
+            return None  # not positive definite: no projection, no bound
         if j == limit or (most and _hopeless(residual, floor, j, most)):
             return None
         one = Rows(rows.values[pivot : pivot + 1], rows.index[pivot : pivot + 1])

@@ -22,8 +22,8 @@ class Certificate:
     primal, dual : float
         Values of the standard problem (design.md 1.2): the optimum lies between.
     relative_gap : float
-        ``(primal - dual) / max(|primal|, |dual|)``, rounding errors included: the
-        model's objective exceeds the optimum by at most this share.
+        ``(primal - dual) / max(|primal|, |dual|)``: the objective of the model, at its
+        best rescaling, exceeds the optimum by at most this share.
     dual_bound : {"exact", "projection", "sample"}
         How the dual value was obtained.
     confidence : float

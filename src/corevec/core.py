@@ -146,6 +146,23 @@ class Core:
         self.jitter = max(self.jitter, solution.jitter)
         self.idle = np.where(self.multipliers > 0, 0, self.idle + 1)
 
+    def is_definite(self) -> bool:
+        """Whether the kernel looks positive definite on the support rows.
+
+        Distance kernels and the linear one are; of the others the least eigenvalue on
+        up to 300 support rows is looked at, and whether a factorisation needed help.
+        """
+        if self.kernel.uses_distance or self.kernel.name == "linear":
+            return True
+        few = self.support[:300]
+        K = self.K[np.ix_(few, few)] - float(self.problem.has_bias) * np.outer(
+            self.terms.sign[few], self.terms.sign[few]
+        )
+        if len(few) == 0:
+            return self.jitter == 0
+        least = float(np.linalg.eigvalsh(K)[0])
+        return self.jitter == 0 and least >= -1e-9 * float(np.abs(K).max())
+
     @property
     def norm_sq(self) -> float:
         """``|w|^2 + b0^2`` of the function, or ``|centre|^2``."""

@@ -59,6 +59,10 @@ IDLE_ROUNDS = 3
 # SMO on the core rows is this far inside the gap of the rows in view.
 SMO_SHARE = 0.02
 LOOSELY, TIGHTLY, EXACT = 0, 1, 2
+NOT_DEFINITE = (
+    "; the kernel is not positive definite on the core rows: the dual is not concave, so "
+    "primal, dual and gap are no bounds"
+)
 
 
 @dataclass
@@ -184,7 +188,7 @@ def look_around(
     if all(met):
         widen(state, source, settings, rng)
         return
-    room = core_room(settings, source)
+    room = core_room(settings, source, len(state.cores))
     grown = False
     for t, core in enumerate(state.cores):
         if not met[t] and len(core) < room:
@@ -311,13 +315,9 @@ def certificate(
         met = gap <= settings.tol
     else:
         met = reached <= settings.ball_epsilon
-    if core.jitter > 0:
+    if not core.is_definite():
         met = False
-        name += (
-            "; the kernel is not positive definite on the core rows (least eigenvalue "
-            f"below {-core.jitter / 1.01:.3g}): the dual is not concave, so primal, "
-            "dual and gap are no bounds"
-        )
+        name += NOT_DEFINITE
     stopped_by = str(state.stopped_by)
     if stopped_by == "tol" and not met:
         stopped_by = "stall"  # the rounding allowance is more than what was asked for
@@ -400,21 +400,19 @@ def worst_wanted(state: State, settings: Settings) -> int:
     return BATCH_POOL * BATCH_MAX
 
 
-def core_room(settings: Settings, source: Source) -> int:
+def core_room(settings: Settings, source: Source, n_problems: int) -> int:
     """Return the largest core set: the one asked for, or what the budget holds.
 
-    The kernel matrix and its Cholesky factor are two float64 matrices.
+    Each problem has a kernel matrix, and its Cholesky factor is a second.
     """
     if settings.max_core is not None:
         return settings.max_core
-    return max(64, int(np.sqrt(source.memory_budget / 16)))
+    return max(64, int(np.sqrt(source.memory_budget / (16 * n_problems))))
 
 
 def rows_that_fit(source: Source) -> int:
     """Return how many rows may be taken out of the source: half of the budget."""
-    row_bytes = max(1, source.n_features) * np.dtype(source.dtype).itemsize
-    if source.is_sparse:
-        return LARGEST_SUBSET
+    row_bytes = source.row_entries * np.dtype(source.dtype).itemsize
     return int(min(LARGEST_SUBSET, source.memory_budget / 2 / row_bytes))
 
 

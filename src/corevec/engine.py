@@ -99,18 +99,17 @@ def _fit_on_sample(
     size = sample.n_rows
     ratio = source.n_rows / size
     scaled = [replace(problem, C=problem.C * ratio) for problem in problems]
-    inner = Progress(size, progress.max_iter, progress.max_time, progress.listeners)
-    inner.history, inner.started = progress.history, progress.started
+    n_rows, progress.n_rows = progress.n_rows, size
     outcome = fit(
         scaled,
         sample,
         kernel,
         replace(settings, sampling="auto"),
-        inner,
+        progress,
         low_rank=low_rank,
-        warm=warm,
+        warm=None if warm is None else replace(warm, same_rows=False),
     )
-    progress.rows_looked_at += inner.rows_looked_at
+    progress.n_rows = n_rows
     outcome.certificates = [
         _of_sample(found, source.n_rows, size, progress.passes)
         for found in outcome.certificates
@@ -154,7 +153,11 @@ def _fit_in_span(
 ) -> Outcome | None:
     """Return the outcome of the low-rank path, or None where it does not apply."""
     hard = any(problem.is_hard for problem in problems)
-    if hard or (low_rank == "auto" and source.n_rows < span.MIN_ROWS):
+    if (
+        hard
+        or kernel.name == "sigmoid"
+        or (low_rank == "auto" and source.n_rows < span.MIN_ROWS)
+    ):
         return None
     basis = probe(source, kernel, rng)
     if basis is None:
@@ -167,6 +170,8 @@ def _fit_in_span(
     )
     if not np.isfinite(max(one.primal for one in fits)):
         return None
+    if any(span.radius_sq(one, basis) < 0 for one in fits):
+        return None  # R^2 >= 0 binds, which the core set's solver knows how to treat
     functions = span.expansion(fits, basis)
     width = [len(basis) + int(one.problem.has_bias) for one in fits]
     norms = [float(one.v[:w] @ one.v[:w]) for one, w in zip(fits, width, strict=True)]
@@ -214,7 +219,8 @@ def _warm_cores(
     if warm is None or warm.functions.coef.shape[1] != len(problems):
         return None
     if warm.same_rows and len(warm.multipliers) == len(problems):
-        return list(zip(warm.support, warm.multipliers, strict=True))
+        pairs = zip(problems, warm.support, warm.multipliers, strict=True)
+        return [_still_there(*pair, source, kernel) for pair in pairs]
     view: Source = source
     if source.n_rows > coreset.SMALL:
         view = Subset(source, source.draw(rng, FIRST_SUBSET))
@@ -222,6 +228,14 @@ def _warm_cores(
     questions = [Question(problem, nothing, n_worst=100) for problem in problems]
     looks = look(view, warm.functions, questions)
     return [(seen.worst, np.zeros(len(seen.worst))) for seen in looks]
+
+
+def _still_there(
+    problem: Problem, rows: Array, b: Array, source: Source, kernel: AnyKernel
+) -> tuple[Array, Array]:
+    """Return the old core rows that have a positive weight in the new problem."""
+    keep = problem.terms(source.take(rows), kernel).omega > 0
+    return rows[keep], b[keep]
 
 
 def _is_final(outcome: Outcome, progress: Progress) -> bool:

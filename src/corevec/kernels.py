@@ -260,6 +260,8 @@ class PrecomputedKernel:
 
     def diagonal(self, rows: Rows) -> Array:
         """Return the diagonal entries of the rows."""
+        if len(rows) == 0:
+            return np.empty(0)
         values = rows.values[np.arange(len(rows)), rows.index]
         return np.asarray(values, dtype=np.float64).ravel()
 
@@ -282,6 +284,8 @@ class CallableKernel:
 
     def block(self, x: Points, z: Points) -> Array:
         """Return the function's values, checked for shape."""
+        if len(x) == 0 or len(z) == 0:
+            return np.zeros((len(x), len(z)))
         values = np.asarray(self.function(x.values, z.values), dtype=np.float64)
         if values.shape != (len(x), len(z)):
             raise KernelError(

@@ -72,6 +72,14 @@ class Subset(DenseSource):
         self.dtype, self.is_sparse = source.dtype, source.is_sparse
         self._columns: list[tuple[Array, Array]] = []  # (basis row numbers, values)
 
+    @property
+    def row_entries(self) -> int:
+        """Numbers that one row holds."""
+        nnz = getattr(self.values, "nnz", None)
+        if nnz is None:
+            return max(1, self.n_features)
+        return int(2 * (1 + nnz // max(self.n_rows, 1)))
+
     def take(self, rows: Array) -> Rows:
         """Return the rows with these numbers, which must be in the subset."""
         where = np.searchsorted(self.index, rows)
@@ -130,7 +138,7 @@ def look(
     """Return one `Look` per question; column t of `functions` answers question t.
 
     Cost: n_rows * len(basis) kernel values; memory one block. Rows of weight zero
-    are not looked at. Equal violations go to the lowest row number.
+    are not looked at.
     """
     kept = source.evaluate(functions, dtype) if isinstance(source, Subset) else None
     if kept is not None and not np.isfinite(kept).all():

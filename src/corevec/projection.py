@@ -26,6 +26,7 @@ Array = npt.NDArray[Any]
 
 # Rows that a pass offers as new basis rows, where the bound loses too much.
 MOST_MISSING = 100
+_CHUNK = 2048
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -134,12 +135,17 @@ def _sums(
     few = Rows(rows.values[inside], rows.index[inside])
     omega, sign = terms.omega[inside], terms.sign[inside]
     beta = omega * violation[inside]
-    block = kernel.block(kernel.prepare(few), basis.points)
-    phi = basis.features(block)
-    own = kernel.diagonal(few)
-    # Rounded up: |phi|^2 carries an error of a few eps k_ii per term.
-    left = np.maximum(own - np.einsum("ij,ij->i", phi, phi), 0.0)
-    delta = np.sqrt(left + 8 * _EPS * own)
+    pulled, delta = np.zeros(len(basis)), np.empty(len(inside))
+    for start in range(0, len(inside), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        rows_here = Rows(few.values[part], few.index[part])
+        block = kernel.block(kernel.prepare(rows_here), basis.points)
+        phi = basis.features(block)
+        own = kernel.diagonal(rows_here)
+        # Rounded up: |phi|^2 carries an error of a few eps k_ii per term.
+        left = np.maximum(own - np.einsum("ij,ij->i", phi, phi), 0.0)
+        delta[part] = np.sqrt(left + 8 * _EPS * own)
+        pulled += (beta * sign)[part] @ phi
     worst = np.argsort(-beta * delta)[:MOST_MISSING]
     return Sums(
         loss=float(beta @ violation[inside]) / 2,
@@ -148,7 +154,7 @@ def _sums(
         mass=float(beta.sum()),
         signed=float(beta @ sign),
         missed=float(beta @ delta),
-        pulled=(beta * sign) @ phi,
+        pulled=pulled,
         work=rows.index[violation > -band],
         missing=few.index[worst],
         missing_size=(beta * delta)[worst],

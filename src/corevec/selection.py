@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from corevec.core import Core
 from corevec.expansion import KernelExpansion
-from corevec.kernels import AnyKernel
+from corevec.kernels import AnyKernel, Rows
 from corevec.oracle import Look, Question, Subset, look
 from corevec.problems import Problem
 from corevec.settings import Settings
@@ -71,7 +71,8 @@ def grow(core: Core, seen: Look, settings: Settings, room: int) -> bool:
         return False
     chosen = bad[:size]
     if size > 1 and len(bad) > size:
-        chosen = different_rows(core, seen, bad[: BATCH_POOL * size], size)
+        pool = max(size, min(BATCH_POOL * size, BATCH_POOL * BATCH_MAX))
+        chosen = different_rows(core, seen, bad[:pool], size)
     core.add(np.sort(chosen))
     return True
 
@@ -121,8 +122,11 @@ def _any_row(
         row = source.draw(rng, 1)
         if problem.terms(source.take(row), kernel).omega[0] > 0:
             return row
-    present = source.map(lambda rows: problem.terms(rows, kernel).omega > 0)
-    return rng.choice(np.flatnonzero(present), size=1)
+
+    def present(rows: Rows) -> Array:
+        return rows.index[problem.terms(rows, kernel).omega > 0]
+
+    return rng.choice(source.map(present), size=1)
 
 
 def _farthest_from(core: Core, source: Source, view: Source, row: Array) -> Array:

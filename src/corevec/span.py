@@ -117,12 +117,15 @@ def solve(
             fit.work, _ = _near_margin(fit, source, basis)
             fit.work_on(source, basis, fit.work)
         progress.rows_looked_at += source.n_rows
-    best = np.inf
+    best, strikes = np.inf, 0
     while True:
         _measure_all(fits, source, basis, tol, progress)
         gap = max(fit.gap for fit in fits)
-        stalled = gap > 0.7 * best and best < 0.5
-        if gap <= tol or (stalled and not _can_extend(fits, basis, tol)):
+        longer = _extend(fits, source, basis, tol)
+        better = gap <= 0.7 * best or len(longer) > len(basis)
+        strikes = 0 if better else strikes + 1
+        # Far from the optimum a round may only move the rows that are in the way.
+        if gap <= tol or strikes >= (1 if best < 0.5 else 3):
             break
         spent = progress.spent()
         if spent is not None:
@@ -130,8 +133,7 @@ def solve(
             break
         if max(len(fit.work) for fit in fits) > source.memory_budget / 64:
             break  # terms and margins of that many rows do not fit: the core set's turn
-        best = min(best, gap)
-        basis = _extend(fits, source, basis, tol)
+        best, basis = min(best, gap), _use(fits, basis, longer)
         for fit in fits:
             if fit.gap > tol:
                 fit.work_on(source, basis, fit.work)
@@ -229,12 +231,14 @@ def _extend(fits: list[Fit], source: Source, basis: Basis, tol: float) -> Basis:
     """
     if not _can_extend(fits, basis, tol):
         return basis
-    longer = basis.extended(
-        source.take(np.unique(np.concatenate([fit.missing for fit in fits])))
-    )
-    added = len(longer) - len(basis)
+    rows = np.unique(np.concatenate([fit.missing for fit in fits]))
+    return basis.extended(source.take(rows)) if len(rows) else basis
+
+
+def _use(fits: list[Fit], basis: Basis, longer: Basis) -> Basis:
+    """Give the fits zero weights for the new basis rows; return the longer basis."""
+    k, added = len(basis), len(longer) - len(basis)
     for fit in fits:
-        k = len(basis)
         fit.v = np.concatenate([fit.v[:k], np.zeros(added), fit.v[k:]])
     return longer
 
@@ -276,6 +280,14 @@ def _pass(fits: list[Fit], source: Source, basis: Basis) -> None:
         fit.work, fit.n_inside = both if fits_in else own.work, own.n_inside
         fit.missing = own.missing
         fit.missed_share = own.missed**2 / max(2 * fit.primal, 1e-300)
+
+
+def radius_sq(fit: Fit, basis: Basis) -> float:
+    """Return R^2 of a soft ball; 0 for problems that are no ball."""
+    if not fit.problem.has_offset:
+        return 0.0
+    w = fit.v[: len(basis)]
+    return 2 * fit.offset + float(w @ w)
 
 
 def expansion(fits: list[Fit], basis: Basis) -> KernelExpansion:

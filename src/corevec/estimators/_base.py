@@ -20,7 +20,7 @@ from corevec.estimators._parameters import check_parameters
 from corevec.exceptions import InvalidInputError, KernelError, NotCertifiedWarning
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows, make_kernel
-from corevec.problems import Labels, Problem
+from corevec.problems import Problem
 from corevec.progress import Progress
 from corevec.settings import Outcome, Settings
 from corevec.sources import Source, Workers, as_source, row_statistics
@@ -128,6 +128,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         except KernelError as error:
             raise KernelError(f"{type(self).__name__}: {error}") from None
         self.history_ = progress.history
+        self._stop_asked = progress.stop_asked
         return outcome
 
     def _settings(self) -> Settings:
@@ -259,6 +260,8 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         """Return the certificate of this model on the given rows."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **_CHECKS)
+        if self.kernel == "precomputed":
+            _check_square(type(self).__name__, X)
         weights = self._checked_weights(sample_weight, X.shape[0])
         problems = self._problems_for(y, weights, X.shape[0])
         with Workers(self.n_jobs) as workers:
@@ -285,6 +288,13 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         return verify(
             problem, one, float(outcome.offsets[t]), source, multipliers, self.tol
         )
+
+    @property
+    def coef_(self) -> Array:
+        """Weights of the columns, for the linear kernel, shape (n_outputs, d)."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ exists for kernel='linear' only")
+        return np.asarray(self.dual_coef_ @ self.support_vectors_)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether a fit has left functions to predict with."""
@@ -355,7 +365,7 @@ def _check_square(who: str, K: Any) -> None:
             f"{who}: kernel='precomputed' needs a square matrix of kernel values "
             f"between the training rows; X has shape {K.shape}."
         )
-    scale = abs(K).max()
+    scale = max(abs(K[s : s + 1024]).max() for s in range(0, K.shape[0], 1024))
     for start in range(0, K.shape[0], 1024):
         rows = slice(start, start + 1024)
         difference = abs(K[rows] - K[:, rows].T)
@@ -388,4 +398,4 @@ def _rows_are_there(source: Source, basis: Rows) -> bool:
     return _equal(source.take(index).values, basis.values)
 
 
-__all__ = ["CoreVectorEstimator", "Labels", "certify"]
+__all__ = ["CoreVectorEstimator", "certify"]

@@ -190,11 +190,11 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         X, y = self._validate_fit(X, y)
         check_classification_targets(y)
         weights = self._checked_weights(sample_weight, X.shape[0])
-        classes = np.unique(y)
-        present = classes if weights is None else np.unique(y[weights > 0])
-        if len(present) < 2:
+        # A class whose rows all weigh nothing is absent.
+        classes = np.unique(y if weights is None else y[weights > 0])
+        if len(classes) < 2:
             raise InvalidInputError(
-                f"{type(self).__name__}: y holds only 1 class ({present[0]!r}) among "
+                f"{type(self).__name__}: y holds only 1 class ({classes[0]!r}) among "
                 "the rows of positive weight; a classifier needs at least 2 classes. "
                 "For one class use CoreVectorOneClass or SVDD."
             )
@@ -249,13 +249,6 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             return np.asarray(self.classes_[(values > 0).astype(int)])
         return np.asarray(self.classes_[values.argmax(axis=1)])
 
-    @property
-    def coef_(self) -> Array:
-        """Weights of the columns, for the linear kernel, shape (n_machines, d)."""
-        if self.kernel != "linear":
-            raise AttributeError("coef_ exists for kernel='linear' only")
-        return np.asarray(self.dual_coef_ @ self.support_vectors_)
-
     def _codes(self, y: Any) -> Array:
         """Return class codes in the smallest integer type, block by block."""
         y = column_or_1d(y)
@@ -263,7 +256,9 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         codes = np.empty(len(y), dtype=dtype)
         for start in range(0, len(y), 1 << 20):
             part = np.asarray(y[start : start + (1 << 20)])
-            codes[start : start + len(part)] = np.searchsorted(self.classes_, part)
+            # Labels of absent classes get some code: their rows weigh nothing.
+            found = np.searchsorted(self.classes_, part)
+            codes[start : start + len(part)] = np.minimum(found, len(self.classes_) - 1)
         return codes
 
     def _problems_for(self, y: Any, weights: Array | None, n: int) -> list[Problem]:
@@ -276,13 +271,15 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             raise InvalidInputError(
                 f"{type(self).__name__}: X has {n} rows, y {len(y)} labels."
             )
-        unknown = np.setdiff1d(np.unique(y), self.classes_)
+        counted = y if weights is None else y[weights > 0]
+        unknown = np.setdiff1d(np.unique(counted), self.classes_)
         if len(unknown):
             raise InvalidInputError(
                 f"{type(self).__name__}: y holds labels that the model was not fitted "
                 f"on: {unknown[:5].tolist()}; it knows {self.classes_[:10].tolist()}."
             )
-        labels = Labels(n, self._codes(y), weights, self._class_weights(y))
+        codes = self._codes(y)
+        labels = Labels(n, codes, weights, self._class_weights(codes, weights))
         n_classes = len(self.classes_)
         if n_classes == 2:
             return [two_class(labels, self.C, 1, 0)]
@@ -291,13 +288,26 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         pairs = combinations(range(n_classes), 2)
         return [two_class(labels, self.C, j, i) for i, j in pairs]
 
-    def _class_weights(self, y: Any) -> Array | None:
+    def _class_weights(self, codes: Array, weights: Array | None) -> Array | None:
         if self.class_weight is None:
             return None
-        found = compute_class_weight(
-            self.class_weight, classes=self.classes_, y=np.asarray(y)
+        if self.class_weight == "balanced":
+            # By weight, so that weight 2 is the row twice here too.
+            mass = np.bincount(codes, weights, minlength=len(self.classes_))
+            return np.asarray(mass.sum() / (len(mass) * mass), dtype=np.float64)
+        labels = self.classes_[
+            codes[:1]
+        ]  # compute_class_weight looks at dict and classes
+        found = np.asarray(
+            compute_class_weight(self.class_weight, classes=self.classes_, y=labels),
+            dtype=np.float64,
         )
-        return np.asarray(found, dtype=np.float64)
+        if (found < 0).any() or np.count_nonzero(found) < 2:
+            raise InvalidInputError(
+                f"{type(self).__name__}: class_weight={self.class_weight!r} must be at "
+                "least 0 for every class and above 0 for two of them."
+            )
+        return found
 
 
 def _votes(values: Array, n_classes: int) -> Array:

@@ -247,8 +247,8 @@ class CoreVectorOneClass(_Detector):
             ratio = total / float(len(rows) if part is None else part.sum())
             self.C_ *= ratio
             with RoundReporter(self, self._attributes, quiet=True) as reporter:
-                outcome, _ = self._search(X[rows], part, nu, reporter)
-            interrupted = outcome.certificates[0].stopped_by == "interrupt"
+                self._search(X[rows], part, nu, reporter)
+            interrupted = self._stop_asked
             self.C_ /= ratio
         with RoundReporter(self, self._attributes) as reporter:
             outcome, self.offset_ = self._search(X, weights, nu, reporter, interrupted)
@@ -483,6 +483,12 @@ class SVDD(_Detector):
         """
         values = self._values(X)[:, 0]
         X = validate_data(self, X, reset=False, **_CHECKS)
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise InvalidInputError(
+                f"SVDD: with kernel='precomputed' the distance of new rows needs their "
+                f"own k(x, x), which a matrix of shape {X.shape} against the training "
+                "rows does not hold; only the training matrix can be scored."
+            )
         source = as_source(X, self.memory_budget)
         own = source.map(self._functions.kernel.diagonal)
         return np.asarray(2 * values - own - self.centre_norm_sq_)

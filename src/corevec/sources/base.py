@@ -108,6 +108,11 @@ class Source(ABC):
         """Return the rows from `start` up to `stop`, without a copy if possible."""
 
     @property
+    def row_entries(self) -> int:
+        """Numbers that one row holds, for estimates of memory."""
+        return max(1, self.n_features)
+
+    @property
     def block_rows(self) -> int:
         """Rows per block: what all threads hold at once stays within the budget.
 
@@ -118,8 +123,7 @@ class Source(ABC):
     def _rows_within(self, row_bytes: int) -> int:
         """Return rows per block for rows that cost so many bytes in work.
 
-        At least eight blocks, so that few rows keep several threads busy too; their
-        number does not depend on the threads, so neither do the sums.
+        At least eight blocks, so that few rows keep several threads busy too.
         """
         fit = self.memory_budget // (2 * row_bytes * self.workers.n_threads)
         most = min(_MAX_BLOCK, max(_MIN_BLOCK, self.n_rows // 8))

@@ -56,10 +56,14 @@ class CsrSource(DenseSource):
         self.dtype = values.dtype
 
     @property
+    def row_entries(self) -> int:
+        """Stored entries of a row, each a value and a column number."""
+        return int(2 * (1 + self.values.nnz // max(self.n_rows, 1)))
+
+    @property
     def block_rows(self) -> int:
         """Rows per block, from the entries a row has rather than its columns."""
-        entries = 1 + self.values.nnz // max(self.n_rows, 1)
-        return self._rows_within(8 * (4 * entries + 16))
+        return self._rows_within(8 * (2 * self.row_entries + 16))
 
 
 def as_source(
