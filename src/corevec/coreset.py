@@ -60,8 +60,8 @@ IDLE_ROUNDS = 3
 SMO_SHARE = 0.02
 LOOSELY, TIGHTLY, EXACT = 0, 1, 2
 NOT_DEFINITE = (
-    "; the kernel is not positive definite on the core rows: the dual is not concave, so "
-    "primal, dual and gap are no bounds"
+    "; the kernel is not positive definite on the core rows: the dual is not concave, "
+    "so primal, dual and gap are no bounds"
 )
 
 

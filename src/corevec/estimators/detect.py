@@ -27,6 +27,7 @@ NU_TOLERANCE = 0.02
 _SEARCH_ROWS = 4000
 # Largest C tried, relative to 1/(nu S).
 MOST_C = 1e3
+SEARCH_FITS = 40
 
 
 class _Detector(OutlierMixin, CoreVectorEstimator):
@@ -276,7 +277,7 @@ class CoreVectorOneClass(_Detector):
             kernel = self._make_kernel(source, weights)
             mass = float(source.n_rows if weights is None else weights.sum())
             close = max(NU_TOLERANCE * nu, 1.0 / mass)
-            for _ in range(40):
+            for tried in range(1, SEARCH_FITS + 1):
                 problems = self._problems_for(None, weights, source.n_rows)
                 outcome = self._run(problems, source, kernel, reporter, interrupted)
                 share = self._outlier_share(outcome, source, weights) / mass
@@ -288,7 +289,9 @@ class CoreVectorOneClass(_Detector):
                 else:
                     high = self.C_
                 narrow = high / low < 1 + 1e-6 if low > 0 else False
-                if narrow or most <= self.C_ or stopped in ("interrupt", "max_time"):
+                given_up = stopped in ("max_time", "max_core", "max_iter")
+                at_end = narrow or tried == SEARCH_FITS or most <= self.C_
+                if at_end or given_up or self._stop_asked:
                     break
                 self.C_ = min(_next_C(self.C_, low, high, share / nu), most)
             return outcome, self._quantile(outcome, source, weights, nu)
