@@ -14,7 +14,7 @@ NU = 0.05
 
 def cases(quick):
     n_ours, n_peer = (3_000, 1_000) if quick else (1_000_000, 20_000)
-    # nu = 0.05 of 1,000,000 rows are 50,000 support vectors: beyond a core set (issue 3).
+    # nu = 0.05 of 1,000,000 rows are 50,000 support vectors: beyond a core set.
     for params in ({"C": 10.0}, {"C": 1000.0}):
         yield _case("corevec_oneclass", params, n_ours)
     for params in ({}, {"C": 10.0}):
