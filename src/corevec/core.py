@@ -46,6 +46,7 @@ class Core:
         self.jitter = 0.0
         self.values_here = np.empty(0)  # K @ multipliers
         self.share = 1.0  # sum of the multipliers; below 1 only if R^2 = 0 binds
+        self.room = 1 << 20  # the largest core set; `coreset.start` knows the budget's
         self._buffer = np.empty((0, 0))
 
     def __len__(self) -> int:
@@ -281,9 +282,9 @@ class Core:
 
     def _reserve(self, total: int) -> None:
         if total > len(self._buffer):
-            size = max(total, 2 * len(self._buffer), 64)
-            # Not beyond half again what is asked for: memory is a contract.
-            buffer = np.empty((min(size, total + total // 2 + 64),) * 2)
+            size = min(max(total, 2 * len(self._buffer), 64), total + total // 2 + 64)
+            # Not beyond the rows that are allowed: memory is a contract.
+            buffer = np.empty((max(total, min(size, self.room)),) * 2)
             m = len(self)
             buffer[:m, :m] = self.K
             self._buffer = buffer
