@@ -130,7 +130,8 @@ def basis_from(rows: Rows, kernel: AnyKernel, most: int | None = None) -> Basis 
         if j == limit or (most and _hopeless(residual, floor, j, most)):
             return None
         one = Rows(rows.values[pivot : pivot + 1], rows.index[pivot : pivot + 1])
-        column = kernel.block(points, kernel.prepare_basis(one))[:, 0]
+        # The long side last: the loops over it use the vector unit.
+        column = kernel.block(kernel.prepare_basis(one), points)[0]
         column -= L[:j, pivot] @ L[:j]
         L[j] = column / np.sqrt(residual[pivot])
         residual -= L[j] ** 2

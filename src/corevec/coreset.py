@@ -414,9 +414,9 @@ def core_room(settings: Settings, source: Source, n_problems: int) -> int:
 
 
 def rows_that_fit(source: Source) -> int:
-    """Return how many rows may be taken out of the source: half of the budget."""
+    """Return how many rows may be taken out of the source: a quarter of the budget."""
     row_bytes = source.row_entries * np.dtype(source.dtype).itemsize
-    return int(min(LARGEST_SUBSET, source.memory_budget / 2 / row_bytes))
+    return int(min(LARGEST_SUBSET, source.memory_budget / 4 / row_bytes))
 
 
 def search_precision(state: State, kernel: AnyKernel, settings: Settings) -> Any:

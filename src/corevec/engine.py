@@ -28,7 +28,7 @@ from corevec.sources import Source
 Array = npt.NDArray[Any]
 
 # Samples that the span is solved on before the first pass over all rows.
-SPAN_SAMPLES = (4000, 32_000, 128_000)
+SPAN_SAMPLES = (2000, 32_000, 128_000)
 
 
 @dataclass(frozen=True)

@@ -212,46 +212,82 @@ def _solve_active(
     kernel becomes ``k_ij - k_ir - k_rj + k_rr``, so that neither the constraint nor a
     far origin costs digits.
     """
-    base, own, right = K[np.ix_(active, active)], ridge[active], p[active]
+    own, right = ridge[active], p[active]
     if not simplex:
-        b, jitter = _solve_definite(base, own, right, 0.0, jitter)
+        system = _System(K, active)
+        b, jitter = _solve_definite(system, own, right, 0.0, jitter)
         return b, 0.0, jitter
-    column, corner = base[:-1, -1], base[-1, -1]
-    shifted = base[:-1, :-1] - column[:, None] - column[None, :] + corner
+    few, last = active[:-1], int(active[-1])
+    column, corner = K[few, last], float(K[last, last])
     slope = (right[:-1] - right[-1]) - (column - corner) + own[-1]
-    z, jitter = _solve_definite(shifted, own[:-1], slope, own[-1], jitter)
+    system = _System(K, few, column, corner)
+    z, jitter = _solve_definite(system, own[:-1], slope, own[-1], jitter)
     b = np.append(z, 1.0 - z.sum())
-    offset = right[-1] - base[-1] @ b - own[-1] * b[-1]
+    offset = right[-1] - K[last, active] @ b - own[-1] * b[-1]
     return b, float(offset), jitter
 
 
+@dataclass(frozen=True)
+class _System:
+    """The kernel matrix of some rows, seen from another row's image if given.
+
+    Made when it is factored and multiplied without being made: one copy at a time,
+    beside K, is what the memory budget allows.
+    """
+
+    K: Array
+    rows: Array
+    column: Array | None = None
+    corner: float = 0.0
+
+    def matrix(self) -> Array:
+        """Return ``k_ij - k_ir - k_rj + k_rr`` of the rows, in LAPACK's layout."""
+        made = self.K[np.ix_(self.rows, self.rows)]
+        if self.column is not None:
+            made -= self.column[:, None]
+            made -= self.column[None, :] - self.corner
+        # Symmetric, so the transpose is the same matrix in LAPACK's layout.
+        return made.T
+
+    def times(self, x: Array) -> Array:
+        """Return ``matrix() @ x``."""
+        full = np.zeros(len(self.K))
+        full[self.rows] = x
+        product = (self.K @ full)[self.rows]
+        if self.column is not None:
+            product -= self.column * x.sum() + self.column @ x - self.corner * x.sum()
+        return np.asarray(product)
+
+
 def _solve_definite(
-    base: Array, diagonal: Array, right: Array, constant: float, jitter: float
+    system: _System, diagonal: Array, right: Array, constant: float, jitter: float
 ) -> tuple[Array, float]:
-    """Solve ``(base + diag(diagonal + jitter) + constant) x = right`` by Cholesky.
+    """Solve ``(system + diag(diagonal + jitter) + constant) x = right`` by Cholesky.
 
     One step of iterative refinement follows: at C = 1e8 the condition is near 1e11.
-    If `base` is not positive definite beyond its diagonal, `jitter` is raised to what
-    its least eigenvalue asks for, and returned.
+    If the system is not positive definite beyond its diagonal, `jitter` is raised to
+    what its least eigenvalue asks for, and returned.
     """
     n = len(right)
     if n == 0:
         return np.empty(0), jitter
     while True:
-        # Symmetric, so the transpose is the same matrix in LAPACK's layout.
-        system = base.T + constant
-        system[np.arange(n), np.arange(n)] += diagonal + jitter
+        matrix = system.matrix()
+        if constant:
+            matrix += constant
+        matrix[np.arange(n), np.arange(n)] += diagonal + jitter
         try:
             factor = linalg.cho_factor(
-                system, lower=True, overwrite_a=True, check_finite=False
+                matrix, lower=True, overwrite_a=True, check_finite=False
             )
             break
         except linalg.LinAlgError:
+            base = system.matrix()
             least = linalg.eigvalsh(base, subset_by_index=[0, 0])[0]
             floor = 1e-14 * np.abs(base).max()
             jitter = max(2 * jitter, -1.01 * float(least), floor)
     x = linalg.cho_solve(factor, right, check_finite=False)
-    residual = right - base @ x - (diagonal + jitter) * x - constant * x.sum()
+    residual = right - system.times(x) - (diagonal + jitter) * x - constant * x.sum()
     return x + linalg.cho_solve(factor, residual, check_finite=False), jitter
 
 

@@ -44,7 +44,7 @@ MIN_ROWS = 5000
 # pass at 0.6, none at 1.0.
 WORKING_BAND = 1.0
 # From zero weights a large C is reached in three stages: half the steps at 1e6.
-STEEP, FROM_NOTHING = 1e4, (1e-4, 1e-2, 1.0)
+STEEP, FROM_NOTHING = 1e4, (1e-3, 3e-2, 1.0)
 # Samples up to this size are worked on whole.
 WHOLE_SAMPLE = 40_000
 

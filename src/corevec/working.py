@@ -55,7 +55,7 @@ class WorkingRows:
         """Return ``design @ v``."""
 
         def task(part: slice) -> Array:
-            return np.asarray(self._rows(part) @ v)
+            return np.asarray(self.take(part) @ v)
 
         return np.concatenate(list(self.source.workers.run(task, self._slices())))
 
@@ -64,7 +64,7 @@ class WorkingRows:
 
         def task(few: Array) -> tuple[Array, Array]:
             root = np.sqrt(omega[few])
-            part = self._rows(few) * root[:, None]
+            part = self.take(few) * root[:, None]
             return part.T @ part, (root * self.terms.target[few]) @ part
 
         matrix, vector = np.zeros((self.width, self.width)), np.zeros(self.width)
@@ -85,7 +85,8 @@ class WorkingRows:
         assert self.design is not None
         self.design[part] = self._make(part)
 
-    def _rows(self, part: Any) -> Array:
+    def take(self, part: Any) -> Array:
+        """Return the design of some rows."""
         return self._make(part) if self.design is None else self.design[part]
 
     def _make(self, part: Any) -> Array:
@@ -105,21 +106,17 @@ def minimise(rows: WorkingRows, v: Array, boost: float = 1.0) -> tuple[Array, fl
 
     Starts at the weights `v`; returns the weights and ``sum beta``.
 
-    Each row's weight is multiplied by `boost`. The Gram matrix of the active rows is
-    updated by the rows that come and go, which after the first steps are few.
+    Each row's weight is multiplied by `boost`.
     """
     problem, omega, target = rows.problem, boost * rows.terms.omega, rows.terms.target
     penalty, linear = np.ones(len(v)), np.zeros(len(v))
     if problem.has_offset:
         penalty[-1], linear[-1] = 0.0, 1.0
     margins = rows.times(v)
-    active = np.zeros(len(margins), dtype=bool)
-    gram, pull = rows.gram(np.empty(0, dtype=np.int64), omega)
+    newton = _NewtonPoint(rows, omega, penalty, linear)
     for _ in range(200):
-        now = (target > margins) & (omega > 0)
-        gram, pull = _update_gram(rows, omega, gram, pull, active, now)
-        active = now
-        new = _solve_system(gram, penalty, pull - linear)
+        active = (target > margins) & (omega > 0)
+        new = newton.point(active)
         moved = rows.times(new)
         if np.array_equal((target > moved) & (omega > 0), active):
             v = new
@@ -133,32 +130,61 @@ def minimise(rows: WorkingRows, v: Array, boost: float = 1.0) -> tuple[Array, fl
     return v, float(omega @ np.maximum(target - rows.times(v), 0.0))
 
 
-def _update_gram(
-    rows: WorkingRows,
-    omega: Array,
-    gram: Array,
-    pull: Array,
-    before: Array,
-    now: Array,
-) -> tuple[Array, Array]:
-    came, went = np.flatnonzero(now & ~before), np.flatnonzero(before & ~now)
-    if len(came) + len(went) > np.count_nonzero(now):
-        return rows.gram(np.flatnonzero(now), omega)
-    added, removed = rows.gram(came, omega), rows.gram(went, omega)
-    return gram + added[0] - removed[0], pull + added[1] - removed[1]
+class _NewtonPoint:
+    """Where the objective would be least if exactly the active rows were violated.
+
+    With fewer active rows than weights the system is that of their multipliers,
+    ``(D D' + 1/omega) b = p``, ``v = D'b``. Otherwise it is that of the weights, and
+    the Gram matrix of the active rows is updated by the rows that come and go, which
+    after the first steps are few.
+    """
+
+    def __init__(self, rows: WorkingRows, omega: Array, penalty: Array, linear: Array):
+        self.rows, self.omega, self.penalty, self.linear = rows, omega, penalty, linear
+        self.summed = np.zeros(len(omega), dtype=bool)  # the rows in `gram`
+        self.gram, self.pull = rows.gram(np.empty(0, dtype=np.int64), omega)
+
+    def point(self, active: Array) -> Array:
+        """Return the weights that are optimal for these active rows."""
+        count = np.count_nonzero(active)
+        if count < self.rows.width and not self.rows.problem.has_offset:
+            return self._from_multipliers(np.flatnonzero(active))
+        self._sum(active, count)
+        return _solve_system(self.gram, self.penalty, self.pull - self.linear)
+
+    def _from_multipliers(self, few: Array) -> Array:
+        design = self.rows.take(few)
+        own = 1.0 / self.omega[few]
+        b = _solve_system(design @ design.T, own, self.rows.terms.target[few])
+        return np.asarray(b @ design)
+
+    def _sum(self, active: Array, count: int) -> None:
+        came = np.flatnonzero(active & ~self.summed)
+        went = np.flatnonzero(self.summed & ~active)
+        self.summed = active
+        if len(came) + len(went) > count:
+            everyone = np.flatnonzero(active)
+            self.gram, self.pull = self.rows.gram(everyone, self.omega)
+            return
+        added, removed = self.rows.gram(came, self.omega), self.rows.gram(went, self.omega)
+        self.gram = self.gram + added[0] - removed[0]
+        self.pull = self.pull + added[1] - removed[1]
 
 
 def _solve_system(gram: Array, penalty: Array, right: Array) -> Array:
-    system = gram + np.diag(penalty)
+    """Solve ``(gram + diag(penalty)) x = right`` by Cholesky."""
+    system = gram.copy()
+    diagonal = np.arange(len(system))
+    system[diagonal, diagonal] += penalty
     jitter = 0.0
     while True:
         try:
-            factor = linalg.cho_factor(
-                system + jitter * np.eye(len(system)), check_finite=False
-            )
+            factor = linalg.cho_factor(system, check_finite=False)
             return np.asarray(linalg.cho_solve(factor, right, check_finite=False))
         except linalg.LinAlgError:
-            jitter = max(10 * jitter, 1e-14 * float(np.trace(system)))
+            more = max(9 * jitter, 1e-14 * float(np.trace(system)))
+            system[diagonal, diagonal] += more
+            jitter += more
 
 
 def _exact_length(
