@@ -166,7 +166,10 @@ class _NewtonPoint:
             everyone = np.flatnonzero(active)
             self.gram, self.pull = self.rows.gram(everyone, self.omega)
             return
-        added, removed = self.rows.gram(came, self.omega), self.rows.gram(went, self.omega)
+        added, removed = (
+            self.rows.gram(came, self.omega),
+            self.rows.gram(went, self.omega),
+        )
         self.gram = self.gram + added[0] - removed[0]
         self.pull = self.pull + added[1] - removed[1]
 
