@@ -5,6 +5,7 @@ from corevec.estimators import (
     SVDD,
     CoreVectorClassifier,
     CoreVectorOneClass,
+    CoreVectorRegressor,
     certify,
 )
 from corevec.exceptions import (
@@ -20,6 +21,7 @@ __all__ = [
     "Certificate",
     "CoreVectorClassifier",
     "CoreVectorOneClass",
+    "CoreVectorRegressor",
     "CorevecError",
     "InvalidInputError",
     "KernelError",

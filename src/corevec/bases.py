@@ -23,6 +23,8 @@ PROBE_ROWS = 4000  # or a quarter of the rows, where that is less
 # Pivots below this share of the largest k(x, x) are noise: the square root of it is
 # what delta_i can reach, and sum(beta) delta must stay small against |u|.
 RANK_THRESHOLD = 1e-12
+# Of a basis that is not the whole space: below, features are mostly rounding.
+SPREAD_THRESHOLD = 1e-9
 # Beyond this rank a pass costs more than the core set's would.
 MAX_RANK = 512
 
@@ -141,6 +143,31 @@ def basis_from(rows: Rows, kernel: AnyKernel, most: int | None = None) -> Basis 
     factor = np.tril(L[: len(pivots), pivots].T)
     points = kernel.prepare_basis(chosen)
     return Basis(kernel, chosen, points, factor, np.array(left))
+
+
+def spread_basis(
+    source: Source, kernel: AnyKernel, most: int, rng: np.random.Generator
+) -> Basis | None:
+    """Return up to `most` random rows, those that add something to the others.
+
+    Pivoted Cholesky of their kernel matrix (LAPACK's pstrf); None where the kernel is
+    not positive definite on them.
+    """
+    rows = source.take(source.draw(rng, min(most, source.n_rows)))
+    points = kernel.prepare_basis(rows)
+    K = kernel.block(points, points)
+    largest = float(K.diagonal().max())
+    if not np.isfinite(K).all() or largest <= 0:
+        return None
+    with source.workers.blas():
+        factor, order, rank, _ = linalg.lapack.dpstrf(
+            K, tol=SPREAD_THRESHOLD * largest, lower=1, overwrite_a=1
+        )
+    pivots = order[:rank] - 1
+    chosen = Rows(rows.values[pivots], rows.index[pivots])
+    factor = np.tril(factor[:rank, :rank])
+    left = np.append(factor.diagonal()[1:] ** 2, SPREAD_THRESHOLD * largest)
+    return Basis(kernel, chosen, kernel.prepare_basis(chosen), factor, left)
 
 
 def _pivots_of(matrix: Array, floor: float) -> tuple[list[int], Array]:

@@ -1,7 +1,8 @@
-"""The core set of one problem: its rows, its kernel matrix, its multipliers."""
+"""The core set of one problem: its entries, its kernel matrix, its multipliers."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import sparse
 from corevec import qp
 from corevec.exceptions import KernelError
 from corevec.kernels import AnyKernel, Rows
-from corevec.problems import Problem, Terms
+from corevec.problems import Floor, Problem, Terms
 from corevec.sources import Source
 
 Array = npt.NDArray[Any]
@@ -36,7 +37,7 @@ class Core:
 
     def __init__(self, problem: Problem, source: Source, kernel: AnyKernel):
         self.problem, self.source, self.kernel = problem, source, kernel
-        self.rows = np.empty(0, dtype=np.int64)
+        self.entries = np.empty(0, dtype=np.int64)
         self.values: Any = None
         self.terms = Terms(np.empty(0), np.empty(0), np.empty(0))
         self.multipliers = np.empty(0)
@@ -45,12 +46,17 @@ class Core:
         self.dual = 0.0
         self.jitter = 0.0
         self.values_here = np.empty(0)  # K @ multipliers
-        self.share = 1.0  # sum of the multipliers; below 1 only if R^2 = 0 binds
+        self.share = 1.0  # sum of a ball's multipliers; below 1 only if R^2 = 0 binds
         self.room = 1 << 20  # the largest core set; `coreset.start` knows the budget's
         self._buffer = np.empty((0, 0))
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.entries)
+
+    @property
+    def rows(self) -> Array:
+        """The row number of each entry; twice the same where both sides are here."""
+        return self.problem.rows_of(self.entries)
 
     @property
     def K(self) -> Array:
@@ -75,10 +81,10 @@ class Core:
         """The core rows as they come from the source."""
         return Rows(self.values, self.rows)
 
-    def add(self, rows: Array) -> None:
-        """Add rows that are not in the core yet; their multipliers start at 0."""
-        new = self.source.take(rows)
-        terms = self.problem.terms(new, self.kernel)
+    def add(self, entries: Array) -> None:
+        """Add entries that are not in the core yet; their multipliers start at 0."""
+        new = self.source.take(self.problem.rows_of(entries))
+        terms = self.problem.terms(new, self.kernel, self.problem.side_of(entries))
         new_points = self.kernel.prepare_basis(new)
         m, total = len(self), len(self) + len(new)
         self._reserve(total)
@@ -99,12 +105,8 @@ class Core:
                 "coef0 or degree."
             )
         self.values = new.values if self.values is None else _stack(self.values, new)
-        self.rows = np.concatenate([self.rows, new.index])
-        self.terms = Terms(
-            np.concatenate([self.terms.sign, terms.sign]),
-            np.concatenate([self.terms.omega, terms.omega]),
-            np.concatenate([self.terms.target, terms.target]),
-        )
+        self.entries = np.concatenate([self.entries, entries])
+        self.terms = Terms.join([self.terms, terms])
         self.multipliers = np.concatenate([self.multipliers, np.zeros(len(new))])
         self.idle = np.concatenate([self.idle, np.zeros(len(new), dtype=np.int64)])
 
@@ -118,7 +120,7 @@ class Core:
             return
         kept = self._buffer[np.ix_(keep, keep)]
         self._buffer[: len(keep), : len(keep)] = kept
-        self.values, self.rows = self.values[keep], self.rows[keep]
+        self.values, self.entries = self.values[keep], self.entries[keep]
         self.terms, self.idle = self.terms[keep], self.idle[keep]
         self.multipliers = self.multipliers[keep]
         self.values_here = self.values_here[keep]  # the others' multipliers are 0
@@ -138,7 +140,10 @@ class Core:
     def _solve_and_keep(self, solver: str, tol: float, relative: bool) -> None:
         solution = self._solve(self.ridge, solver, tol, relative)
         self.share = 1.0
-        soft_ball = self.problem.has_offset and not self.problem.is_hard
+        floor = self.problem.floor
+        if floor is Floor.ZERO and solution.offset < 0:
+            solution = self._solve_at_offset_zero(solver, tol, relative)
+        soft_ball = floor is Floor.RADIUS and not self.problem.is_hard
         if soft_ball and self._radius_sq(solution) < 0:
             solution = self._solve_at_radius_zero(solver, tol, relative)
         self.multipliers, self.offset = solution.multipliers, solution.offset
@@ -218,7 +223,10 @@ class Core:
         simplex problem with multipliers ``a = b / sum(b)``.
         """
         if self.problem.has_offset:
-            return 2 * self.dual, 1.0
+            price = self.problem.price
+            return 2 * self.dual / price**2 + eta, 1.0 / price
+        if not self.problem.has_unit_targets:
+            return float("nan"), float("nan")
         total = float(self.multipliers.sum())
         rho = 1.0 / total if total > 0 else 0.0
         return max(eta - rho, 0.0), rho
@@ -232,17 +240,37 @@ class Core:
         Cholesky factor (ijcnn1, 4000 rows, C = 32: 0.2 s against 1.6 s per round); its
         steps grow with C, so it is given a bound and Newton takes over.
         """
-        simplex = self.problem.has_offset
+        total = self.problem.price if self.problem.has_offset else None
         arguments = (self.K, ridge, self.terms.target, self.multipliers)
         if solver == "smo":
-            return qp.smo(*arguments, simplex=simplex, tol=tol, relative=relative)
+            return qp.smo(*arguments, total=total, tol=tol, relative=relative)
         reach = float(self.K.diagonal().max()) / float(ridge.min())
-        if solver == "auto" and reach <= _SMO_REACH and len(self) > _SMALL:
+        # On a regression SMO's tolerance, relative to the tube, says little.
+        can = self.problem.response is None and reach <= _SMO_REACH
+        if solver == "auto" and can and len(self) > _SMALL:
             most = _SMO_STEPS * len(self)
-            found = qp.smo(*arguments, simplex=simplex, tol=tol, max_steps=most)
+            found = qp.smo(*arguments, total=total, tol=tol, max_steps=most)
             if found.gap <= 3 * tol:  # its level moves while it runs
                 return found
-        return qp.newton(*arguments, simplex=simplex)
+        return qp.newton(*arguments, total=total)
+
+    def _solve_at_offset_zero(
+        self, solver: str, tol: float, relative: bool
+    ) -> qp.Solution:
+        """Solve a regression whose tube would be negative: there ``t = 0``.
+
+        The objective is convex in t, so this is the fixed tube 0, and ``sum(b) < T``
+        follows. SMO needs the simplex, which one more vertex gives it: with no image,
+        no target and no ridge, it takes up what is left of T (design.md 1.1).
+        """
+        K, ridge, p, b = self.K, self.ridge, self.terms.target, self.multipliers
+        if solver != "smo":
+            return qp.newton(K, ridge, p, b)
+        K, ridge, p = np.pad(K, (0, 1)), np.append(ridge, 0.0), np.append(p, 0.0)
+        start = np.append(b, max(self.problem.price - b.sum(), 0.0))
+        total = self.problem.price
+        found = qp.smo(K, ridge, p, start, total=total, tol=tol, relative=relative)
+        return replace(found, multipliers=found.multipliers[:-1], offset=0.0)
 
     def _radius_sq(self, solution: qp.Solution) -> float:
         a = solution.multipliers
@@ -274,10 +302,15 @@ class Core:
         """Return the dual value of the problem without the hard margin's ridge."""
         a = solution.multipliers
         if self.problem.is_hard:
-            return qp.dual_value(self.K, np.zeros(len(a)), self.terms.target, a, True)
+            return qp.dual_value(self.K, np.zeros(len(a)), self.terms.target, a, 1.0)
+        if self.problem.floor is Floor.ZERO and solution.offset == 0:
+            # At the best scale the sum might exceed T by a rounding error.
+            slope = float(self.terms.target @ a)
+            curve = float(a @ self.values_here) + float(a @ (self.ridge * a))
+            return self.problem.dual_at_best_scale(slope, curve, float(a.sum()))
         if self.share == 1.0:
             return solution.dual
-        plain = qp.dual_value(self.K, np.zeros(len(a)), self.terms.target, a, True)
+        plain = qp.dual_value(self.K, np.zeros(len(a)), self.terms.target, a, 1.0)
         return self.share * plain - self.share**2 * float(a @ (self.ridge * a)) / 2
 
     def _reserve(self, total: int) -> None:

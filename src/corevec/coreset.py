@@ -29,7 +29,7 @@ from corevec.core import Core
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows
 from corevec.oracle import Look, Question, Subset, look
-from corevec.problems import Problem
+from corevec.problems import Floor, Problem
 from corevec.progress import Progress
 from corevec.selection import (
     BATCH_MAX,
@@ -219,7 +219,7 @@ def measure(
     dtype = search_precision(state, kernel, settings) if searching else np.float64
     questions = [
         Question(
-            core.problem, core.rows, trials(state, t), worst_wanted(state, settings)
+            core.problem, core.entries, trials(state, t), worst_wanted(state, settings)
         )
         for t, core in enumerate(state.cores)
     ]
@@ -266,7 +266,8 @@ def widen(
 
 def work_on_worst(state: State, source: Source, settings: Settings) -> None:
     """Between two passes over all rows, look only at the worst rows of the last."""
-    rows = np.concatenate([seen.worst for seen in state.looks])
+    pairs = zip(state.cores, state.looks, strict=True)
+    rows = np.concatenate([core.problem.rows_of(seen.worst) for core, seen in pairs])
     if len(state.worked) <= 3 * WORST_KEPT:
         rows = np.concatenate([rows, state.worked])
     state.worked = np.unique(rows)
@@ -298,7 +299,7 @@ def finish(
         certificates=certificates,
         offsets=np.array([core.offset for core in cores]),
         norms_sq=np.array([core.norm_sq for core in cores]),
-        support=[core.rows[core.support] for core in cores],
+        support=[core.entries[core.support] for core in cores],
         multipliers=[core.multipliers[core.support] for core in cores],
         n_core=[len(core) for core in cores],
     )
@@ -332,7 +333,7 @@ def certificate(
         dual=unit * dual,
         relative_gap=gap,
         ball_epsilon=reached,
-        radius=float(np.sqrt(max(core.ball(state.eta[t])[0], 0.0))),
+        radius=float(np.sqrt(np.maximum(core.ball(state.eta[t])[0], 0.0))),
         n_verified=progress.n_rows,
         n_rows=progress.n_rows,
         passes=progress.passes,
@@ -355,7 +356,8 @@ def primal_value(
     losses = seen.loss + core.loss(tried)
     regular = [scale**2 * norm_sq / 2 for scale, _ in tried]
     if core.problem.has_offset:
-        regular = [norm_sq / 2 + offset for _, offset in tried]
+        price = core.problem.price
+        regular = [norm_sq / 2 + price * offset for _, offset in tried]
     return float(np.min(regular + losses))
 
 
@@ -364,7 +366,10 @@ def trials(state: State, t: int) -> tuple[tuple[float, float], ...]:
     core = state.cores[t]
     if not core.problem.has_offset:
         return (1.0, 0.0), (state.suggestion[t], 0.0)
-    lowest = -core.norm_sq / 2  # R^2 >= 0
+    floor = core.problem.floor
+    lowest = -core.norm_sq / 2 if floor is Floor.RADIUS else 0.0
+    if floor is Floor.NONE:
+        lowest = -np.inf
     return (1.0, max(core.offset, lowest)), (
         1.0,
         max(core.offset + state.suggestion[t] - 1.0, lowest),
@@ -376,7 +381,7 @@ def next_trial(core: Core, seen: Look) -> float:
     slope, curve = core.slopes()
     slope, curve = slope + seen.slope, curve + seen.curve
     if core.problem.has_offset:
-        return 1.0 + (slope - 1.0) / curve if curve > 0 else 1.0
+        return 1.0 + (slope - core.problem.price) / curve if curve > 0 else 1.0
     norm_sq = core.norm_sq
     if curve + norm_sq <= 0:
         return 1.0
@@ -388,6 +393,8 @@ def ball_epsilon_reached(core: Core, seen: Look, eta: float) -> float:
     radius_sq, step = core.ball(eta)
     worst = max(seen.largest, core.largest_violation(), 0.0)
     farthest_sq = radius_sq + 2 * step * worst
+    if np.isnan(radius_sq):
+        return float("nan")
     if radius_sq <= 0:
         return 0.0 if farthest_sq <= 0 else float("inf")
     return float(np.sqrt(farthest_sq / radius_sq)) - 1.0
@@ -432,7 +439,7 @@ def search_precision(state: State, kernel: AnyKernel, settings: Settings) -> Any
 
 def joint_functions(cores: list[Core], kernel: AnyKernel) -> KernelExpansion:
     """Return all problems' functions over the union of their support rows."""
-    if len(cores) == 1:
+    if len(cores) == 1 and cores[0].problem.response is None:
         core = cores[0]
         few = core.support
         coef = (core.multipliers * core.terms.sign)[few]
@@ -445,7 +452,8 @@ def joint_functions(cores: list[Core], kernel: AnyKernel) -> KernelExpansion:
     for t, core in enumerate(cores):
         few = core.support
         where = position[done : done + len(few)]
-        coef[where, t] = (core.multipliers * core.terms.sign)[few]
+        # Both sides of a row of a regression may be here.
+        np.add.at(coef[:, t], where, (core.multipliers * core.terms.sign)[few])
         done += len(few)
     return KernelExpansion(
         kernel, cores[0].source.take(union), coef, _intercepts(cores)
@@ -453,22 +461,30 @@ def joint_functions(cores: list[Core], kernel: AnyKernel) -> KernelExpansion:
 
 
 def largest_diagonal(problem: Problem, source: Source, kernel: AnyKernel) -> float:
-    """Return eta, the largest ``Q_ii`` over all rows of positive weight."""
-    if problem.has_offset:
+    """Return eta, the largest ``Q_ii`` over all rows of positive weight.
+
+    For a regression the largest ``Q_ii + 2 |p_i| / T`` (CVR paper, eq. 15); an
+    enclosing ball needs none.
+    """
+    if problem.has_offset and problem.response is None:
         return 0.0
     bias = 1.0 if problem.has_bias else 0.0
     labels = problem.labels
-    if labels.sample_weight is None and kernel.constant_diagonal:
+    alike = labels.sample_weight is None and problem.response is None
+    if alike and kernel.constant_diagonal:
         weights = labels.class_weight
         least = 1.0 if weights is None else float(weights[weights > 0].min())
-        return 1.0 + bias + 1.0 / (problem.C * least)
+        return 1.0 + bias + 1.0 / (problem.slack * least)
 
     def score(rows: Rows) -> float:
-        omega = problem.terms(rows, kernel).omega
-        present = omega > 0
+        terms = problem.terms(rows, kernel)
+        present = terms.omega > 0
         if not present.any():
             return 0.0
-        return float((kernel.diagonal(rows)[present] + 1.0 / omega[present]).max())
+        own = kernel.diagonal(rows)[present] + 1.0 / terms.omega[present]
+        if problem.has_offset:
+            own += 2 * np.abs(terms.target[present]) / problem.price
+        return float(own.max())
 
     return source.reduce(score, max) + bias
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corevec import coreset, span
-from corevec.bases import Basis, probe
+from corevec import coreset, span, subspace
+from corevec.bases import Basis, probe, spread_basis
 from corevec.certificate import Certificate
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel
@@ -27,6 +27,10 @@ from corevec.sources import Source
 
 Array = npt.NDArray[Any]
 
+# Regressions up to this size are solved exactly by the core set, within a second.
+SUBSPACE_ROWS = 2000
+# A core set is tried after a basis if the violated rows fill at most so much of it.
+CORE_SHARE = 0.7
 # Samples that the span is solved on before the first pass over all rows.
 SPAN_SAMPLES = (2000, 32_000, 128_000)
 
@@ -69,6 +73,12 @@ def fit(
         )
     if outcome is not None and _is_final(outcome, progress):
         return outcome
+    if not paper and low_rank is not False and _is_regression(problems, source):
+        outcome, warm = _fit_in_subspace(
+            problems, source, kernel, settings, progress, rng
+        )
+        if outcome is not None and (warm is None or _is_final(outcome, progress)):
+            return outcome
     second = coreset.run(
         problems,
         source,
@@ -98,7 +108,7 @@ def _fit_on_sample(
     sample = Subset(source, source.draw(rng, size))
     size = sample.n_rows
     ratio = source.n_rows / size
-    scaled = [replace(problem, C=problem.C * ratio) for problem in problems]
+    scaled = [replace(problem, slack=problem.slack * ratio) for problem in problems]
     n_rows, progress.n_rows = progress.n_rows, size
     outcome = fit(
         scaled,
@@ -186,6 +196,54 @@ def _fit_in_span(
     )
 
 
+def _is_regression(problems: list[Problem], source: Source) -> bool:
+    """Whether a basis comes before the core set: a regression of many rows.
+
+    With noise above its tube most rows of a regression have multipliers.
+    """
+    many = source.n_rows > SUBSPACE_ROWS
+    return many and all(problem.response is not None for problem in problems)
+
+
+def _fit_in_subspace(
+    problems: list[Problem],
+    source: Source,
+    kernel: AnyKernel,
+    settings: Settings,
+    progress: Progress,
+    rng: np.random.Generator,
+) -> tuple[Outcome | None, Warm | None]:
+    """Return the outcome in the span of a basis, and a start for the core set.
+
+    No start where more rows are violated than a core set can hold.
+    """
+    most = min(settings.max_core or subspace.BASIS_ROWS, source.n_rows // 2)
+    if not subspace.fits_in_memory(problems, source):
+        return None, None
+    basis = spread_basis(source, kernel, most, rng)
+    if basis is None:
+        return None, None
+    fits, stopped_by = subspace.solve(
+        problems, source, basis, settings.tol, progress, rng
+    )
+    functions = subspace.expansion(fits, basis)
+    outcome = Outcome(
+        functions=functions,
+        certificates=subspace.certificates(fits, settings.tol, progress, stopped_by),
+        offsets=np.array([fit.offset for fit in fits]),
+        norms_sq=np.array([float(fit.weights @ fit.weights) for fit in fits]),
+        support=[basis.rows.index] * len(fits),
+        multipliers=[],
+        n_core=[len(basis)] * len(fits),
+    )
+    room = coreset.core_room(settings, source, len(fits))
+    if max(fit.n_violated for fit in fits) > CORE_SHARE * room:
+        return outcome, None
+    entries = [fit.violated(source) for fit in fits]
+    numbers = [np.zeros(len(few)) for few in entries]
+    return outcome, Warm(functions, entries, numbers, same_rows=True)
+
+
 def _samples(source: Source, rng: np.random.Generator) -> list[Array]:
     sizes = [size for size in SPAN_SAMPLES if 2 * size < source.n_rows]
     return [source.draw(rng, size) for size in sizes]
@@ -231,11 +289,11 @@ def _warm_cores(
 
 
 def _still_there(
-    problem: Problem, rows: Array, b: Array, source: Source, kernel: AnyKernel
+    problem: Problem, entries: Array, b: Array, source: Source, kernel: AnyKernel
 ) -> tuple[Array, Array]:
-    """Return the old core rows that have a positive weight in the new problem."""
-    keep = problem.terms(source.take(rows), kernel).omega > 0
-    return rows[keep], b[keep]
+    """Return the old core entries that have a positive weight in the new problem."""
+    keep = problem.terms(source.take(problem.rows_of(entries)), kernel).omega > 0
+    return entries[keep], b[keep]
 
 
 def _is_final(outcome: Outcome, progress: Progress) -> bool:

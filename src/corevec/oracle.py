@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 class Question:
     """What to ask of every row for one problem.
 
-    `skip` are rows to leave out (the core rows, whose part is known exactly).
+    `skip` are entries to leave out (the core's, whose part is known exactly).
     `trials` are pairs (scale, offset) at which the loss is wanted: any of them gives
     a valid primal value, so the best of a few is taken.
     """
@@ -37,7 +37,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Look:
-    """The answer: losses per trial, the worst rows, and slopes for the next trial.
+    """The answer: losses per trial, the worst entries, slopes for the next trial.
 
     `loss[q]` is ``sum omega max(0, p - scale_q y f - offset_q)^2 / 2``; `slope` and
     `curve` are its first derivative in the scale (or the offset) at the first trial,
@@ -71,6 +71,11 @@ class Subset(DenseSource):
         self.n_rows, self.n_features = self.values.shape
         self.dtype, self.is_sparse = source.dtype, source.is_sparse
         self._columns: list[tuple[Array, Array]] = []  # (basis row numbers, values)
+
+    @property
+    def numbers(self) -> Array:
+        """The number of every row in the source it comes from."""
+        return self.index
 
     @property
     def row_entries(self) -> int:
@@ -165,11 +170,27 @@ def look(
 def _answer(
     rows: Rows, values: Array, question: Question, functions: KernelExpansion
 ) -> Look:
+    first, *others = [
+        _answer_on_side(rows, values, question, functions, side)
+        for side in question.problem.sides
+    ]
+    for other in others:
+        first = _merge(first, other, question.n_worst)
+    return first
+
+
+def _answer_on_side(
+    rows: Rows,
+    values: Array,
+    question: Question,
+    functions: KernelExpansion,
+    side: int,
+) -> Look:
     problem = question.problem
-    terms = problem.terms(rows, functions.kernel)
-    omega = terms.omega
+    terms = problem.terms(rows, functions.kernel, side)
+    entries, omega = problem.entries(rows.index, side), terms.omega
     if len(question.skip):
-        omega = np.where(np.isin(rows.index, question.skip), 0.0, omega)
+        omega = np.where(np.isin(entries, question.skip), 0.0, omega)
     margins = terms.sign * values
     losses = []
     for scale, offset in question.trials:
@@ -187,7 +208,7 @@ def _answer(
     top = _largest(violation, question.n_worst)
     top = top[violation[top] > -np.inf]
     return Look(
-        np.array(losses), slope, curve, rows.index[top], violation[top], len(inside)
+        np.array(losses), slope, curve, entries[top], violation[top], len(inside)
     )
 
 

@@ -2,27 +2,34 @@
 
 With ``f(x) = <w, phi(x)> + b0`` every problem here reads
 
-    min  |w|^2/2 (+ b0^2/2) (+ t) + 1/2 sum_i omega_i max(0, p_i - y_i f(x_i) - t)^2
+    min  |w|^2/2 (+ b0^2/2) (+ T t) + 1/2 sum_e omega_e max(0, p_e - y_e f(x_e) - t)^2
 
-=========  ====  ===  ==============  =====  =======  ================================
-problem    y_i   b0   omega_i         p_i    t        dual over b >= 0
-=========  ====  ===  ==============  =====  =======  ================================
-two-class  +-1   yes  C s_i           1      no       sum(b) - b'Qb/2
-one-class  1     no   C s_i           1      no       sum(b) - b'Qb/2
-soft SVDD  1     no   4 C s_i         k_ii/2 free     p'b - b'Qb/2, sum(b) = 1
-hard SVDD  1     no   infinite        k_ii/2 free     p'b - b'Kb/2, sum(b) = 1
-=========  ====  ===  ==============  =====  =======  ================================
+over *entries* e: one per row, or two for a regression, where a row may be too low or
+too high.
+
+================  ====  ===  =======  =========  =======  ============================
+problem           y_e   b0   omega_e  p_e        T        dual over b >= 0
+================  ====  ===  =======  =========  =======  ============================
+two-class         +-1   yes  C s_i    1          no t     p'b - b'Qb/2
+one-class         1     no   C s_i    1          no t     p'b - b'Qb/2
+soft SVDD         1     no   4 C s_i  k_ii/2     1        p'b - b'Qb/2, sum(b) = 1
+hard SVDD         1     no   inf      k_ii/2     1        p'b - b'Kb/2, sum(b) = 1
+SVR, fixed tube   +-1   yes  C s_i    +-z_i - e  no t     p'b - b'Qb/2
+SVR, free tube t  +-1   yes  C s_i    +-z_i      C mu S   p'b - b'Qb/2, sum(b) <= T
+================  ====  ===  =======  =========  =======  ============================
 
 with ``Q_ij = y_i y_j (k_ij + [bias]) + [i = j]/omega_i``. SVDD values are doubled
-for the user: then they are squared radii. A row is *worse* the larger its violation
-``p_i - y_i f(x_i) - t``: for the two-class problem the least ``y f``, for SVDD the
-largest distance from the centre (design.md 1.1). A problem knows nothing of where
-rows live.
+for the user: then they are squared radii. An entry is *worse* the larger its violation
+``p_e - y_e f(x_e) - t``: for the two-class problem the least ``y f``, for SVDD the
+largest distance from the centre, for SVR the largest residual (design.md 1.1). The
+tube of SVR is kept at ``t >= 0``, or left free as the CVR paper prints it; then
+``sum(b) = T``. A problem knows nothing of where rows live.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -51,6 +58,13 @@ class Labels:
             s = s * self.class_weight[self.codes[index]]
         return s
 
+    @property
+    def total_weight(self) -> float:
+        """The sum S of the weights of all rows, classes apart."""
+        if self.sample_weight is None:
+            return float(self.n_rows)
+        return float(self.sample_weight.sum())
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -63,6 +77,23 @@ class Terms:
     def __getitem__(self, rows: Any) -> Terms:
         return Terms(self.sign[rows], self.omega[rows], self.target[rows])
 
+    @staticmethod
+    def join(parts: list[Terms]) -> Terms:
+        """Return the terms of several row sets, one after the other."""
+        return Terms(
+            np.concatenate([part.sign for part in parts]),
+            np.concatenate([part.omega for part in parts]),
+            np.concatenate([part.target for part in parts]),
+        )
+
+
+class Floor(Enum):
+    """How low the offset t may go."""
+
+    NONE = "none"
+    ZERO = "t >= 0"  # the tube of a regression
+    RADIUS = "t >= -|w|^2/2"  # R^2 >= 0 of a soft ball
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -72,35 +103,71 @@ class Problem:
     ----------
     name : str
         The problem in words, for the certificate.
-    C : float
-        Weight of the squared slack; infinite for the hard margin.
+    slack : float
+        omega of a row of weight 1; infinite for the hard margin.
     positive, negative : int or None
         Class codes with y = +1 and y = -1. ``negative=None`` takes every other code
         (one-vs-rest). Rows of other codes are absent: their omega is 0.
-    has_bias, has_offset : bool
-        Whether b0 and t of the formula above are there.
+    has_bias : bool
+        Whether b0 of the formula above is there.
+    price : float
+        T of the formula above; 0 where there is no offset t.
+    floor : Floor
+        How low the offset may go.
+    response : ndarray or None
+        z_i of a regression; each row then has two entries.
+    tube : float
+        The fixed half-width e of a regression.
+    unit : float
+        Factor from this file's objective to the user's.
     """
 
     name: str
     labels: Labels
-    C: float
+    slack: float
     positive: int | None = None
     negative: int | None = None
     has_bias: bool = False
-    has_offset: bool = False
+    price: float = 0.0
+    floor: Floor = Floor.NONE
+    response: Array | None = None
+    tube: float = 0.0
+    unit: float = 1.0
 
     @property
     def is_hard(self) -> bool:
         """Whether no row may be violated."""
-        return bool(np.isinf(self.C))
+        return bool(np.isinf(self.slack))
 
     @property
-    def unit(self) -> float:
-        """Factor from this file's objective to the user's."""
-        return 2.0 if self.has_offset else 1.0
+    def has_offset(self) -> bool:
+        """Whether t of the formula above is there."""
+        return self.price > 0
 
-    def terms(self, rows: Rows, kernel: AnyKernel) -> Terms:
-        """Return y, omega and p of the given rows."""
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """The sides that a row can be wrong on: its entries."""
+        return (0,) if self.response is None else (0, 1)
+
+    @property
+    def has_unit_targets(self) -> bool:
+        """Whether all p are 1, so that multipliers need no sum to be a ball."""
+        return not self.has_offset and self.response is None
+
+    def entries(self, rows: Array, side: int) -> Array:
+        """Return the numbers of the entries that these rows have on one side."""
+        return rows + side * self.labels.n_rows
+
+    def rows_of(self, entries: Array) -> Array:
+        """Return the row number of each entry."""
+        return entries % self.labels.n_rows
+
+    def side_of(self, entries: Array) -> Array:
+        """Return the side of each entry: 0, or 1 where a regression is too high."""
+        return entries // self.labels.n_rows
+
+    def terms(self, rows: Rows, kernel: AnyKernel, side: Array | int = 0) -> Terms:
+        """Return y, omega and p of the entries that the given rows have on `side`."""
         index = rows.index
         weight = self.labels.weights(index)
         sign = np.ones(len(index))
@@ -114,14 +181,37 @@ class Problem:
         if self.is_hard:
             omega = np.where(weight > 0, np.inf, 0.0)
         else:
-            omega = (4.0 if self.has_offset else 1.0) * self.C * weight
-        target = kernel.diagonal(rows) / 2 if self.has_offset else np.ones(len(index))
+            omega = self.slack * weight
+        if self.response is not None:
+            sign = sign - 2.0 * np.asarray(side)
+            target = sign * self.response[index] - self.tube
+        elif self.has_offset:
+            target = kernel.diagonal(rows) / 2
+        else:
+            target = np.ones(len(index))
         return Terms(sign, omega, target)
 
     def signed(self, K: Array, left: Terms, right: Terms) -> Array:
         """Return ``y_i y_j (k_ij + [bias])`` for kernel values between two row sets."""
         K = K + 1.0 if self.has_bias else K
         return np.asarray(K * np.outer(left.sign, right.sign))
+
+    def dual_at_best_scale(self, slope: float, curve: float, total: float) -> float:
+        """Return the dual value of ``s b`` at the best feasible s.
+
+        `slope` is ``p'b``, `curve` is ``b'Qb`` and `total` is ``sum(b)``.
+        """
+        if total <= 0:
+            return 0.0
+        if self.has_offset and self.floor is not Floor.ZERO:
+            s = self.price / total
+        elif slope <= 0:
+            return 0.0
+        else:
+            s = slope / curve if curve > 0 else np.inf
+            if self.has_offset:
+                s = min(s, self.price / total)
+        return float(s * slope - s**2 * curve / 2) if np.isfinite(s) else 0.0
 
 
 def two_class(
@@ -144,9 +234,47 @@ def svdd(labels: Labels, C: float | None) -> Problem:
     """Return the enclosing ball: hard for ``C=None``, else with squared slack."""
     if C is None:
         name = "hard-margin SVDD: min R^2, |phi(x_i) - c|^2 <= R^2"
-        return Problem(name, labels, np.inf, has_offset=True)
+        return Problem(name, labels, np.inf, price=1.0, floor=Floor.RADIUS, unit=2.0)
     name = (
         "soft-margin SVDD: min R^2 + C sum s_i xi_i^2, "
         "|phi(x_i) - c|^2 <= R^2 + xi_i, R^2 >= 0"
     )
-    return Problem(name, labels, C, has_offset=True)
+    return Problem(name, labels, 4 * C, price=1.0, floor=Floor.RADIUS, unit=2.0)
+
+
+def regression(
+    labels: Labels,
+    C: float,
+    response: Array,
+    *,
+    units: str = "z = y",
+    has_bias: bool = True,
+    tube: float | None = None,
+    mu: float = 0.0,
+    negative_tube: bool = False,
+) -> Problem:
+    """Return L2-SVR: with a fixed `tube`, or the automatic one (CVR paper, eq. 6).
+
+    The price of the automatic tube is ``C mu S``, S the sum of all weights: that is
+    the paper's C, whose weight of a squared slack, C/(mu m), then is ours. `units`
+    says what the response z is.
+    `negative_tube` leaves the tube free, as printed.
+    """
+    loss = "C/2 sum s_i max(0, |z_i - f_i| - e)^2"
+    norm = "1/2 (|w|^2 + b0^2)" if has_bias else "1/2 |w|^2"
+    if tube is not None:
+        name = f"L2-SVR with the tube e = {tube:g}: min {norm} + {loss}, {units}"
+        return Problem(name, labels, C, has_bias=has_bias, response=response, tube=tube)
+    which = "any sign" if negative_tube else "e >= 0"
+    name = (
+        f"L2-SVR with automatic tube ({which}): min {norm} + {loss} + C mu S e, {units}"
+    )
+    return Problem(
+        name,
+        labels,
+        C,
+        has_bias=has_bias,
+        price=C * mu * labels.total_weight,
+        floor=Floor.NONE if negative_tube else Floor.ZERO,
+        response=response,
+    )

@@ -41,7 +41,7 @@ class Sums:
     signed: float  # sum beta y
     missed: float  # sum beta delta
     pulled: Array  # L^-1 sum beta y k
-    work: Array  # rows near the margin
+    work: Array  # rows near the margin, maybe twice
     missing: Array  # rows that the bound loses most on, and how much
     missing_size: Array
     n_inside: int
@@ -111,12 +111,7 @@ def dual_of(problem: Problem, sums: Sums) -> float:
     if problem.has_bias:
         curve += sums.signed**2
     curve += 8 * _EPS * sums.mass**2
-    if not problem.has_offset:
-        return sums.total**2 / (2 * curve) if curve > 0 else 0.0
-    if sums.mass <= 0:
-        return 0.0
-    # Scaled to sum one: a feasible point of the simplex.
-    return sums.total / sums.mass - curve / (2 * sums.mass**2)
+    return problem.dual_at_best_scale(sums.total, curve, sums.mass)
 
 
 def _sums(
@@ -127,8 +122,24 @@ def _sums(
     values: Array,
     basis: Basis,
 ) -> Sums:
+    first, *others = [
+        _sums_on_side(problem, offset, band, rows, values, basis, side)
+        for side in problem.sides
+    ]
+    return sum(others, first)
+
+
+def _sums_on_side(
+    problem: Problem,
+    offset: float,
+    band: float,
+    rows: Rows,
+    values: Array,
+    basis: Basis,
+    side: int,
+) -> Sums:
     kernel = basis.kernel
-    terms = problem.terms(rows, kernel)
+    terms = problem.terms(rows, kernel, side)
     violation = terms.target - terms.sign * values - offset
     violation = np.where(terms.omega > 0, violation, -np.inf)
     inside = np.flatnonzero(violation > 0)

@@ -2,7 +2,7 @@
 
 Both solvers work on the dual of ``problems.py`` restricted to the core rows:
 
-    max over b >= 0   p'b - b'(K + diag(ridge))b/2,      sum(b) = 1 with `simplex`
+    max over b >= 0   p'b - b'(K + diag(ridge))b/2,      sum(b) = `total` if given
 
 with K the signed kernel matrix and ``ridge = 1/omega``. `newton` is exact: a
 semismooth Newton method on the primal whose every step solves a linear system over
@@ -43,16 +43,18 @@ class Solution:
     gap: float = 0.0  # between the primal at the last step and `dual`
 
 
-def dual_value(K: Array, ridge: Array, p: Array, b: Array, simplex: bool) -> float:
-    """Return the dual objective; without `simplex` at the best scale of `b`."""
+def dual_value(
+    K: Array, ridge: Array, p: Array, b: Array, total: float | None = None
+) -> float:
+    """Return the dual objective; without a `total` at the best scale of `b`."""
     if not b.any():
         return 0.0
     # One product with all of K: gathering the rows with b > 0 would copy as much.
     curve = b @ (K @ b) + b @ (ridge * b)
     slope = p @ b
-    if simplex:
+    if total is not None:
         return float(slope - curve / 2)
-    return float(slope**2 / (2 * curve)) if curve > 0 else 0.0
+    return float(slope**2 / (2 * curve)) if curve > 0 and slope > 0 else 0.0
 
 
 def newton(
@@ -61,7 +63,7 @@ def newton(
     p: Array,
     start: Array,
     *,
-    simplex: bool = False,
+    total: float | None = None,
 ) -> Solution:
     """Solve exactly by semismooth Newton steps with an exact line search.
 
@@ -77,11 +79,11 @@ def newton(
     so poor a function that the core set grew by the wrong rows (kddcup99: 55 rounds
     instead of 23).
     """
-    state = _Newton(K, p, simplex, np.array(start, dtype=np.float64))
+    state = _Newton(K, p, total, np.array(start, dtype=np.float64))
     first = _finish(state, ridge, state.run(ridge, max_steps=40))
     if first.gap <= _SOLVED:
         return first
-    state = _Newton(K, p, simplex, np.array(start, dtype=np.float64))
+    state = _Newton(K, p, total, np.array(start, dtype=np.float64))
     level = float(K.diagonal().max())
     while level > ridge.min():
         state.run(np.maximum(ridge, level), max_steps=100)
@@ -93,8 +95,8 @@ def newton(
 class _Newton:
     """The state of a Newton run: multipliers, values ``Kb``, offset."""
 
-    def __init__(self, K: Array, p: Array, simplex: bool, b: Array):
-        self.K, self.p, self.simplex, self.b = K, p, simplex, b
+    def __init__(self, K: Array, p: Array, total: float | None, b: Array):
+        self.K, self.p, self.total, self.b = K, p, total, b
         self.values = K @ b
         self.offset = 0.0
         self.steps = 0
@@ -103,8 +105,8 @@ class _Newton:
     def run(self, ridge: Array, max_steps: int) -> bool:
         """Take steps until the active rows repeat; return whether they did."""
         omega = 1.0 / ridge
-        if self.simplex:
-            self.offset = balance(self.p - self.values, omega)
+        if self.total is not None:
+            self.offset = balance(self.p - self.values, omega, self.total)
         best, strikes = np.inf, 0
         for _ in range(max_steps):
             self.steps += 1
@@ -120,10 +122,10 @@ class _Newton:
     def _step(self, ridge: Array, omega: Array) -> tuple[float, bool]:
         violation = self.p - self.values - self.offset
         active = np.flatnonzero(violation > 0)
-        if len(active) == 0:
+        if len(active) == 0 and self.total is not None:
             active = np.array([int(np.argmax(violation))])
         target, offset, used = _solve_active(
-            self.K, ridge, self.p, active, self.simplex, self.jitter
+            self.K, ridge, self.p, active, self.total, self.jitter
         )
         self.jitter = max(self.jitter, used)
         full = np.zeros(len(self.b))
@@ -135,7 +137,7 @@ class _Newton:
             return 0.0, True
         change, drift = new_values - self.values, offset - self.offset
         line = (self.values, violation, omega, direction, change, drift)
-        length = _line_search(*line, self.simplex)
+        length = _line_search(*line, self.total or 0.0)
         self.b = self.b + length * direction
         self.values = self.K @ self.b
         self.offset += length * drift
@@ -144,7 +146,7 @@ class _Newton:
     def objective(self, omega: Array) -> float:
         """Return the primal value on the core rows."""
         excess = np.maximum(self.p - self.values - self.offset, 0.0)
-        regular = self.b @ self.values / 2 + (self.offset if self.simplex else 0.0)
+        regular = self.b @ self.values / 2 + (self.total or 0.0) * self.offset
         return float(regular + omega @ excess**2 / 2)
 
 
@@ -154,20 +156,20 @@ def smo(
     p: Array,
     start: Array,
     *,
-    simplex: bool = False,
+    total: float | None = None,
     tol: float = 1e-6,
     relative: bool = True,
     max_steps: int = 10_000_000,
 ) -> Solution:
     """Solve by sequential minimal optimisation on the simplex (CVM paper, 4.1.4).
 
-    A problem without the simplex constraint (all ``p = 1``) is solved for
-    ``a = b / sum(b)``. `tol` bounds the largest difference of gradients: as it is, or
-    relative to the multiplier of the constraint.
+    It is solved for ``a = b / sum(b)``; without a `total` all p must be 1. `tol`
+    bounds the largest difference of gradients: as it is, or relative to the multiplier
+    of the constraint.
     """
-    total = start.sum()
-    a = start / total if total > 0 else np.full(len(start), 1.0 / len(start))
-    linear = p if simplex else np.zeros_like(p)
+    size = start.sum()
+    a = start / size if size > 0 else np.full(len(start), 1.0 / len(start))
+    linear = np.zeros_like(p) if total is None else p / total
     steps = 0
     while steps < max_steps:
         gradient = K @ a + ridge * a - linear
@@ -180,17 +182,17 @@ def smo(
             break
     gradient = K @ a + ridge * a - linear
     level = float(a @ gradient)
-    offset = -level if simplex else 0.0
-    b = a if simplex else a / level
-    # With level = a'Qa - p'a the dual is (p'a - level)/2, or 1/(2 a'Qa) at the best
-    # scale: no second product with K.
-    dual = (float(p @ a) - level) / 2 if simplex else 0.5 / level
     gap = float((gradient[a > 0].max() - gradient.min()) / max(abs(level), 1e-300))
-    return Solution(b, offset, dual, steps, gap=gap)
+    # With level = a'Qa - linear'a the dual is T^2 (linear'a - level)/2, or 1/(2 a'Qa)
+    # at the best scale: no second product with K.
+    if total is None:
+        return Solution(a / level, 0.0, 0.5 / level, steps, gap=gap)
+    dual = total**2 * (float(linear @ a) - level) / 2
+    return Solution(total * a, -total * level, dual, steps, gap=gap)
 
 
-def balance(slope: Array, omega: Array) -> float:
-    """Return t with ``sum omega max(0, slope - t) = 1``.
+def balance(slope: Array, omega: Array, total: float = 1.0) -> float:
+    """Return t with ``sum omega max(0, slope - t) = total``.
 
     The sum falls as t grows, a straight line between the sorted values of `slope`.
     """
@@ -198,31 +200,36 @@ def balance(slope: Array, omega: Array) -> float:
     s, w = slope[order], omega[order]
     weight, moment = np.cumsum(w), np.cumsum(w * s)
     # t if exactly the first k+1 rows are violated; right for the last k with t < s_k.
-    t = (moment - 1.0) / weight
+    t = (moment - total) / weight
     inside = np.flatnonzero(t < s)
-    return float(t[inside[-1]]) if len(inside) else float(s[0] - 1.0 / w[0])
+    return float(t[inside[-1]]) if len(inside) else float(s[0] - total / w[0])
 
 
 def _solve_active(
-    K: Array, ridge: Array, p: Array, active: Array, simplex: bool, jitter: float
+    K: Array,
+    ridge: Array,
+    p: Array,
+    active: Array,
+    total: float | None,
+    jitter: float,
 ) -> tuple[Array, float, float]:
     """Return multipliers and offset that are optimal if exactly `active` is violated.
 
-    On the simplex the last active row is eliminated: with its image as the origin the
+    With a `total` the last active row is eliminated: with its image as the origin the
     kernel becomes ``k_ij - k_ir - k_rj + k_rr``, so that neither the constraint nor a
     far origin costs digits.
     """
     own, right = ridge[active], p[active]
-    if not simplex:
+    if total is None:
         system = _System(K, active)
         b, jitter = _solve_definite(system, own, right, 0.0, jitter)
         return b, 0.0, jitter
     few, last = active[:-1], int(active[-1])
     column, corner = K[few, last], float(K[last, last])
-    slope = (right[:-1] - right[-1]) - (column - corner) + own[-1]
+    slope = (right[:-1] - right[-1]) - total * (column - corner - own[-1])
     system = _System(K, few, column, corner)
     z, jitter = _solve_definite(system, own[:-1], slope, own[-1], jitter)
-    b = np.append(z, 1.0 - z.sum())
+    b = np.append(z, total - z.sum())
     offset = right[-1] - K[last, active] @ b - own[-1] * b[-1]
     return b, float(offset), jitter
 
@@ -247,7 +254,7 @@ class _System:
             made -= self.column[:, None]
             made -= self.column[None, :] - self.corner
         # Symmetric, so the transpose is the same matrix in LAPACK's layout.
-        return made.T
+        return np.asarray(made.T)
 
     def times(self, x: Array) -> Array:
         """Return ``matrix() @ x``."""
@@ -306,14 +313,14 @@ def _line_search(
     direction: Array,
     change: Array,
     offset_change: float,
-    simplex: bool,
+    total: float,
 ) -> float:
     """Return the exact minimiser along the step, at most 1e3 times its length.
 
     The derivative is increasing and piecewise linear, so Newton's method on it, kept
     inside a bracket, ends after a few steps.
     """
-    slope0 = float(direction @ values) + (offset_change if simplex else 0.0)
+    slope0 = float(direction @ values) + total * offset_change
     curve0 = float(direction @ change)
     fall = -change - offset_change
     low, high, s = 0.0, 1e3, 1.0
@@ -342,21 +349,21 @@ def _finish(state: _Newton, ridge: Array, solved: bool) -> Solution:
     Solved, they are those of the state, negative only by rounding. If not, the slack
     times C may prove more; it amplifies rounding by C, so it is the second choice.
     """
-    K, p, simplex = state.K, state.p, state.simplex
+    K, p, total = state.K, state.p, state.total
     slack = np.maximum(p - state.values - state.offset, 0.0)
     candidates = [np.maximum(state.b, 0.0)]
     if not solved or candidates[0].sum() == 0:
         candidates.append(slack / ridge)
     choices = []
     for candidate in candidates:
-        total = candidate.sum()
-        if total > 0 and np.isfinite(total):
-            feasible = candidate / total if simplex else candidate
-            choices.append((dual_value(K, ridge, p, feasible, simplex), feasible))
+        size = candidate.sum()
+        if size > 0 and np.isfinite(size):
+            feasible = candidate if total is None else candidate * (total / size)
+            choices.append((dual_value(K, ridge, p, feasible, total), feasible))
     if not choices:
         choices.append((0.0, np.zeros(len(p))))
     dual, best = max(choices, key=lambda pair: pair[0])
-    if not simplex and best.any():
+    if total is None and dual > 0:
         best = best * (2 * dual / (p @ best))  # the best scale; 1 up to rounding
     gap = 0.0
     if not solved:

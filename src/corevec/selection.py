@@ -41,7 +41,7 @@ def first_rows(
     size = first_look_rows(source, settings)
     if size < source.n_rows:
         view = Subset(source, source.draw(rng, size))
-    z = _any_row(core.problem, source, core.kernel, rng)
+    z = _any_entry(core.problem, source, core.kernel, rng)
     if init == "any":
         return z
     a = _farthest_from(core, source, view, z)
@@ -84,8 +84,8 @@ def different_rows(core: Core, seen: Look, pool: Array, size: int) -> Array:
     step does to the violations of the others, repeat. The worst rows alone are
     near-duplicates of each other.
     """
-    rows = core.source.take(pool)
-    terms = core.problem.terms(rows, core.kernel)
+    rows = core.source.take(core.problem.rows_of(pool))
+    terms = core.problem.terms(rows, core.kernel, core.problem.side_of(pool))
     points = core.kernel.prepare_basis(rows)
     Q = core.problem.signed(core.kernel.block(points, points), terms, terms)
     if not core.problem.is_hard:
@@ -114,26 +114,36 @@ def batch_size(core: Core, settings: Settings) -> int:
     return int(np.clip(share, BATCH_MIN, BATCH_MAX))
 
 
-def _any_row(
+def _any_entry(
     problem: Problem, source: Source, kernel: AnyKernel, rng: np.random.Generator
 ) -> Array:
-    """Return one random row of positive weight."""
+    """Return an entry of one random row of positive weight, the one with p > 0."""
     for _ in range(100):
         row = source.draw(rng, 1)
         if problem.terms(source.take(row), kernel).omega[0] > 0:
-            return row
+            break
+    else:
 
-    def present(rows: Rows) -> Array:
-        return rows.index[problem.terms(rows, kernel).omega > 0]
+        def present(rows: Rows) -> Array:
+            return rows.index[problem.terms(rows, kernel).omega > 0]
 
-    return rng.choice(source.map(present), size=1)
+        row = rng.choice(source.map(present), size=1)
+    taken = source.take(row)
+    targets = [problem.terms(taken, kernel, side).target[0] for side in problem.sides]
+    return problem.entries(row, int(np.argmax(targets)))
 
 
-def _farthest_from(core: Core, source: Source, view: Source, row: Array) -> Array:
-    """Return the row farthest from `row` in the feature space of the problem."""
-    basis = source.take(row)
-    sign = core.problem.terms(basis, core.kernel).sign
-    bias = sign if core.problem.has_bias else np.zeros(1)
-    function = KernelExpansion(core.kernel, basis, sign[:, None], bias)
-    seen = look(view, function, [Question(core.problem, row)])[0]
-    return seen.worst[:1] if len(seen.worst) else row
+def _farthest_from(core: Core, source: Source, view: Source, entry: Array) -> Array:
+    """Return the entry farthest from `entry` in the feature space of the problem.
+
+    That is the worst one for a ball with all its weight there; a regression with a
+    fixed tube is no ball, and starts at f = 0.
+    """
+    problem = core.problem
+    basis = source.take(problem.rows_of(entry))
+    sign = problem.terms(basis, core.kernel, problem.side_of(entry)).sign
+    weight = 1.0 if problem.has_unit_targets else problem.price
+    bias = weight * sign if problem.has_bias else np.zeros(1)
+    function = KernelExpansion(core.kernel, basis, weight * sign[:, None], bias)
+    seen = look(view, function, [Question(problem, entry)])[0]
+    return seen.worst[:1] if len(seen.worst) else entry

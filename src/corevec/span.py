@@ -29,7 +29,7 @@ from corevec.certificate import Certificate, relative_gap
 from corevec.expansion import KernelExpansion
 from corevec.kernels import Rows
 from corevec.oracle import Subset
-from corevec.problems import Problem
+from corevec.problems import Floor, Problem
 from corevec.progress import Progress
 from corevec.projection import MOST_MISSING, all_sums, dual_of
 from corevec.sources import Source
@@ -152,7 +152,9 @@ def _solve_sample(fit: Fit, source: Source, basis: Basis, sample: Array) -> None
         for share in FROM_NOTHING if steep and not fit.v.any() else (1.0,):
             fit.v, fit.mass = minimise(rows, fit.v, share * boost)
         most = 0.7 * capacity(source, rows.width) / source.n_rows
-        fit.band = _band(rows.terms.target - rows.times(fit.v), most)
+        violation = rows.terms.target - rows.times(fit.v)
+        sides = len(fit.problem.sides)
+        fit.band = _band(violation.reshape(sides, -1).max(axis=0), most)
         return
     view = Subset(source, sample)
     work = np.empty(0, dtype=np.int64)
@@ -171,16 +173,24 @@ def _near_margin(fit: Fit, source: Source, basis: Basis) -> tuple[Array, Array]:
     points = functions.prepared()
 
     def score(rows: Rows) -> tuple[Array, Array]:
-        terms = fit.problem.terms(rows, basis.kernel)
         values = functions.evaluate(rows, points)[:, 0]
-        violation = terms.target - terms.sign * values - fit.offset
-        violation = np.where(terms.omega > 0, violation, -np.inf)
+        violation = _worst_violation(fit, rows, values, basis)
         return rows.index[violation > -fit.band], rows.index[violation > 0]
 
     def merge(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
         return np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])
 
     return source.reduce(score, merge)
+
+
+def _worst_violation(fit: Fit, rows: Rows, values: Array, basis: Basis) -> Array:
+    """Return the larger violation of each row's sides, -inf for rows not there."""
+    worst = np.full(len(rows), -np.inf)
+    for side in fit.problem.sides:
+        terms = fit.problem.terms(rows, basis.kernel, side)
+        violation = terms.target - terms.sign * values - fit.offset
+        worst = np.where(terms.omega > 0, np.maximum(worst, violation), worst)
+    return worst
 
 
 def _band(violation: Array, most: float) -> float:
@@ -272,19 +282,20 @@ def _pass(fits: list[Fit], source: Source, basis: Basis) -> None:
     for fit, own in zip(fits, sums, strict=True):
         width = len(basis) + int(fit.problem.has_bias)
         norm_sq = float(fit.v[:width] @ fit.v[:width])
-        fit.primal = norm_sq / 2 + fit.offset + own.loss
+        fit.primal = norm_sq / 2 + fit.problem.price * fit.offset + own.loss
         fit.dual = dual_of(fit.problem, own)
         # Rows that were worked on stay: at large C a solution without them swings back.
         both = np.union1d(fit.work, own.work)
         fits_in = len(both) <= capacity(source, len(fit.v))
-        fit.work, fit.n_inside = both if fits_in else own.work, own.n_inside
+        fit.work = both if fits_in else np.unique(own.work)
+        fit.n_inside = own.n_inside
         fit.missing = own.missing
         fit.missed_share = own.missed**2 / max(2 * fit.primal, 1e-300)
 
 
 def radius_sq(fit: Fit, basis: Basis) -> float:
     """Return R^2 of a soft ball; 0 for problems that are no ball."""
-    if not fit.problem.has_offset:
+    if fit.problem.floor is not Floor.RADIUS:
         return 0.0
     w = fit.v[: len(basis)]
     return 2 * fit.offset + float(w @ w)

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from corevec.bases import basis_from
 from corevec.certificate import Certificate, relative_gap
 from corevec.expansion import KernelExpansion
-from corevec.kernels import AnyKernel, Rows
+from corevec.kernels import AnyKernel
 from corevec.oracle import Question, look
-from corevec.problems import Problem
+from corevec.problems import Problem, Terms
 from corevec.progress import Progress
 from corevec.projection import projection_dual
 from corevec.sources import Source
@@ -22,6 +22,8 @@ Array = npt.NDArray[Any]
 # Rows inside the margin up to which |u|^2 is summed exactly: 1e5 rows are 1e10 kernel
 # values, some ten seconds on two cores.
 EXACT_ROWS = 100_000
+# Entries per part of that sum: two parts and the values between them stay in cache.
+_PART = 2048
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -37,7 +39,7 @@ def verify(
 
     The primal value is one pass. The dual value is the best of two feasible points:
     the violations themselves, ``beta_i = omega_i max(0, p_i - y_i f_i)``, and the given
-    `multipliers` (row numbers and values) where they belong to these rows.
+    `multipliers` (entries and values) where they belong to these rows.
     """
     progress = Progress(source.n_rows)
     norm_sq = _norm_sq(problem, function)
@@ -45,22 +47,24 @@ def verify(
     question = Question(problem, nothing, ((1.0, offset),), n_worst=EXACT_ROWS)
     seen = look(source, function, [question])[0]
     inside = seen.violation > 0
-    rows, violation = seen.worst[inside], seen.violation[inside]
+    entries, violation = seen.worst[inside], seen.violation[inside]
     if problem.is_hard:
         primal = norm_sq / 2 + offset + seen.largest
     else:
         primal = norm_sq / 2 + float(seen.loss[0])
-        primal += offset if problem.has_offset else 0.0
+        primal += problem.price * offset
     duals = [(0.0, "exact")]
     if multipliers is not None:
         duals.append(
-            (_dual_of(problem, source, function.kernel, *multipliers), "exact")
+            (dual_of_entries(problem, source, function.kernel, *multipliers), "exact")
         )
     if problem.is_hard:
         duals.append((_pair_bound(problem, function, source, seen.worst[:1]), "exact"))
     elif seen.n_violated <= EXACT_ROWS:
-        beta = problem.terms(source.take(rows), function.kernel).omega * violation
-        duals.append((_dual_of(problem, source, function.kernel, rows, beta), "exact"))
+        rows = source.take(problem.rows_of(entries))
+        beta = problem.terms(rows, function.kernel).omega * violation
+        value = dual_of_entries(problem, source, function.kernel, entries, beta)
+        duals.append((value, "exact"))
     else:
         found = _projection_bound(problem, function, offset, source)
         duals.append((found, "projection"))
@@ -93,36 +97,43 @@ def _norm_sq(problem: Problem, function: KernelExpansion) -> float:
     return max(float(coef @ values), 0.0) + bias**2 + rounding
 
 
-def _dual_of(
-    problem: Problem, source: Source, kernel: AnyKernel, rows: Array, b: Array
+def dual_of_entries(
+    problem: Problem, source: Source, kernel: AnyKernel, entries: Array, b: Array
 ) -> float:
-    """Return the dual value of multipliers `b` of `rows`, block by block."""
-    if len(rows) == 0 or b.sum() <= 0:
+    """Return the dual value of multipliers `b` of `entries`.
+
+    Part by part of the symmetric matrix: memory does not grow with their number.
+    """
+    if len(entries) == 0 or b.sum() <= 0:
         return 0.0
-    taken = source.take(rows)
-    terms = problem.terms(taken, kernel)
-    present = terms.omega > 0
-    if not present.all():
+    rows, side = problem.rows_of(entries), problem.side_of(entries)
+    parts = [slice(s, s + _PART) for s in range(0, len(entries), _PART)]
+
+    def own(part: slice) -> tuple[Terms, float]:
+        taken = source.take(rows[part])
+        largest = float(np.abs(kernel.diagonal(taken)).max())
+        return problem.terms(taken, kernel, side[part]), largest
+
+    found = list(source.workers.run(own, parts))
+    terms, diagonal = Terms.join([one for one, _ in found]), max(d for _, d in found)
+    if not (terms.omega > 0).all():
         return 0.0
-    if problem.has_offset:
-        b = b / b.sum()
     signed = b * terms.sign
-    points = kernel.prepare_basis(taken)
 
-    def task(part: slice) -> Array:
-        few = kernel.prepare(Rows(taken.values[part], taken.index[part]))
-        return kernel.times(few, points, signed[:, None])[:, 0]
+    def product(pair: tuple[slice, slice]) -> float:
+        left = kernel.prepare(source.take(rows[pair[0]]))
+        right = kernel.prepare_basis(source.take(rows[pair[1]]))
+        values = kernel.times(left, right, signed[pair[1], None])[:, 0]
+        twice = 1.0 if pair[0] == pair[1] else 2.0
+        return twice * float(signed[pair[0]] @ values)
 
-    parts = [slice(s, s + 2048) for s in range(0, len(rows), 2048)]
-    values = np.concatenate(list(source.workers.run(task, parts)))
-    curve = float(signed @ values) + (signed.sum() ** 2 if problem.has_bias else 0.0)
-    own = 0.0 if problem.is_hard else float(b @ (b / terms.omega))
-    diagonal = float(np.abs(kernel.diagonal(taken)).max())
-    curve += own + 8 * _EPS * float(b.sum()) ** 2 * diagonal
+    pairs = [(p, q) for i, p in enumerate(parts) for q in parts[i:]]
+    curve = sum(source.workers.run(product, pairs))
+    curve += signed.sum() ** 2 if problem.has_bias else 0.0
+    curve += 0.0 if problem.is_hard else float(b @ (b / terms.omega))
+    curve += 8 * _EPS * float(b.sum()) ** 2 * diagonal
     slope = float(terms.target @ b)
-    if problem.has_offset:
-        return slope - curve / 2
-    return slope**2 / (2 * curve) if curve > 0 else 0.0
+    return problem.dual_at_best_scale(slope, curve, float(b.sum()))
 
 
 def _pair_bound(
@@ -135,7 +146,7 @@ def _pair_bound(
     other = look(source, near, [Question(problem, nothing)])[0].worst[:1]
     pair = np.unique(np.concatenate([row, other]))
     even = np.full(len(pair), 1.0 / len(pair))
-    return _dual_of(problem, source, function.kernel, pair, even)
+    return dual_of_entries(problem, source, function.kernel, pair, even)
 
 
 def _projection_bound(

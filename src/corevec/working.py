@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,14 @@ import numpy.typing as npt
 from scipy import linalg
 
 from corevec.bases import Basis
-from corevec.problems import Problem, Terms
-from corevec.sources import Source
+from corevec.kernels import AnyKernel
+from corevec.problems import Floor, Problem, Terms
+from corevec.sources import Source, Workers
 
 Array = npt.NDArray[Any]
 
 # Rows per task of the thread pool: few enough that 10,000 rows still make several.
-_CHUNK = 2048
+CHUNK = 2048
 
 
 def size_of(problem: Problem, basis: Basis) -> int:
@@ -28,39 +30,46 @@ def capacity(source: Source, width: int) -> int:
     return int(0.6 * source.memory_budget / (8 * width))
 
 
-class WorkingRows:
-    """Design rows ``y (phi, 1)`` and terms of some rows.
+class Design:
+    """Design rows of some rows, and the terms of their entries.
 
-    Kept in memory where the budget holds them, else made again, chunk by chunk,
-    whenever they are needed.
+    The entries of all rows on one side follow those on the other. ``design @ w`` is f
+    of each row; an offset is one more variable, at the end.
     """
 
-    def __init__(self, problem: Problem, source: Source, basis: Basis, index: Array):
-        self.problem, self.basis, self.source = problem, basis, source
-        self.index, self.width = index, size_of(problem, basis)
-        chunks = [index[s : s + _CHUNK] for s in range(0, len(index), _CHUNK)]
-        terms = list(source.workers.run(self._terms_of, chunks))
-        self.terms = Terms(
-            np.concatenate([part.sign for part in terms]),
-            np.concatenate([part.omega for part in terms]),
-            np.concatenate([part.target for part in terms]),
-        )
-        self.design: Array | None = None
-        if len(index) <= capacity(source, self.width):
-            self.design = np.empty((len(index), self.width))
-            for _ in source.workers.run(self._keep, self._slices()):
-                pass
+    def __init__(
+        self, problem: Problem, workers: Workers, terms: Terms, design: Array | None
+    ):
+        self.problem, self.workers = problem, workers
+        self.terms, self.design = terms, design
+        self.n_rows = len(terms.sign) // len(problem.sides)
+        self.signed = 0 if design is None else design.shape[1]
+
+    @property
+    def width(self) -> int:
+        """Number of variables: weights, bias, offset."""
+        return self.signed + int(self.problem.has_offset)
 
     def times(self, v: Array) -> Array:
-        """Return ``design @ v``."""
+        """Return ``y f + t`` of all entries."""
 
         def task(part: slice) -> Array:
-            return np.asarray(self.take(part) @ v)
+            return np.asarray(self.rows(part) @ v[: self.signed])
 
-        return np.concatenate(list(self.source.workers.run(task, self._slices())))
+        values = np.concatenate(list(self.workers.run(task, slices(self.n_rows))))
+        offset = v[-1] if self.problem.has_offset else 0.0
+        both = np.tile(values, len(self.problem.sides))
+        return np.asarray(self.terms.sign * both + offset)
 
-    def gram(self, rows: Array, omega: Array) -> tuple[Array, Array]:
-        """Return ``sum omega d d'`` and ``sum omega p d`` over the given rows."""
+    def take(self, entries: Array) -> Array:
+        """Return the design of some entries: y times the row's, 1 for the offset."""
+        rows = self.rows(entries % self.n_rows) * self.terms.sign[entries, None]
+        if self.problem.has_offset:
+            return np.hstack([rows, np.ones((len(rows), 1))])
+        return np.asarray(rows)
+
+    def gram(self, entries: Array, omega: Array) -> tuple[Array, Array]:
+        """Return ``sum omega d d'`` and ``sum omega p d`` over the given entries."""
 
         def task(few: Array) -> tuple[Array, Array]:
             root = np.sqrt(omega[few])
@@ -68,52 +77,116 @@ class WorkingRows:
             return part.T @ part, (root * self.terms.target[few]) @ part
 
         matrix, vector = np.zeros((self.width, self.width)), np.zeros(self.width)
-        chunks = [rows[s : s + _CHUNK] for s in range(0, len(rows), _CHUNK)]
-        for part_matrix, part_vector in self.source.workers.run(task, chunks):
+        chunks = [entries[s : s + CHUNK] for s in range(0, len(entries), CHUNK)]
+        for part_matrix, part_vector in self.workers.run(task, chunks):
             matrix += part_matrix
             vector += part_vector
         return matrix, vector
 
-    def _slices(self) -> list[slice]:
-        n = len(self.index)
-        return [slice(s, min(s + _CHUNK, n)) for s in range(0, n, _CHUNK)]
+    def rows(self, part: Any) -> Array:
+        """Return the design rows of some rows."""
+        assert self.design is not None
+        return np.asarray(self.design[part])
 
-    def _terms_of(self, index: Array) -> Terms:
-        return self.problem.terms(self.source.take(index), self.basis.kernel)
+
+class WorkingRows(Design):
+    """Design rows ``(phi, 1)`` in the span of a basis.
+
+    Kept in memory where the budget holds them, else made again, chunk by chunk,
+    whenever they are needed. `like` has the same rows for another problem with the
+    same design.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        source: Source,
+        basis: Basis,
+        index: Array,
+        like: WorkingRows | None = None,
+    ):
+        terms = terms_of(problem, source, basis.kernel, index)
+        super().__init__(problem, source.workers, terms, None)
+        self.source, self.basis, self.index = source, basis, index
+        self.signed = len(basis) + int(problem.has_bias)
+        if like is not None:
+            self.design = like.design
+        elif len(index) <= capacity(source, self.width):
+            self.design = np.empty((len(index), self.signed))
+            for _ in source.workers.run(self._keep, slices(len(index))):
+                pass
+
+    def rows(self, part: Any) -> Array:
+        """Return the design rows of some rows, kept or made."""
+        return self._make(part) if self.design is None else self.design[part]
 
     def _keep(self, part: slice) -> None:
         assert self.design is not None
         self.design[part] = self._make(part)
-
-    def take(self, part: Any) -> Array:
-        """Return the design of some rows."""
-        return self._make(part) if self.design is None else self.design[part]
 
     def _make(self, part: Any) -> Array:
         """Return the design of some rows, from their kernel values."""
         k, kernel = len(self.basis), self.basis.kernel
         rows = self.source.take(self.index[part])
         block = kernel.block(kernel.prepare(rows), self.basis.points)
-        design = np.ones((len(rows), self.width))
+        design = np.ones((len(rows), self.signed))
         design[:, :k] = self.basis.features(block)
-        signed = k + int(self.problem.has_bias)
-        design[:, :signed] *= self.terms.sign[part, None]
         return design
 
 
-def minimise(rows: WorkingRows, v: Array, boost: float = 1.0) -> tuple[Array, float]:
+def terms_of(
+    problem: Problem, source: Source, kernel: AnyKernel, index: Array
+) -> Terms:
+    """Return the terms of the entries of some rows, side after side."""
+
+    def task(side: int, few: Array) -> Terms:
+        return problem.terms(source.take(few), kernel, side)
+
+    chunks = [index[part] for part in slices(len(index))]
+    return Terms.join(
+        [
+            part
+            for side in problem.sides
+            for part in source.workers.run(partial(task, side), chunks)
+        ]
+    )
+
+
+def slices(n: int) -> list[slice]:
+    """Return slices of `CHUNK` rows that cover n rows."""
+    return [slice(s, min(s + CHUNK, n)) for s in range(0, n, CHUNK)]
+
+
+def minimise(rows: Design, v: Array, boost: float = 1.0) -> tuple[Array, float]:
     """Minimise the objective over these rows: semismooth Newton, exact line search.
 
-    Starts at the weights `v`; returns the weights and ``sum beta``.
-
-    Each row's weight is multiplied by `boost`.
+    Starts at the weights `v`; returns the weights and ``sum beta``. Each row's weight
+    is multiplied by `boost`.
     """
-    problem, omega, target = rows.problem, boost * rows.terms.omega, rows.terms.target
+    if rows.problem.floor is not Floor.ZERO:
+        return _minimise(rows, v, boost, rows.problem.has_offset)
+    # The objective is convex in the offset: below zero it is at zero.
+    if v[-1] == 0 and v.any():
+        fixed, mass = _minimise(rows, v, boost, False)
+        if mass <= rows.problem.price:
+            return fixed, mass
+    free, mass = _minimise(rows, v, boost, True)
+    if free[-1] >= 0:
+        return free, mass
+    return _minimise(rows, np.append(free[:-1], 0.0), boost, False)
+
+
+def _minimise(
+    rows: Design, v: Array, boost: float, free_offset: bool
+) -> tuple[Array, float]:
+    omega, target = boost * rows.terms.omega, rows.terms.target
     penalty, linear = np.ones(len(v)), np.zeros(len(v))
-    if problem.has_offset:
-        penalty[-1], linear[-1] = 0.0, 1.0
+    if rows.problem.has_offset:
+        penalty[-1] = 0.0
+    if free_offset:
+        linear[-1] = rows.problem.price
     margins = rows.times(v)
-    newton = _NewtonPoint(rows, omega, penalty, linear)
+    newton = _NewtonPoint(rows, omega, penalty, linear, free_offset)
     for _ in range(200):
         active = (target > margins) & (omega > 0)
         new = newton.point(active)
@@ -139,21 +212,35 @@ class _NewtonPoint:
     after the first steps are few.
     """
 
-    def __init__(self, rows: WorkingRows, omega: Array, penalty: Array, linear: Array):
+    def __init__(
+        self,
+        rows: Design,
+        omega: Array,
+        penalty: Array,
+        linear: Array,
+        free_offset: bool,
+    ):
         self.rows, self.omega, self.penalty, self.linear = rows, omega, penalty, linear
-        self.summed = np.zeros(len(omega), dtype=bool)  # the rows in `gram`
+        self.free_offset = free_offset
+        # The variables that move: without a free offset it stays at 0.
+        self.width = rows.width if free_offset else rows.signed
+        self.summed = np.zeros(len(omega), dtype=bool)  # the entries in `gram`
         self.gram, self.pull = rows.gram(np.empty(0, dtype=np.int64), omega)
 
     def point(self, active: Array) -> Array:
-        """Return the weights that are optimal for these active rows."""
-        count = np.count_nonzero(active)
-        if count < self.rows.width and not self.rows.problem.has_offset:
-            return self._from_multipliers(np.flatnonzero(active))
-        self._sum(active, count)
-        return _solve_system(self.gram, self.penalty, self.pull - self.linear)
+        """Return the weights that are optimal for these active entries."""
+        count, width = int(np.count_nonzero(active)), self.width
+        if count < width and not self.free_offset:
+            moving = self._from_multipliers(np.flatnonzero(active))
+        else:
+            self._sum(active, count)
+            right = (self.pull - self.linear)[:width]
+            gram = self.gram[:width, :width]
+            moving = _solve_system(gram, self.penalty[:width], right)
+        return np.concatenate([moving, np.zeros(self.rows.width - width)])
 
     def _from_multipliers(self, few: Array) -> Array:
-        design = self.rows.take(few)
+        design = self.rows.take(few)[:, : self.width]
         own = 1.0 / self.omega[few]
         b = _solve_system(design @ design.T, own, self.rows.terms.target[few])
         return np.asarray(b @ design)

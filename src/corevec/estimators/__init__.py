@@ -3,5 +3,12 @@
 from corevec.estimators._base import certify
 from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.detect import SVDD, CoreVectorOneClass
+from corevec.estimators.regress import CoreVectorRegressor
 
-__all__ = ["SVDD", "CoreVectorClassifier", "CoreVectorOneClass", "certify"]
+__all__ = [
+    "SVDD",
+    "CoreVectorClassifier",
+    "CoreVectorOneClass",
+    "CoreVectorRegressor",
+    "certify",
+]

@@ -206,10 +206,10 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
             stacklevel=4,
         )
 
-    def _validate_fit(self, X: Any, y: Any = "no_validation") -> Any:
+    def _validate_fit(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
         check_parameters(self)
         try:
-            validated = validate_data(self, X, y, **_CHECKS)
+            validated = validate_data(self, X, y, **_CHECKS, **checks)
         except ValueError as error:
             raise _named(self, error) from None
         rows = validated[0] if isinstance(validated, tuple) else validated
@@ -270,7 +270,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
                 self._certify_one(t, problem, source)
                 for t, problem in enumerate(problems)
             ]
-        return worst_of(parts, "one machine per class or pair")
+        return worst_of(parts, "one machine per class, pair or target")
 
     def _certify_one(self, t: int, problem: Problem, source: Source) -> Certificate:
         outcome: Outcome = self._outcome
@@ -319,12 +319,12 @@ def certify(
 
     Parameters
     ----------
-    model : CoreVectorClassifier, CoreVectorOneClass or SVDD
+    model : CoreVectorClassifier, CoreVectorRegressor, CoreVectorOneClass or SVDD
         A fitted model.
     X : array-like or CSR matrix of shape (n_rows, n_features)
         Rows to certify on.
     y : array-like of shape (n_rows,), optional
-        Labels, for a classifier.
+        Labels of a classifier, targets of a regressor.
     sample_weight : array-like of shape (n_rows,), optional
         Row weights, as in ``fit``.
 
@@ -336,7 +336,8 @@ def certify(
     if not isinstance(model, CoreVectorEstimator):
         raise InvalidInputError(
             f"certify: a {type(model).__name__} was given; only fitted corevec models "
-            "(CoreVectorClassifier, CoreVectorOneClass, SVDD) can be certified."
+            "(CoreVectorClassifier, CoreVectorRegressor, CoreVectorOneClass, SVDD) can "
+            "be certified."
         )
     return model._certify(X, y, sample_weight)
 

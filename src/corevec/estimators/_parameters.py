@@ -18,11 +18,13 @@ def check_parameters(model: Any) -> None:
     who = type(model).__name__
     check_kernel_name(who, model.kernel)
     _check_gamma(who, model.gamma)
-    _number(who, "degree", model.degree, above=0, remedy="Use 3 for a cubic kernel.")
-    _number(who, "coef0", model.coef0)
-    _number(who, "tol", model.tol, above=0, remedy="1e-3 is the default.")
+    check_number(
+        who, "degree", model.degree, above=0, remedy="Use 3 for a cubic kernel."
+    )
+    check_number(who, "coef0", model.coef0)
+    check_number(who, "tol", model.tol, above=0, remedy="1e-3 is the default.")
     if model.ball_epsilon is not None:
-        _number(
+        check_number(
             who,
             "ball_epsilon",
             model.ball_epsilon,
@@ -38,8 +40,10 @@ def check_parameters(model: Any) -> None:
         if getattr(model, name) is not None:
             _count(who, name, getattr(model, name))
     if model.max_time is not None:
-        _number(who, "max_time", model.max_time, above=0, remedy="Seconds, or None.")
-    _number(
+        check_number(
+            who, "max_time", model.max_time, above=0, remedy="Seconds, or None."
+        )
+    check_number(
         who,
         "memory_budget",
         model.memory_budget,
@@ -50,12 +54,16 @@ def check_parameters(model: Any) -> None:
 
 def check_positive(who: str, name: str, value: Any) -> None:
     """Check a parameter that must be a positive finite number, such as C."""
-    _number(who, name, value, above=0, remedy="Larger C fits the rows more closely.")
+    check_number(
+        who, name, value, above=0, remedy="Larger C fits the rows more closely."
+    )
 
 
 def check_share(who: str, name: str, value: Any) -> None:
     """Check a parameter that must lie strictly between 0 and 1, such as nu."""
-    _number(who, name, value, above=0, remedy="Give a share of the rows, e.g. 0.05.")
+    check_number(
+        who, name, value, above=0, remedy="Give a share of the rows, e.g. 0.05."
+    )
     if value >= 1:
         raise InvalidInputError(
             f"{who}: {name}={value!r} must be below 1. Give a share, e.g. 0.05."
@@ -67,9 +75,10 @@ def check_choice(who: str, name: str, value: Any, allowed: tuple[Any, ...]) -> N
     _choice(who, name, value, allowed)
 
 
-def _number(
+def check_number(
     who: str, name: str, value: Any, *, above: float | None = None, remedy: str = ""
 ) -> None:
+    """Check a parameter that must be a finite number, `above` a bound if given."""
     is_number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
     if is_number and np.isfinite(value) and (above is None or value > above):
         return
@@ -77,6 +86,12 @@ def _number(
     raise InvalidInputError(
         f"{who}: {name}={value!r} must be a finite number{bound}. {remedy}".rstrip()
     )
+
+
+def check_flag(who: str, name: str, value: Any) -> None:
+    """Check a parameter that must be True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{who}: {name}={value!r} must be True or False.")
 
 
 def _count(who: str, name: str, value: Any) -> None:

@@ -108,6 +108,11 @@ class Source(ABC):
         """Return the rows from `start` up to `stop`, without a copy if possible."""
 
     @property
+    def numbers(self) -> Array:
+        """The number of every row, in the order of the blocks."""
+        return np.arange(self.n_rows)
+
+    @property
     def row_entries(self) -> int:
         """Numbers that one row holds, for estimates of memory."""
         return max(1, self.n_features)

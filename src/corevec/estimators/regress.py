@@ -1,0 +1,298 @@
+"""CoreVectorRegressor: the L2-SVR of Core Vector Regression, with a certificate."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_array
+
+from corevec.estimators._base import CoreVectorEstimator
+from corevec.estimators._callbacks import with_callbacks
+from corevec.estimators._parameters import check_flag, check_number, check_positive
+from corevec.exceptions import InvalidInputError
+from corevec.expansion import KernelExpansion
+from corevec.problems import Labels, Problem, regression
+from corevec.sources import DEFAULT_MEMORY_BUDGET
+
+Array = npt.NDArray[Any]
+
+
+class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
+    r"""Kernel regression for very many rows, with a certificate.
+
+    Inside, y is standardised, :math:`z = (y - m) / d` with its weighted mean and
+    deviation, so that `C` and `mu` mean the same for any unit of y. With
+    :math:`S = \sum_i s_i` the sum of the weights, solves
+
+    .. math:: \min_{f, e \ge 0} \tfrac12 (\|w\|^2 + b_0^2)
+              + \tfrac C2 \sum_i s_i \max(0, |z_i - f(x_i)| - e)^2 + C \mu S e,
+
+    L2-SVR with the automatic tube of Core Vector Regression (Tsang, Kwok and Lai
+    2005), until the relative duality gap over all rows is at most `tol`. In y's units
+    that is the same problem with ``C / d**2`` and ``mu * d``.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the squared slack of a row. The paper's C is ``C * mu * S``.
+    mu : float, default=0.1
+        Mean slack to leave outside the automatic tube, in deviations of y: where the
+        tube is positive, the weighted mean of ``max(0, |z - f| - e)`` is `mu`. Smaller
+        `mu` gives a wider tube and fewer support vectors. Not used (and may be None)
+        with a fixed tube.
+    tube : {"auto", "paper"} or float, default="auto"
+        "auto" finds the width e >= 0. "paper" lets it be negative, as printed in the
+        paper. A number fixes it, in the units of y, like `epsilon` of scikit-learn's
+        ``SVR``; then there is no term ``C mu S e``.
+    kernel, gamma, degree, coef0
+        As in `CoreVectorClassifier`.
+    fit_intercept : bool, default=True
+        Whether there is a (penalised) bias b0. Without it y is not centred, and d is
+        its root mean square.
+    tol : float, default=1e-3
+        Relative duality gap to reach, measured on all rows.
+    ball_epsilon : float, optional
+        Stop by the paper's rule instead; for "auto" and "paper" tubes, which are balls.
+    sampling, batch, qp, init, low_rank
+        As in `CoreVectorClassifier`. ``qp="smo"`` needs an automatic tube.
+    max_core : int, optional
+        Largest core set, and largest number of basis rows where the model is solved in
+        the span of a basis. The default is what `memory_budget` holds, and 1000.
+    max_iter, max_time, memory_budget, n_jobs, warm_start, random_state, verbose
+        As in `CoreVectorClassifier`.
+
+    Attributes
+    ----------
+    tube_ : float or ndarray of shape (n_targets,)
+        Half-width of the tube, in the units of y.
+    support_, support_vectors_ : ndarray or CSR
+        Row numbers and rows of the expansion.
+    dual_coef_ : ndarray of shape (n_targets, n_support)
+        Coefficients in the units of y: ``predict = k(X, support_vectors_) dual_coef_.T
+        + intercept_``.
+    intercept_ : ndarray of shape (n_targets,)
+        The bias, and the mean of y.
+    target_mean_, target_scale_ : ndarray of shape (n_targets,)
+        m and d.
+    certificate_ : Certificate
+        Primal, dual, gap, of the standardised problem, and what was verified.
+    history_, n_iter_, n_core_
+        As in `CoreVectorClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from corevec import CoreVectorRegressor
+    >>> X, y = make_friedman1(1000, random_state=0)
+    >>> model = CoreVectorRegressor(C=10, random_state=0).fit(X, y)
+    >>> model.certificate_.converged
+    True
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        mu: float | None = 0.1,
+        tube: str | float = "auto",
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        *,
+        fit_intercept: bool = True,
+        tol: float = 1e-3,
+        ball_epsilon: float | None = None,
+        sampling: str | int = "auto",
+        batch: str | int = "auto",
+        qp: str = "auto",
+        init: str = "auto",
+        low_rank: str | bool = "auto",
+        max_core: int | None = None,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        memory_budget: float = DEFAULT_MEMORY_BUDGET,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            kernel=kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            tol=tol,
+            ball_epsilon=ball_epsilon,
+            sampling=sampling,
+            batch=batch,
+            qp=qp,
+            init=init,
+            low_rank=low_rank,
+            max_core=max_core,
+            max_iter=max_iter,
+            max_time=max_time,
+            memory_budget=memory_budget,
+            n_jobs=n_jobs,
+            warm_start=warm_start,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.C = C
+        self.mu = mu
+        self.tube = tube
+        self.fit_intercept = fit_intercept
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CoreVectorRegressor:
+        """Fit the regressor.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or memmap of shape (n_rows, n_features)
+            Training rows; a square kernel matrix for ``kernel="precomputed"``.
+        y : array-like of shape (n_rows,) or (n_rows, n_targets)
+            Targets. Several share the passes over the rows.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight 0 leaves a row out, weight 2 counts it twice.
+
+        Returns
+        -------
+        self
+            The fitted regressor, with `certificate_`.
+        """
+        self._check_tube()
+        X, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
+        weights = self._checked_weights(sample_weight, X.shape[0])
+        self._one_target = y.ndim == 1
+        self._standardise(_as_columns(y), weights)
+        problems = self._problems_for(y, weights, X.shape[0])
+        outcome = self._fit_problems(X, problems, weights, "one problem per target")
+        tube = outcome.offsets if isinstance(self.tube, str) else self._fixed_tube()
+        tube = tube * self.target_scale_
+        self.tube_ = float(tube[0]) if self._one_target else tube
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return the predicted targets.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows (kernel values against the training rows if precomputed).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_targets)
+            In the units of y.
+        """
+        values = self._values(X) * self.target_scale_ + self.target_mean_
+        return np.ascontiguousarray(values[:, 0]) if self._one_target else values
+
+    def _check_tube(self) -> None:
+        who = type(self).__name__
+        check_positive(who, "C", self.C)
+        check_flag(who, "fit_intercept", self.fit_intercept)
+        if isinstance(self.tube, str):
+            if self.tube not in ("auto", "paper"):
+                raise InvalidInputError(
+                    f"{who}: tube={self.tube!r} must be 'auto', 'paper' or a number of "
+                    "at least 0, in the units of y."
+                )
+            remedy = "The mean slack outside the tube, in deviations of y, e.g. 0.1."
+            check_number(who, "mu", self.mu, above=0, remedy=remedy)
+            return
+        is_number = isinstance(self.tube, Real) and not isinstance(self.tube, bool)
+        if not (is_number and 0 <= float(self.tube) < np.inf):
+            raise InvalidInputError(
+                f"{who}: tube={self.tube!r} must be 'auto', 'paper' or a number of at "
+                "least 0, in the units of y."
+            )
+        for name, value, usual in (
+            ("ball_epsilon", self.ball_epsilon, None),
+            ("qp", self.qp if self.qp == "smo" else None, "auto"),
+        ):
+            if value is not None:
+                raise InvalidInputError(
+                    f"{who}: {name}={value!r} needs tube='auto' or 'paper', but tube="
+                    f"{self.tube!r} was given: with a fixed tube the problem is no "
+                    f"enclosing ball. Use {name}={usual!r}."
+                )
+
+    def _standardise(self, y: Array, weights: Array | None) -> None:
+        """Set `target_mean_` and `target_scale_`, by weight."""
+        # A constant column has a deviation of a rounding error: none.
+        present = y if weights is None else y[weights > 0]
+        mean = np.zeros(y.shape[1])
+        if self.fit_intercept:
+            mean = np.average(y, axis=0, weights=weights)
+        scale = np.sqrt(np.average((y - mean) ** 2, axis=0, weights=weights))
+        if self.fit_intercept:
+            constant = present.min(axis=0) == present.max(axis=0)
+            mean = np.where(constant, present[0], mean)
+            scale = np.where(constant, 0.0, scale)
+        if not (np.isfinite(mean).all() and np.isfinite(scale).all()):
+            raise InvalidInputError(
+                f"{type(self).__name__}: y has entries of up to {np.abs(y).max():g}, "
+                "whose squares overflow. Scale y."
+            )
+        self.target_mean_ = mean
+        self.target_scale_ = np.where(scale > 0, scale, 1.0)
+
+    def _fixed_tube(self) -> Array:
+        """Return the fixed tube of each target, in its deviations."""
+        return np.asarray(float(self.tube) / self.target_scale_)
+
+    def _problems_for(self, y: Any, weights: Array | None, n: int) -> list[Problem]:
+        who = type(self).__name__
+        if y is None:
+            raise InvalidInputError(
+                f"{who}: targets y are needed to certify a regressor."
+            )
+        y = _as_columns(
+            check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        )
+        if y.shape != (n, len(self.target_mean_)):
+            raise InvalidInputError(
+                f"{who}: X has {n} rows and the model {len(self.target_mean_)} "
+                f"target(s), but y has shape {y.shape}."
+            )
+        labels = Labels(n, sample_weight=weights)
+        z = (y - self.target_mean_) / self.target_scale_
+        return [self._problem(labels, z[:, t], t) for t in range(z.shape[1])]
+
+    def _problem(self, labels: Labels, z: Array, t: int) -> Problem:
+        fixed = not isinstance(self.tube, str)
+        mean, scale = self.target_mean_[t], self.target_scale_[t]
+        return regression(
+            labels,
+            self.C,
+            np.ascontiguousarray(z),
+            units=f"z = (y - {mean:.6g}) / {scale:.6g}",
+            has_bias=bool(self.fit_intercept),
+            tube=float(self._fixed_tube()[t]) if fixed else None,
+            mu=0.0 if fixed or self.mu is None else self.mu,
+            negative_tube=self.tube == "paper",
+        )
+
+    def _attributes(self, functions: KernelExpansion) -> dict[str, Any]:
+        found = super()._attributes(functions)
+        found["dual_coef_"] = found["dual_coef_"] * self.target_scale_[:, None]
+        found["intercept_"] = (
+            found["intercept_"] * self.target_scale_ + self.target_mean_
+        )
+        return found
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+
+def _as_columns(y: Array) -> Array:
+    y = np.asarray(y, dtype=np.float64)
+    return y[:, None] if y.ndim == 1 else y
