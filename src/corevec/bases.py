@@ -83,7 +83,7 @@ class Basis:
         """Return ``L^-1 k`` for kernel values `block` (rows, k), as (rows, k)."""
         # A product with the inverse, not a triangular solve: 2x faster here, and the
         # pivots are graded, so the small features keep their digits (a test compares).
-        return np.asarray(block @ self.inverse_factor.T)
+        return np.asarray(block @ self.inverse_factor.T.astype(block.dtype, copy=False))
 
     def coefficients(self, weights: Array) -> Array:
         """Return c with ``sum_j c_j k(b_j, x) = weights . phi(x)``."""

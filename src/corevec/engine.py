@@ -217,7 +217,7 @@ def _fit_in_subspace(
 
     No start where more rows are violated than a core set can hold.
     """
-    most = min(settings.max_core or subspace.BASIS_ROWS, source.n_rows // 2)
+    most = subspace.basis_size(source, settings.max_core)
     if not subspace.fits_in_memory(problems, source):
         return None, None
     basis = spread_basis(source, kernel, most, rng)

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from corevec.bases import basis_from
 from corevec.certificate import Certificate, relative_gap
+from corevec.duals import dual_of_entries
 from corevec.expansion import KernelExpansion
-from corevec.kernels import AnyKernel
 from corevec.oracle import Question, look
-from corevec.problems import Problem, Terms
+from corevec.problems import Problem
 from corevec.progress import Progress
 from corevec.projection import projection_dual
 from corevec.sources import Source
@@ -22,8 +22,6 @@ Array = npt.NDArray[Any]
 # Rows inside the margin up to which |u|^2 is summed exactly: 1e5 rows are 1e10 kernel
 # values, some ten seconds on two cores.
 EXACT_ROWS = 100_000
-# Entries per part of that sum: two parts and the values between them stay in cache.
-_PART = 2048
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -95,45 +93,6 @@ def _norm_sq(problem: Problem, function: KernelExpansion) -> float:
     largest = float(np.abs(function.kernel.diagonal(function.basis)).max(initial=0.0))
     rounding = 8 * _EPS * float(np.abs(coef).sum()) ** 2 * largest
     return max(float(coef @ values), 0.0) + bias**2 + rounding
-
-
-def dual_of_entries(
-    problem: Problem, source: Source, kernel: AnyKernel, entries: Array, b: Array
-) -> float:
-    """Return the dual value of multipliers `b` of `entries`.
-
-    Part by part of the symmetric matrix: memory does not grow with their number.
-    """
-    if len(entries) == 0 or b.sum() <= 0:
-        return 0.0
-    rows, side = problem.rows_of(entries), problem.side_of(entries)
-    parts = [slice(s, s + _PART) for s in range(0, len(entries), _PART)]
-
-    def own(part: slice) -> tuple[Terms, float]:
-        taken = source.take(rows[part])
-        largest = float(np.abs(kernel.diagonal(taken)).max())
-        return problem.terms(taken, kernel, side[part]), largest
-
-    found = list(source.workers.run(own, parts))
-    terms, diagonal = Terms.join([one for one, _ in found]), max(d for _, d in found)
-    if not (terms.omega > 0).all():
-        return 0.0
-    signed = b * terms.sign
-
-    def product(pair: tuple[slice, slice]) -> float:
-        left = kernel.prepare(source.take(rows[pair[0]]))
-        right = kernel.prepare_basis(source.take(rows[pair[1]]))
-        values = kernel.times(left, right, signed[pair[1], None])[:, 0]
-        twice = 1.0 if pair[0] == pair[1] else 2.0
-        return twice * float(signed[pair[0]] @ values)
-
-    pairs = [(p, q) for i, p in enumerate(parts) for q in parts[i:]]
-    curve = sum(source.workers.run(product, pairs))
-    curve += signed.sum() ** 2 if problem.has_bias else 0.0
-    curve += 0.0 if problem.is_hard else float(b @ (b / terms.omega))
-    curve += 8 * _EPS * float(b.sum()) ** 2 * diagonal
-    slope = float(terms.target @ b)
-    return problem.dual_at_best_scale(slope, curve, float(b.sum()))
 
 
 def _pair_bound(

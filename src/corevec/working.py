@@ -54,7 +54,8 @@ class Design:
         """Return ``y f + t`` of all entries."""
 
         def task(part: slice) -> Array:
-            return np.asarray(self.rows(part) @ v[: self.signed])
+            rows = self.rows(part)
+            return np.asarray(rows @ v[: self.signed].astype(rows.dtype))
 
         values = np.concatenate(list(self.workers.run(task, slices(self.n_rows))))
         offset = v[-1] if self.problem.has_offset else 0.0
@@ -63,18 +64,21 @@ class Design:
 
     def take(self, entries: Array) -> Array:
         """Return the design of some entries: y times the row's, 1 for the offset."""
-        rows = self.rows(entries % self.n_rows) * self.terms.sign[entries, None]
-        if self.problem.has_offset:
-            return np.hstack([rows, np.ones((len(rows), 1))])
-        return np.asarray(rows)
+        rows = self.rows(entries % self.n_rows)
+        signs = self.terms.sign[entries].astype(rows.dtype)
+        taken = np.ones((len(rows), self.width), dtype=rows.dtype)
+        np.multiply(rows, signs[:, None], out=taken[:, : self.signed])
+        return taken
 
     def gram(self, entries: Array, omega: Array) -> tuple[Array, Array]:
         """Return ``sum omega d d'`` and ``sum omega p d`` over the given entries."""
 
         def task(few: Array) -> tuple[Array, Array]:
             root = np.sqrt(omega[few])
-            part = self.take(few) * root[:, None]
-            return part.T @ part, (root * self.terms.target[few]) @ part
+            part = self.take(few)
+            part *= root[:, None].astype(part.dtype)
+            pull = (root * self.terms.target[few]).astype(part.dtype)
+            return part.T @ part, pull @ part
 
         matrix, vector = np.zeros((self.width, self.width)), np.zeros(self.width)
         chunks = [entries[s : s + CHUNK] for s in range(0, len(entries), CHUNK)]
@@ -94,7 +98,7 @@ class WorkingRows(Design):
 
     Kept in memory where the budget holds them, else made again, chunk by chunk,
     whenever they are needed. `like` has the same rows for another problem with the
-    same design.
+    same design; `dtype` float32 halves time and memory where a rough result will do.
     """
 
     def __init__(
@@ -104,15 +108,17 @@ class WorkingRows(Design):
         basis: Basis,
         index: Array,
         like: WorkingRows | None = None,
+        dtype: Any = np.float64,
     ):
         terms = terms_of(problem, source, basis.kernel, index)
         super().__init__(problem, source.workers, terms, None)
         self.source, self.basis, self.index = source, basis, index
+        self.dtype = dtype
         self.signed = len(basis) + int(problem.has_bias)
         if like is not None:
             self.design = like.design
         elif len(index) <= capacity(source, self.width):
-            self.design = np.empty((len(index), self.signed))
+            self.design = np.empty((len(index), self.signed), dtype=dtype)
             for _ in source.workers.run(self._keep, slices(len(index))):
                 pass
 
@@ -129,8 +135,8 @@ class WorkingRows(Design):
         k, kernel = len(self.basis), self.basis.kernel
         rows = self.source.take(self.index[part])
         block = kernel.block(kernel.prepare(rows), self.basis.points)
-        design = np.ones((len(rows), self.signed))
-        design[:, :k] = self.basis.features(block)
+        design = np.ones((len(rows), self.signed), dtype=self.dtype)
+        design[:, :k] = self.basis.features(block.astype(self.dtype, copy=False))
         return design
 
 
@@ -157,27 +163,30 @@ def slices(n: int) -> list[slice]:
     return [slice(s, min(s + CHUNK, n)) for s in range(0, n, CHUNK)]
 
 
-def minimise(rows: Design, v: Array, boost: float = 1.0) -> tuple[Array, float]:
+def minimise(
+    rows: Design, v: Array, boost: float = 1.0, max_steps: int = 200
+) -> tuple[Array, float]:
     """Minimise the objective over these rows: semismooth Newton, exact line search.
 
     Starts at the weights `v`; returns the weights and ``sum beta``. Each row's weight
     is multiplied by `boost`.
     """
+    how = (boost, max_steps)
     if rows.problem.floor is not Floor.ZERO:
-        return _minimise(rows, v, boost, rows.problem.has_offset)
+        return _minimise(rows, v, rows.problem.has_offset, *how)
     # The objective is convex in the offset: below zero it is at zero.
     if v[-1] == 0 and v.any():
-        fixed, mass = _minimise(rows, v, boost, False)
+        fixed, mass = _minimise(rows, v, False, *how)
         if mass <= rows.problem.price:
             return fixed, mass
-    free, mass = _minimise(rows, v, boost, True)
+    free, mass = _minimise(rows, v, True, *how)
     if free[-1] >= 0:
         return free, mass
-    return _minimise(rows, np.append(free[:-1], 0.0), boost, False)
+    return _minimise(rows, np.append(free[:-1], 0.0), False, *how)
 
 
 def _minimise(
-    rows: Design, v: Array, boost: float, free_offset: bool
+    rows: Design, v: Array, free_offset: bool, boost: float, max_steps: int
 ) -> tuple[Array, float]:
     omega, target = boost * rows.terms.omega, rows.terms.target
     penalty, linear = np.ones(len(v)), np.zeros(len(v))
@@ -187,7 +196,7 @@ def _minimise(
         linear[-1] = rows.problem.price
     margins = rows.times(v)
     newton = _NewtonPoint(rows, omega, penalty, linear, free_offset)
-    for _ in range(200):
+    for _ in range(max_steps):
         active = (target > margins) & (omega > 0)
         new = newton.point(active)
         moved = rows.times(new)

@@ -61,7 +61,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         As in `CoreVectorClassifier`. ``qp="smo"`` needs an automatic tube.
     max_core : int, optional
         Largest core set, and largest number of basis rows where the model is solved in
-        the span of a basis. The default is what `memory_budget` holds, and 1000.
+        the span of a basis. The default is what `memory_budget` holds, and 500 to 2000 basis rows, one per 15 rows.
     max_iter, max_time, memory_budget, n_jobs, warm_start, random_state, verbose
         As in `CoreVectorClassifier`.
 
