@@ -116,7 +116,7 @@ class Core:
         Not for a few: the matrix is copied.
         """
         keep = np.flatnonzero(self.idle < rounds)
-        if len(self) - len(keep) <= len(self) // 10:
+        if len(keep) == 0 or len(self) - len(keep) <= len(self) // 10:
             return
         kept = self._buffer[np.ix_(keep, keep)]
         self._buffer[: len(keep), : len(keep)] = kept

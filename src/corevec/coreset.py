@@ -81,6 +81,7 @@ class State:
     worked: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     primals: list[float] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
+    offsets: list[float] = field(default_factory=list)
     suggestion: list[float] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
     stopped_by: str | None = None
@@ -225,10 +226,13 @@ def measure(
     ]
     state.looks = look(state.view, functions, questions, dtype)
     progress.rows_looked_at += state.view.n_rows
-    state.primals, state.gaps = [], []
+    state.primals, state.gaps, state.offsets = [], [], []
     for t, core in enumerate(state.cores):
-        primal = primal_value(core, state.looks[t], questions[t].trials)
+        primal, offset = primal_value(core, state.looks[t], questions[t].trials)
         state.primals.append(primal)
+        # The tube that is reported is the one that was measured.
+        tube = core.problem.response is not None
+        state.offsets.append(offset if tube else core.offset)
         state.gaps.append(relative_gap(primal, core.dual))
         state.suggestion[t] = next_trial(core, state.looks[t])
 
@@ -297,7 +301,7 @@ def finish(
     return Outcome(
         functions=joint_functions(cores, kernel),
         certificates=certificates,
-        offsets=np.array([core.offset for core in cores]),
+        offsets=np.array(state.offsets),
         norms_sq=np.array([core.norm_sq for core in cores]),
         support=[core.entries[core.support] for core in cores],
         multipliers=[core.multipliers[core.support] for core in cores],
@@ -346,26 +350,32 @@ def certificate(
 
 def primal_value(
     core: Core, seen: Look, tried: tuple[tuple[float, float], ...]
-) -> float:
-    """Return the least primal value over the trials, core rows included."""
+) -> tuple[float, float]:
+    """Return the least primal value over the trials, core rows included.
+
+    And the offset that it is reached at.
+    """
     norm_sq = core.norm_sq
     if core.problem.is_hard:
         own = core.terms.target - core.margins() - core.offset
         largest = max(seen.largest, float(own.max()))
-        return norm_sq / 2 + core.offset + largest
+        return norm_sq / 2 + core.offset + largest, core.offset
     losses = seen.loss + core.loss(tried)
     regular = [scale**2 * norm_sq / 2 for scale, _ in tried]
     if core.problem.has_offset:
         price = core.problem.price
         regular = [norm_sq / 2 + price * offset for _, offset in tried]
-    return float(np.min(regular + losses))
+    best = int(np.argmin(regular + losses))
+    return float(regular[best] + losses[best]), tried[best][1]
 
 
 def trials(state: State, t: int) -> tuple[tuple[float, float], ...]:
     """Return the (scale, offset) pairs to evaluate the primal at."""
     core = state.cores[t]
-    if not core.problem.has_offset:
+    if core.problem.has_unit_targets:
         return (1.0, 0.0), (state.suggestion[t], 0.0)
+    if not core.problem.has_offset:
+        return ((1.0, 0.0),)  # a rescaled regression is another model
     floor = core.problem.floor
     lowest = -core.norm_sq / 2 if floor is Floor.RADIUS else 0.0
     if floor is Floor.NONE:

@@ -30,7 +30,7 @@ Array = npt.NDArray[Any]
 # Regressions up to this size are solved exactly by the core set, within a second.
 SUBSPACE_ROWS = 2000
 # A core set is tried after a basis if the violated rows fill at most so much of it.
-CORE_SHARE = 0.7
+CORE_SHARE = 1.0
 # Samples that the span is solved on before the first pass over all rows.
 SPAN_SAMPLES = (2000, 32_000, 128_000)
 

@@ -61,7 +61,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         As in `CoreVectorClassifier`. ``qp="smo"`` needs an automatic tube.
     max_core : int, optional
         Largest core set, and largest number of basis rows where the model is solved in
-        the span of a basis. The default is what `memory_budget` holds, and 500 to 2000 basis rows, one per 15 rows.
+        the span of a basis. The default is what `memory_budget` holds, and one basis
+        row per 8 rows, from 500 to 2000.
     max_iter, max_time, memory_budget, n_jobs, warm_start, random_state, verbose
         As in `CoreVectorClassifier`.
 
@@ -224,23 +225,21 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
 
     def _standardise(self, y: Array, weights: Array | None) -> None:
         """Set `target_mean_` and `target_scale_`, by weight."""
-        # A constant column has a deviation of a rounding error: none.
-        present = y if weights is None else y[weights > 0]
+        size = np.abs(y).max(axis=0)
+        size = np.where(size > 0, size, 1.0)
+        u = y / size  # squares of 1e-200 or 1e200 are out of range
         mean = np.zeros(y.shape[1])
         if self.fit_intercept:
-            mean = np.average(y, axis=0, weights=weights)
-        scale = np.sqrt(np.average((y - mean) ** 2, axis=0, weights=weights))
+            mean = np.average(u, axis=0, weights=weights)
+        scale = np.sqrt(np.average((u - mean) ** 2, axis=0, weights=weights))
         if self.fit_intercept:
+            # A constant column has a deviation of a rounding error: none.
+            present = u if weights is None else u[weights > 0]
             constant = present.min(axis=0) == present.max(axis=0)
             mean = np.where(constant, present[0], mean)
             scale = np.where(constant, 0.0, scale)
-        if not (np.isfinite(mean).all() and np.isfinite(scale).all()):
-            raise InvalidInputError(
-                f"{type(self).__name__}: y has entries of up to {np.abs(y).max():g}, "
-                "whose squares overflow. Scale y."
-            )
-        self.target_mean_ = mean
-        self.target_scale_ = np.where(scale > 0, scale, 1.0)
+        self.target_mean_ = mean * size
+        self.target_scale_ = np.where(scale > 0, scale * size, 1.0)
 
     def _fixed_tube(self) -> Array:
         """Return the fixed tube of each target, in its deviations."""
