@@ -243,6 +243,8 @@ class Core:
         total = self.problem.price if self.problem.has_offset else None
         arguments = (self.K, ridge, self.terms.target, self.multipliers)
         if solver == "smo":
+            if relative and self.problem.response is not None:
+                tol, relative = self._tube_tol(tol), False
             return qp.smo(*arguments, total=total, tol=tol, relative=relative)
         reach = float(self.K.diagonal().max()) / float(ridge.min())
         # On a regression SMO's tolerance, relative to the tube, says little.
@@ -269,8 +271,17 @@ class Core:
         K, ridge, p = np.pad(K, (0, 1)), np.append(ridge, 0.0), np.append(p, 0.0)
         start = np.append(b, max(self.problem.price - b.sum(), 0.0))
         total = self.problem.price
+        if relative:
+            tol, relative = self._tube_tol(tol), False
         found = qp.smo(K, ridge, p, start, total=total, tol=tol, relative=relative)
         return replace(found, multipliers=found.multipliers[:-1], offset=0.0)
+
+    def _tube_tol(self, tol: float) -> float:
+        """Return SMO's tolerance relative to the targets.
+
+        The multiplier of the constraint is the tube, which may be zero.
+        """
+        return tol * float(np.abs(self.terms.target).max()) / self.problem.price
 
     def _radius_sq(self, solution: qp.Solution) -> float:
         a = solution.multipliers

@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from corevec import coreset, span, subspace
 from corevec.bases import Basis, probe, spread_basis
-from corevec.certificate import Certificate
+from corevec.certificate import Certificate, relative_gap
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel
 from corevec.oracle import Question, Subset, look
-from corevec.problems import Problem
+from corevec.problems import Floor, Problem
 from corevec.progress import Progress, logger
 from corevec.selection import FIRST_SUBSET
 from corevec.settings import Outcome, Settings
@@ -66,30 +66,31 @@ def fit(
         return _fit_on_sample(
             problems, source, kernel, settings, progress, rng, low_rank, warm
         )
-    outcome = None
-    if not paper and low_rank is not False:
-        outcome = _fit_in_span(
+    spans = not paper and low_rank is not False
+    attempts: list[Outcome] = []
+    if spans:
+        first = _fit_in_span(
             problems, source, kernel, settings, progress, rng, low_rank, warm
         )
-    if outcome is not None and _is_final(outcome, progress):
-        return outcome
-    if not paper and low_rank is not False and _is_regression(problems, source):
-        outcome, warm = _fit_in_subspace(
-            problems, source, kernel, settings, progress, rng
-        )
-        if outcome is not None and (warm is None or _is_final(outcome, progress)):
-            return outcome
-    second = coreset.run(
-        problems,
-        source,
-        kernel,
-        settings,
-        progress,
-        _warm_cores(problems, source, kernel, warm, rng),
-    )
-    if outcome is not None and _worst_gap(outcome) < _worst_gap(second):
-        return outcome
-    return second
+        if first is not None:
+            attempts.append(first)
+            if _is_final(first, progress):
+                return first
+    tried = spans and _is_regression(problems, source)
+    if tried:
+        found = _fit_in_subspace(problems, source, kernel, settings, progress, rng)
+        if found is not None:
+            attempts.append(found[0])
+            if found[1] is None or _is_final(found[0], progress):
+                return _best(attempts, settings.tol)
+            warm = found[1]
+    start = _warm_cores(problems, source, kernel, warm, rng)
+    attempts.append(coreset.run(problems, source, kernel, settings, progress, start))
+    if spans and not tried and _is_too_large(attempts[-1], problems):
+        found = _fit_in_subspace(problems, source, kernel, settings, progress, rng)
+        if found is not None:
+            attempts.append(found[0])
+    return _best(attempts, settings.tol)
 
 
 def _fit_on_sample(
@@ -196,6 +197,12 @@ def _fit_in_span(
     )
 
 
+def _is_too_large(outcome: Outcome, problems: list[Problem]) -> bool:
+    """Whether the core set was too small for problems that a basis can solve."""
+    full = any(found.stopped_by == "max_core" for found in outcome.certificates)
+    return full and all(problem.floor is not Floor.RADIUS for problem in problems)
+
+
 def _is_regression(problems: list[Problem], source: Source) -> bool:
     """Whether a basis comes before the core set: a regression of many rows.
 
@@ -212,17 +219,19 @@ def _fit_in_subspace(
     settings: Settings,
     progress: Progress,
     rng: np.random.Generator,
-) -> tuple[Outcome | None, Warm | None]:
+) -> tuple[Outcome, Warm | None] | None:
     """Return the outcome in the span of a basis, and a start for the core set.
 
-    No start where more rows are violated than a core set can hold.
+    No start where more rows are violated than a core set can hold; None where this
+    does not apply.
     """
     most = subspace.basis_size(source, settings.max_core)
-    if not subspace.fits_in_memory(problems, source):
-        return None, None
+    if kernel.name == "sigmoid" or not subspace.fits_in_memory(problems, source):
+        return None
     basis = spread_basis(source, kernel, most, rng)
     if basis is None:
-        return None, None
+        return None
+    logger.info("solving over all rows in the span of %d of them", len(basis))
     fits, stopped_by = subspace.solve(
         problems, source, basis, settings.tol, progress, rng
     )
@@ -301,5 +310,22 @@ def _is_final(outcome: Outcome, progress: Progress) -> bool:
     return done or progress.spent() is not None
 
 
-def _worst_gap(outcome: Outcome) -> float:
-    return max(certificate.relative_gap for certificate in outcome.certificates)
+def _best(attempts: list[Outcome], tol: float) -> Outcome:
+    """Return the functions with the least primal value, with all that was proved.
+
+    A dual value that any attempt reached bounds the same optimum.
+    """
+    best = min(attempts, key=lambda one: sum(c.primal for c in one.certificates))
+    for t, own in enumerate(best.certificates):
+        other = max((one.certificates[t] for one in attempts), key=lambda c: c.dual)
+        if other.dual > own.dual and not own.converged:
+            gap = relative_gap(own.primal, other.dual)
+            best.certificates[t] = replace(
+                own,
+                dual=other.dual,
+                dual_bound=other.dual_bound,
+                relative_gap=gap,
+                converged=gap <= tol,
+                stopped_by="tol" if gap <= tol else own.stopped_by,
+            )
+    return best

@@ -39,11 +39,12 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
     ----------
     C : float, default=1.0
         Weight of the squared slack of a row. The paper's C is ``C * mu * S``.
-    mu : float, default=0.1
+    mu : float, default=0.3
         Mean slack to leave outside the automatic tube, in deviations of y: where the
         tube is positive, the weighted mean of ``max(0, |z - f| - e)`` is `mu`. Smaller
-        `mu` gives a wider tube and fewer support vectors. Not used (and may be None)
-        with a fixed tube.
+        `mu` gives a wider tube and fewer support vectors; too small, and the flattest
+        function within the tube explains nothing. Not used (and may be None) with a
+        fixed tube.
     tube : {"auto", "paper"} or float, default="auto"
         "auto" finds the width e >= 0. "paper" lets it be negative, as printed in the
         paper. A number fixes it, in the units of y, like `epsilon` of scikit-learn's
@@ -97,7 +98,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
     def __init__(
         self,
         C: float = 1.0,
-        mu: float | None = 0.1,
+        mu: float | None = 0.3,
         tube: str | float = "auto",
         kernel: Any = "rbf",
         gamma: Any = "scale",
@@ -203,7 +204,10 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
                     f"{who}: tube={self.tube!r} must be 'auto', 'paper' or a number of "
                     "at least 0, in the units of y."
                 )
-            remedy = "The mean slack outside the tube, in deviations of y, e.g. 0.1."
+            remedy = (
+                "It is the mean slack outside the automatic tube, in deviations of y, "
+                "e.g. 0.3; only a fixed tube (tube=0.1) needs none."
+            )
             check_number(who, "mu", self.mu, above=0, remedy=remedy)
             return
         is_number = isinstance(self.tube, Real) and not isinstance(self.tube, bool)
