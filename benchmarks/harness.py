@@ -127,6 +127,18 @@ def _row_of(case, repeat, experiment, settings):
         return row | {"note": f"error: {type(error).__name__}: {error}"}
 
 
+def measured_peer(case, threads):
+    """Return the measured columns of a peer's fit, kept ones where there are."""
+    row = {
+        **records.environment(),
+        "threads": threads,
+        "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
+        "solver_version": records.package_version(solvers.SOLVERS[case.solver].package),
+    }
+    settings = Settings(out=records.PEER_CACHE, threads=threads)
+    return _measured_or_cached(case, 0, row, settings)
+
+
 def _measured_or_cached(case, repeat, row, settings):
     data = datasets.load(case.dataset, case.data_args)
     key = _peer_key(case, repeat, row, data)
@@ -166,6 +178,9 @@ def measure(case, data, settings):
         with Timer() as predict:
             predicted = model.predict(data.X_test)
         train_error = _train_error(model, data)
+        facts = solver.facts(model, case.params) | _full_certificate(
+            solver, model, data
+        )
     _keep_history(model, case, settings.out)
     if fit.compiling:
         heard.append(f"{fit.compiling:.2f} s of the fit were compiling")
@@ -182,7 +197,24 @@ def measure(case, data, settings):
         "train_error": train_error,
         "test_error": data.error(predicted, data.y_test),
         "note": " | ".join(text for text in heard if text),
-        **solver.facts(model, case.params),
+        **data.measures(predicted),
+        **facts,
+    }
+
+
+def _full_certificate(solver, model, data):
+    """Return the certificate over all rows, timed apart, where a solver asks for it."""
+    if not solver.certifies_apart:
+        return {}
+    from corevec import certify
+
+    with Timer() as timer:
+        found = certify(model, data.X_train, data.y_train)
+    return {
+        "certify_seconds": timer.seconds,
+        "primal": found.primal,
+        "dual": found.dual,
+        "gap": found.relative_gap,
     }
 
 
@@ -231,7 +263,7 @@ def _one_line(case, row):
     if row.get("note", "").startswith("error:"):
         return f"{case}: {row['note']}"
     shown = [f"{row['fit_seconds']:.3f} s"]
-    for name in ("test_error", "gap"):
+    for name in ("test_error", "rmse", "balanced_accuracy", "gap"):
         if row.get(name) not in (None, ""):
             shown.append(f"{name} {row[name]:.2g}")
     return f"{case}: {', '.join(shown)}{' (cached)' if row['cached'] else ''}"

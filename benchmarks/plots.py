@@ -17,6 +17,14 @@ COLOURS = {
     "sklearn_oneclass": "tab:red",
     "sklearnex_svc": "tab:orange",
     "nystroem_linearsvc": "tab:green",
+    "corevec_tube_auto": "tab:blue",
+    "corevec_tube_fixed": "tab:green",
+    "corevec_tube_paper": "tab:purple",
+    "corevec_tube_sampled": "tab:cyan",
+    "sklearn_svr": "tab:red",
+    "corevec_ranker": "tab:blue",
+    "corevec_pointwise": "tab:cyan",
+    "hgb_pointwise": "tab:red",
 }
 PANEL = 3.2  # inches
 
@@ -37,6 +45,8 @@ def wanted(experiment, rows):
     yield f"{experiment}_against_time.png", against_time
     if experiment == "checkerboard_scaling":
         yield f"{experiment}_against_rows.png", against_rows
+    if experiment == "regression":
+        yield f"{experiment}_against_rows.png", regression_against_rows
     if experiment == "loosli_canu":
         yield f"{experiment}_sweep.png", sweep
 
@@ -104,6 +114,29 @@ def against_rows(rows):
         for axis, value in zip(axes[:, column], values, strict=True):
             lines_of(axis, rows[rows["rule"] == rule], "n", value)
         axes[0, column].set_title(f"gamma = {rule}")
+        axes[0, column].legend(fontsize=7)
+    figure.tight_layout()
+    return figure
+
+
+def regression_against_rows(rows):
+    """Figures 2 and 3 of the CVR paper: errors, SVs, time against rows, by data set.
+
+    Crosses are times that were extrapolated, not measured.
+    """
+    values = ("rmse", "mre", "n_support", "n_core", "fit_seconds")
+    names = list(rows["dataset"].unique())
+    figure, axes = grid(len(values), len(names))
+    for column, name in enumerate(names):
+        here = rows[rows["dataset"] == name]
+        told = here["stopped_by"] == "extrapolated"
+        for axis, value in zip(axes[:, column], values, strict=True):
+            is_time = value == "fit_seconds"
+            lines_of(axis, here if is_time else here[~told], "n", value)
+        axes[-1, column].scatter(
+            here["n"][told], here["fit_seconds"][told], 40, "black", "x"
+        )
+        axes[0, column].set_title(name)
         axes[0, column].legend(fontsize=7)
     figure.tight_layout()
     return figure

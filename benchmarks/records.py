@@ -54,6 +54,15 @@ COLUMNS = [
     "passes",
     "hit_limit",
     "cached",
+    "rmse",
+    "mre",
+    "n_mre",
+    "balanced_accuracy",
+    "certify_seconds",
+    "distance_mean",
+    "distance_max",
+    "n_pieces",
+    "n_boundary_edges",
     "note",
 ]
 
@@ -130,12 +139,36 @@ def read(path):
 def append(path, row):
     """Add one row at once, so that an interrupted run loses only its last fit."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not path.exists()
+    columns = _columns_of(path)
+    if not set(row) <= set(columns):
+        _rewrite(path)  # an older file has fewer columns
+        columns = COLUMNS
     with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, restval="", extrasaction="raise")
-        if is_new:
+        writer = csv.DictWriter(file, columns, restval="", extrasaction="raise")
+        if path.stat().st_size == 0:
             writer.writeheader()
         writer.writerow(row)
+
+
+def _columns_of(path):
+    """Return the columns of the file, all of today's if it is new."""
+    if not path.exists():
+        return COLUMNS
+    with path.open(newline="") as file:
+        return next(csv.reader(file), COLUMNS)
+
+
+def _rewrite(path):
+    """Give an older file the columns it lacks, empty; whole or not at all."""
+    rows = read(path)
+    with tempfile.NamedTemporaryFile(
+        "w", dir=path.parent, newline="", delete=False
+    ) as file:
+        writer = csv.DictWriter(file, COLUMNS, restval="", extrasaction="raise")
+        writer.writeheader()
+        writer.writerows(rows)
+    Path(file.name).chmod(path.stat().st_mode)
+    Path(file.name).replace(path)
 
 
 def known_cases(path):

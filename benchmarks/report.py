@@ -10,13 +10,16 @@ from benchmarks import plots
 log = logging.getLogger(__name__)
 
 # The solver that a data set's times are divided by, first of these that ran.
-REFERENCES = ("sklearn_svc", "sklearn_oneclass")
+REFERENCES = ("sklearn_svc", "sklearn_oneclass", "sklearn_svr")
+
+# A reference that is tuned by itself: its C need not be the solver's.
+TUNED = {"sklearn_svr"}
 
 # Where the reference did not run on as many rows, this size of it is taken: the
 # headline is corevec on 1,000,000 rows against SVC on 20,000.
 REFERENCE_ROWS = 20_000
 
-UNSHOWN = {"gamma_rule", "max_iter", "max_time"}
+UNSHOWN = {"gamma_rule", "max_iter", "max_time", "tube"}
 NUMBERS = [
     "n",
     "d",
@@ -35,6 +38,15 @@ NUMBERS = [
     "dual",
     "gap",
     "passes",
+    "rmse",
+    "mre",
+    "n_mre",
+    "balanced_accuracy",
+    "certify_seconds",
+    "distance_mean",
+    "distance_max",
+    "n_pieces",
+    "n_boundary_edges",
 ]
 BOOLEANS = ("converged", "hit_limit", "cached")
 GROUP = ["dataset", "n", "setting", "solver"]
@@ -65,6 +77,8 @@ def read(path):
     """Return the rows of a CSV with numbers as numbers and the params spread out."""
     rows = pd.read_csv(path, dtype=str, keep_default_na=False)
     for column in NUMBERS:
+        if column not in rows:  # a file of an older version
+            rows[column] = ""
         rows[column] = pd.to_numeric(rows[column], errors="coerce")
     for column in BOOLEANS:
         rows[column] = rows[column].map({"True": 1.0, "False": 0.0})
@@ -114,6 +128,15 @@ def summarise(rows):
         hit_limit=("hit_limit", count),
         cached=("cached", count),
         peak_rss_mb=("peak_rss_mb", "max"),
+        rmse=("rmse", "mean"),
+        mre=("mre", "mean"),
+        n_mre=("n_mre", "max"),
+        balanced_accuracy=("balanced_accuracy", "mean"),
+        certify_seconds=("certify_seconds", "median"),
+        distance_mean=("distance_mean", "mean"),
+        distance_max=("distance_max", "max"),
+        n_pieces=("n_pieces", "max"),
+        n_boundary_edges=("n_boundary_edges", "max"),
         C=("C", "first"),
         gamma=("gamma", "first"),
     ).reset_index()
@@ -135,7 +158,7 @@ def ratio(line, lines):
     peers = lines[
         (lines["dataset"] == line.dataset)
         & lines["solver"].isin(REFERENCES)
-        & ((lines["C"] == line.C) | lines["C"].isna())
+        & ((lines["C"] == line.C) | lines["C"].isna() | lines["solver"].isin(TUNED))
         & (lines["gamma"].sub(line.gamma or 0).abs() < 0.02 * (line.gamma or 1))
     ]
     if peers.empty or line.solver in REFERENCES:
@@ -169,14 +192,28 @@ SHOWN = {
     "peak_rss_mb": "peak MB",
     "all_seconds": "all fit seconds",
 }
+# Shown where some row has them.
+SPECIAL = {
+    "rmse": "RMSE / max y",
+    "mre": "MRE",
+    "n_mre": "rows of MRE",
+    "balanced_accuracy": "balanced accuracy",
+    "certify_seconds": "certify s",
+    "distance_mean": "mean distance, % of the diagonal",
+    "distance_max": "max distance, %",
+    "n_pieces": "pieces",
+    "n_boundary_edges": "boundary edges",
+}
 
 
 def table(lines):
     """Return the summary as a markdown table."""
-    header = "| " + " | ".join(SHOWN.values()) + " |"
-    rule = "|" + "---|" * len(SHOWN)
+    there = {k: v for k, v in SPECIAL.items() if lines[k].notna().any()}
+    shown = SHOWN | there
+    header = "| " + " | ".join(shown.values()) + " |"
+    rule = "|" + "---|" * len(shown)
     body = [
-        "| " + " | ".join(cell(line[column]) for column in SHOWN) + " |"
+        "| " + " | ".join(cell(line[column]) for column in shown) + " |"
         for _, line in lines.iterrows()
     ]
     return "\n".join([header, rule, *body])

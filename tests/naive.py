@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.optimize import minimize, nnls
+from scipy.optimize import brentq, minimize, nnls
 
 EPS = np.finfo(float).eps
 
@@ -267,3 +267,131 @@ def soft_ball_primal(d_sq, C, s):
         r = min(max(r, low), high)
         best = min(best, r + C * (s * np.clip(d_sq - r, 0, None) ** 2).sum())
     return best
+
+
+# --- regression with a tube -----------------------------------------------------------
+
+
+def standardised(y, s=None, *, centre=True):
+    """Return z = (y - mean) / deviation, both weighted, and the two numbers.
+
+    `centre=False`: the mean is 0 and the deviation the root mean square. A constant y
+    has deviation 1.
+    """
+    y = np.asarray(y, dtype=float)
+    s = np.ones(len(y)) if s is None else np.asarray(s, dtype=float)
+    mean = s @ y / s.sum() if centre else 0.0
+    scale = np.sqrt(s @ (y - mean) ** 2 / s.sum())
+    scale = 1.0 if scale == 0 else scale
+    return (y - mean) / scale, mean, scale
+
+
+@dataclass(frozen=True)
+class TubeSolution:
+    """Multipliers (upper side, then lower), tube width, and the bracket they prove.
+
+    `size` is the sum of the objective's terms without their signs: what an error is
+    relative to. It is the primal value itself unless the tube is negative. `rounding`
+    is absolute.
+    """
+
+    b: np.ndarray
+    f: np.ndarray
+    tube: float
+    primal: float
+    dual: float
+    size: float
+    rounding: float
+
+
+def fixed_tube(K, z, C, tube, s=None, *, bias=True):
+    """Solve min (|w|^2 + b0^2)/2 + C/2 sum s max(0, |z - f| - tube)^2."""
+    s = np.ones(len(z)) if s is None else np.asarray(s, dtype=float)
+    b = _tube_multipliers(K, z, C, s, tube, bias)
+    f, norm_sq = _tube_function(K, b, bias)
+    primal = tube_primal(f, norm_sq, z, C, s, tube)
+    p_b = np.concatenate([z - tube, -z - tube]) @ b
+    dual = p_b - _tube_energy(norm_sq, b, C, s) / 2
+    return TubeSolution(b, f, tube, primal, dual, primal, rounding(K, b, 1.0))
+
+
+def automatic_tube(K, z, C, mu, s=None, *, bias=True, free=False):
+    """Solve the same with the width e a variable that costs C mu sum(s) e.
+
+    e >= 0 unless `free`. At a given e this is `fixed_tube`, and the derivative of its
+    value in e is C mu sum(s) - sum(b(e)), increasing and piecewise linear: find its
+    root. It lies above -mu/2, where a mean of xi + xi* >= -2 e alone is mu.
+    """
+    s = np.ones(len(z)) if s is None else np.asarray(s, dtype=float)
+    total = C * mu * s.sum()
+
+    def lacking(e):
+        return total - _tube_multipliers(K, z, C, s, e, bias).sum()
+
+    low, high = -0.51 * mu if free else 0.0, np.abs(z[s > 0]).max() + 1e-9
+    inside = lacking(low) < 0
+    e = brentq(lacking, low, high, xtol=1e-15, rtol=4 * EPS) if inside else low
+    b = _tube_multipliers(K, z, C, s, e, bias)
+    if free or b.sum() > total:
+        b = b * (total / b.sum())
+    f, norm_sq = _tube_function(K, b, bias)
+    e = best_tube(f, z, s, mu, free=free)
+    loss = tube_primal(f, norm_sq, z, C, s, e)
+    dual = np.concatenate([z, -z]) @ b - _tube_energy(norm_sq, b, C, s) / 2
+    size = loss + total * abs(e)
+    return TubeSolution(
+        b, f, e, loss + total * e, dual, size, rounding(K, b, 1.0) + 100 * EPS * size
+    )
+
+
+def tube_primal(f, norm_sq, z, C, s, tube):
+    """Return norm_sq/2 + C/2 sum s (both squared slacks); no price for the width."""
+    above, below = np.clip(z - f - tube, 0, None), np.clip(f - z - tube, 0, None)
+    return 0.5 * norm_sq + 0.5 * C * (s * (above**2 + below**2)).sum()
+
+
+def best_tube(f, z, s, mu, *, free=False):
+    """Return the e at which the weighted mean of both slacks is mu, else 0.
+
+    The mean over any set of sides is a lower bound, with equality for the sides that
+    are above e: the root is the largest over the sets "the k largest residuals".
+    """
+    here = s > 0
+    residual = (z - f)[here]
+    sides, weight = np.concatenate([residual, -residual]), np.tile(s[here], 2)
+    order = np.argsort(-sides)
+    mass = np.cumsum(weight[order])
+    sums = np.cumsum((weight * sides)[order])
+    e = ((sums - mu * s.sum()) / mass).max()
+    return float(e) if free else max(float(e), 0.0)
+
+
+def mean_slack(f, z, s, tube):
+    """Return the weighted mean of xi + xi*."""
+    both = np.clip(z - f - tube, 0, None) + np.clip(f - z - tube, 0, None)
+    return s @ both / s.sum()
+
+
+def _tube_multipliers(K, z, C, s, tube, bias):
+    """Return b >= 0 of both sides by non-negative least squares, as in `hinge`."""
+    here = s > 0
+    root = np.tile(np.sqrt(C * s[here]), 2)
+    F = factor(K[np.ix_(here, here)] + float(bias))
+    A = np.vstack([np.vstack([F, -F]).T, np.diag(1 / root)])
+    length = np.linalg.norm(A, axis=0)
+    p = np.concatenate([z[here] - tube, -z[here] - tube])
+    right = np.concatenate([np.zeros(F.shape[1]), root * p])
+    found = nnls(A / length, right, maxiter=100 * len(root))[0] / length
+    b = np.zeros((2, len(z)))
+    b[:, here] = found.reshape(2, -1)
+    return b.ravel()
+
+
+def _tube_function(K, b, bias):
+    c = np.subtract(*b.reshape(2, -1))
+    return K @ c + bias * c.sum(), c @ K @ c + bias * c.sum() ** 2
+
+
+def _tube_energy(norm_sq, b, C, s):
+    here = np.tile(s > 0, 2)
+    return norm_sq + (b[here] ** 2 / (C * np.tile(s, 2)[here])).sum()

@@ -61,3 +61,28 @@ def reach(*models):
     return 2 * sum(np.sqrt(2 * g) for g in gaps) + 1e-6 * max(
         1.0, *(abs(m.certificate_.primal) for m in models)
     )
+
+
+def standard_function(model, problem):
+    """Return f and |w|^2 + b0^2 of a regressor in units of the standardised target."""
+    _, mean, scale = problem.units
+    c, b0 = coefficients(model) / scale, (bias(model) - mean) / scale
+    K = problem.K[:, model.support_]
+    return K @ c + b0, c @ K[model.support_] @ c + b0**2
+
+
+def tube_primal(model, problem, *, free=False, tube=None):
+    """Return the primal value of the fitted function at its best tube width."""
+    f, norm_sq = standard_function(model, problem)
+    z, s = problem.z, problem.weight
+    if tube is not None:
+        return naive.tube_primal(f, norm_sq, z, problem.C, s, tube)
+    e = naive.best_tube(f, z, s, problem.mu, free=free)
+    price = problem.C * problem.mu * s.sum() * e
+    return naive.tube_primal(f, norm_sq, z, problem.C, s, e) + price
+
+
+def tube_reach(problem, *models):
+    """Return `reach` for regressors, whatever k(x, x): in standardised units."""
+    largest = np.sqrt(np.abs(np.diag(problem.K)).max() + 1)
+    return max(1.0, largest / 2) * reach(*models)

@@ -111,3 +111,97 @@ def checkerboard(n, seed=0, cells=4):
     """Return n rows uniform on [0, cells]^2 and the colour of their square."""
     X = np.random.default_rng(seed).random((n, 2)) * cells
     return X, np.where(np.floor(X).sum(axis=1) % 2 == 0, 1, -1)
+
+
+@dataclass
+class Regression:
+    """Rows, targets, weights and the parameters of one regression."""
+
+    X: np.ndarray
+    y: np.ndarray
+    s: np.ndarray | None
+    C: float
+    mu: float
+    kernel: dict = field(default_factory=dict)
+    bias: bool = True
+
+    @property
+    def K(self):
+        return naive.gram(self.X, **self.kernel)
+
+    @property
+    def weight(self):
+        return np.ones(len(self.y)) if self.s is None else self.s
+
+    @property
+    def units(self):
+        """Return z, and the mean and deviation that lead back to y."""
+        return naive.standardised(self.y, self.s, centre=self.bias)
+
+    @property
+    def z(self):
+        return self.units[0]
+
+    @property
+    def params(self):
+        return {
+            "C": self.C,
+            "mu": self.mu,
+            "fit_intercept": self.bias,
+            **self.kernel,
+        }
+
+
+@st.composite
+def targets(draw, X):
+    """Values that follow the rows, or do not, with ties and outliers, in any unit."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+    flavour = draw(st.sampled_from(["smooth", "noise", "ties", "outlier"]))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=len(X))
+    if flavour == "noise":
+        y = rng.normal(size=len(X))
+    if flavour == "ties":
+        y = rng.integers(0, 3, size=len(X)).astype(float)
+    if flavour == "outlier":
+        y[0] += 20.0
+    y[:2] += [0.5, -0.5] if y[0] == y[1] else 0.0  # never constant
+    return draw(st.sampled_from([1.0, 1e-4, 1e3])) * (y + rng.choice([0.0, 3.0]))
+
+
+@st.composite
+def row_weights(draw, n):
+    """None, or weights with zeros; the first two rows are always there."""
+    if draw(st.booleans()):
+        return None
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+    s = rng.choice([0.0, 0.5, 1.0, 3.0], size=n)
+    s[:2] = 1.0
+    return s
+
+
+def expected_errors(low=-2.0, high=0.0):
+    """Mu, uniform in its logarithm."""
+    return st.floats(low, high).map(lambda e: float(10**e))
+
+
+@st.composite
+def regressions(draw, C=None, among=KERNELS, max_rows=20, weighted=True, mu=None):
+    """A regression problem, one in four without a bias."""
+    X = draw(clouds(min_rows=3, max_rows=max_rows, offsets=(0.0, 2.0)))
+    return Regression(
+        X,
+        draw(targets(X)),
+        draw(row_weights(len(X))) if weighted else None,
+        draw(penalties(-3, 4) if C is None else C),
+        draw(expected_errors() if mu is None else mu),
+        draw(kernels(among)),
+        draw(st.sampled_from([True, True, True, False])),
+    )
+
+
+def friedman(n, seed=0, noise=1.0):
+    """Return n rows of Friedman's function of ten uniform columns (CVR paper, 4.1)."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 10))
+    y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2
+    return X, y + 10 * X[:, 3] + 5 * X[:, 4] + noise * rng.normal(size=n)

@@ -1,7 +1,7 @@
 """Data sets by name; each file has one `load(**arguments) -> Dataset`."""
 
 import json
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from benchmarks.datasets import (
     adult,
@@ -9,18 +9,39 @@ from benchmarks.datasets import (
     covtype,
     gaussian,
     ijcnn1,
+    imbalanced,
     kddcup99,
     mnist,
+    ranking,
+    regression,
+    scans,
+)
+
+REGRESSIONS = (
+    "cpu_act",
+    "elevators",
+    "pole",
+    "house_16h",
+    "friedman",
+    "friedman_100k",
+    "covtype_signs",
 )
 
 DATASETS = {
     "adult": adult.load,
+    "bunny": partial(scans.load, "bunny"),
     "checkerboard": checkerboard.load,
     "covtype": covtype.load,
+    "dragon": partial(scans.load, "dragon"),
     "gaussian": gaussian.load,
     "ijcnn1": ijcnn1.load,
+    "imbalanced": imbalanced.load,
+    "imbalanced_overlap": partial(imbalanced.load, clouds=8, distance=0.8),
     "kddcup99": kddcup99.load,
     "mnist": mnist.load,
+    "ranking": ranking.load,
+    "ranking_rotated": partial(ranking.load, rotated=True),
+    **{name: regression.loader(name) for name in REGRESSIONS},
 }
 
 

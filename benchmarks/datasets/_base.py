@@ -59,6 +59,53 @@ class Dataset:
         """Return the share of wrong rows; without labels, of rows called outliers."""
         return float(np.mean(predicted == -1 if truth is None else predicted != truth))
 
+    def measures(self, predicted):
+        """Return further columns about the predictions of the test part."""
+        return {}
+
+
+@dataclass(frozen=True)
+class BalancedDataset(Dataset):
+    """Classes of very different size: each counts the same."""
+
+    def measures(self, predicted):
+        """Return the mean over the classes of the share of right rows."""
+        right = predicted == self.y_test
+        each = [right[self.y_test == label].mean() for label in np.unique(self.y_test)]
+        return {"balanced_accuracy": float(np.mean(each))}
+
+
+@dataclass(frozen=True)
+class RegressionDataset(Dataset):
+    """Real targets. `is_signs`: they are +1 and -1, and the sign is what counts."""
+
+    is_signs: bool = False
+
+    def error(self, predicted, truth):
+        """Return the root mean square in the units of y, or the share of wrong signs.
+
+        The latter is what the CVR paper reports for the forest cover type data.
+        """
+        if self.is_signs:
+            return float(np.mean(np.sign(predicted) != truth))
+        return float(np.sqrt(np.mean((predicted - truth) ** 2)))
+
+    def measures(self, predicted):
+        """Return RMSE and MRE as in footnote 10 of the CVR paper, on the test part.
+
+        RMSE is divided by the largest y; MRE leaves out rows with y = 0, where it is
+        not defined, and `n_mre` counts those that are left.
+        """
+        truth = self.y_test
+        root = np.sqrt(np.mean((predicted - truth) ** 2))
+        there = truth != 0
+        relative = np.abs((predicted[there] - truth[there]) / truth[there])
+        return {
+            "rmse": float(root / truth.max()),
+            "mre": float(relative.mean()),
+            "n_mre": int(there.sum()),
+        }
+
 
 def _arrays(part):
     if part is None:

@@ -3,10 +3,14 @@
 from benchmarks.experiments import (
     checkerboard_scaling,
     cold_start,
+    imbalance,
     loosli_canu,
     memory,
     one_class,
+    ranking,
     real_data,
+    regression,
+    surfaces,
 )
 
 EXPERIMENTS = {
@@ -14,6 +18,10 @@ EXPERIMENTS = {
     "loosli_canu": loosli_canu,
     "real_data": real_data,
     "one_class": one_class,
+    "regression": regression,
+    "imbalance": imbalance,
+    "ranking": ranking,
+    "surfaces": surfaces,
     "cold_start": cold_start,
     "memory": memory,
 }

@@ -3,12 +3,21 @@
 from benchmarks.solvers import (
     corevec_oneclass,
     corevec_paper,
+    corevec_pointwise,
+    corevec_ranker,
     corevec_sampled,
+    corevec_surface,
     corevec_svdd,
     corevec_tol,
+    corevec_tube_auto,
+    corevec_tube_fixed,
+    corevec_tube_paper,
+    corevec_tube_sampled,
+    hgb_pointwise,
     nystroem_linearsvc,
     sklearn_oneclass,
     sklearn_svc,
+    sklearn_svr,
     sklearnex_svc,
 )
 
@@ -17,12 +26,21 @@ SOLVERS = {
     for module in (
         corevec_oneclass,
         corevec_paper,
+        corevec_pointwise,
+        corevec_ranker,
         corevec_sampled,
+        corevec_surface,
         corevec_svdd,
         corevec_tol,
+        corevec_tube_auto,
+        corevec_tube_fixed,
+        corevec_tube_paper,
+        corevec_tube_sampled,
+        hgb_pointwise,
         nystroem_linearsvc,
         sklearn_oneclass,
         sklearn_svc,
+        sklearn_svr,
         sklearnex_svc,
     )
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 # Keys of a case's params that describe it and are no parameter of any estimator.
-DESCRIPTIVE = {"gamma_rule"}
+DESCRIPTIVE = {"gamma_rule", "tube_sd"}
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,9 @@ class Solver:
     """A named way to fit.
 
     `build(params, seed, threads)` returns an estimator; `facts(model, params)` returns
-    columns of the CSV; `needs` is the module without which the solver is skipped.
+    columns of the CSV; `needs` is the module without which the solver is skipped;
+    `certifies_apart`: the fit looked at samples only, so the pass over all rows is
+    made, and timed, after it.
     """
 
     name: str
@@ -22,6 +24,7 @@ class Solver:
     build: Callable
     facts: Callable
     is_peer: bool = False
+    certifies_apart: bool = False
 
     def skip_reason(self):
         """Return why this solver cannot run here; empty if it can."""

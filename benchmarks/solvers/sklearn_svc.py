@@ -13,7 +13,7 @@ CACHE_MB = 1000
 
 
 def build(params, seed, threads):
-    given = chosen(params, "C", "gamma", "max_iter")
+    given = chosen(params, "C", "gamma", "max_iter", "class_weight")
     return SVC(**given, cache_size=CACHE_MB)
 
 

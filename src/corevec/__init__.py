@@ -14,6 +14,7 @@ from corevec.exceptions import (
     KernelError,
     NotCertifiedWarning,
 )
+from corevec.surfaces import ImplicitSurface
 
 __version__ = "0.1.0"
 
@@ -23,6 +24,7 @@ __all__ = [
     "CoreVectorOneClass",
     "CoreVectorRegressor",
     "CorevecError",
+    "ImplicitSurface",
     "InvalidInputError",
     "KernelError",
     "NotCertifiedWarning",

@@ -48,7 +48,7 @@ class Certificate:
     tol : float
         The relative gap asked for (nan under the paper's rule).
     parts : tuple of Certificate
-        One per binary problem where there are several; this one is then the worst.
+        One per problem where there are several; this one is then the worst.
     """
 
     problem: str
@@ -96,7 +96,7 @@ class Certificate:
         if self.parts:
             done = sum(part.converged for part in self.parts)
             lines.append(
-                f"  parts         the worst of {len(self.parts)} binary problems, "
+                f"  parts         the worst of {len(self.parts)} problems, "
                 f"{done} of them converged (see .parts)"
             )
         return "\n".join(lines)
@@ -114,7 +114,7 @@ def relative_gap(primal: float, dual: float) -> float:
 
 
 def worst_of(parts: list[Certificate], problem: str) -> Certificate:
-    """Return the certificate of several binary problems: that of the worst part."""
+    """Return the certificate of several problems: that of the worst part."""
     if len(parts) == 1:
         return parts[0]
     not_done = [part for part in parts if not part.converged]
@@ -122,7 +122,11 @@ def worst_of(parts: list[Certificate], problem: str) -> Certificate:
     return replace(
         worst,
         problem=f"{problem} of {worst.problem}",
-        n_verified=min(part.n_verified for part in parts),
+        # Parts may differ in rows (the scales of a surface): the share counts.
+        n_verified=min(
+            (part for part in (worst, *parts)),
+            key=lambda part: part.n_verified / max(part.n_rows, 1),
+        ).n_verified,
         confidence=min(part.confidence for part in parts),
         converged=not not_done,
         parts=tuple(parts),

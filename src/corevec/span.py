@@ -72,7 +72,8 @@ class Fit:
     ) -> None:
         """Minimise over these rows, starting from the present weights."""
         design = WorkingRows(self.problem, source, basis, rows)
-        self.v, self.mass = minimise(design, self.v, boost)
+        found = minimise(design, self.v, boost)
+        self.v, self.mass = found.v, found.mass
 
     @property
     def offset(self) -> float:
@@ -150,7 +151,8 @@ def _solve_sample(fit: Fit, source: Source, basis: Basis, sample: Array) -> None
         rows = WorkingRows(fit.problem, source, basis, sample)
         steep = boost * rows.terms.omega.max() > STEEP
         for share in FROM_NOTHING if steep and not fit.v.any() else (1.0,):
-            fit.v, fit.mass = minimise(rows, fit.v, share * boost)
+            found = minimise(rows, fit.v, share * boost)
+            fit.v, fit.mass = found.v, found.mass
         most = 0.7 * capacity(source, rows.width) / source.n_rows
         violation = rows.terms.target - rows.times(fit.v)
         sides = len(fit.problem.sides)

@@ -47,10 +47,10 @@ ROWS_PER_BASIS, FEWEST, MOST = 8, 500, 2000
 # objective, or this share of `tol`.
 PROMISE, PROMISE_OF_TOL = 1e-5, 0.05
 MOST_ROUNDS = 30
-# Rows of the sample: so many per basis row, or more while their Hessian costs less
-# than this many products. It is only a start and a metric, so float32 and a few Newton
-# steps will do.
-SAMPLE_SHARE, SAMPLE_PRODUCTS, SAMPLE_STEPS = 5, 4e10, 5
+# Rows of the sample: so many per basis row (2.5 took 30 rounds at C = 100, where the
+# sample alone is fitted too closely), more while its Hessian costs no more than so many
+# products. It is a start and a metric: float32 and a few Newton steps will do.
+SAMPLE_SHARE, SAMPLE_PRODUCTS, SAMPLE_STEPS = 5, 5e10, 4
 # |u|^2 is summed exactly up to this many kernel values, or as many as this many passes
 # over the rows have cost.
 EXACT_VALUES, EXACT_PASSES = 1e9, 30
@@ -164,20 +164,24 @@ def _solve_sample(
     """Solve each problem on a sample, and keep its Hessian there."""
     k = len(basis)
     wanted = max(SAMPLE_SHARE * k, int(SAMPLE_PRODUCTS / k**2))
-    most = min(wanted, 2 * capacity(source, k + 2), source.n_rows)
+    most = min(wanted, capacity(source, k + 2, np.float32), source.n_rows)
     sample = source.draw(rng, most)
     boost = source.n_rows / len(sample)
     shared: WorkingRows | None = None
     for fit in fits:
         rows = WorkingRows(fit.problem, source, basis, sample, shared, np.float32)
         shared = shared or rows
-        fit.v, _ = minimise(rows, np.zeros(rows.width), boost, SAMPLE_STEPS)
-        omega = boost * rows.terms.omega
-        violation = rows.terms.target - rows.times(fit.v)
-        active = np.flatnonzero((violation > 0) & (omega > 0))
-        system = rows.gram(active, omega)[0]
+        found = minimise(rows, np.zeros(rows.width), boost, SAMPLE_STEPS)
+        fit.v, system = found.v, found.gram
+        if system is None:
+            omega = boost * rows.terms.omega
+            violation = rows.terms.target - rows.times(fit.v)
+            active = np.flatnonzero((violation > 0) & (omega > 0))
+            system = rows.gram(active, omega)[0]
         if fit.problem.has_offset:
             system = _without_offset(system, fit.offset)
+        else:
+            system = system.copy()
         system[np.diag_indices(len(system))] += 1.0
         fit.hessian = linalg.cho_factor(system, lower=True, check_finite=False)
 
@@ -268,7 +272,7 @@ def _move(fit: Fit, step: Array, moved: Array, source: Source) -> None:
     few = Design(fit.problem, source.workers, fit.terms, np.ascontiguousarray(design))
     start = frame.T @ fit.weights
     tail = fit.v[len(fit.weights) :]
-    found, _ = minimise(few, np.concatenate([start, tail]))
+    found = minimise(few, np.concatenate([start, tail])).v
     new, new_values = frame @ found[: few.signed], design @ found[: few.signed]
     fit.last_step, fit.last_values = new - fit.weights, new_values - fit.values
     fit.v, fit.values = np.concatenate([new, found[few.signed :]]), new_values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,9 +26,9 @@ def size_of(problem: Problem, basis: Basis) -> int:
     return len(basis) + int(problem.has_bias) + int(problem.has_offset)
 
 
-def capacity(source: Source, width: int) -> int:
+def capacity(source: Source, width: int, dtype: Any = np.float64) -> int:
     """Return how many design rows 0.6 of the memory budget holds."""
-    return int(0.6 * source.memory_budget / (8 * width))
+    return int(0.6 * source.memory_budget / (np.dtype(dtype).itemsize * width))
 
 
 class Design:
@@ -117,7 +118,7 @@ class WorkingRows(Design):
         self.signed = len(basis) + int(problem.has_bias)
         if like is not None:
             self.design = like.design
-        elif len(index) <= capacity(source, self.width):
+        elif len(index) <= capacity(source, self.width, dtype):
             self.design = np.empty((len(index), self.signed), dtype=dtype)
             for _ in source.workers.run(self._keep, slices(len(index))):
                 pass
@@ -163,31 +164,43 @@ def slices(n: int) -> list[slice]:
     return [slice(s, min(s + CHUNK, n)) for s in range(0, n, CHUNK)]
 
 
+@dataclass(frozen=True)
+class Minimum:
+    """Where the objective over some rows is least.
+
+    `mass` is ``sum beta`` there; `gram` the ``sum omega d d'`` of the entries that were
+    active in the last step but one, None if it was not needed.
+    """
+
+    v: Array
+    mass: float
+    gram: Array | None
+
+
 def minimise(
     rows: Design, v: Array, boost: float = 1.0, max_steps: int = 200
-) -> tuple[Array, float]:
+) -> Minimum:
     """Minimise the objective over these rows: semismooth Newton, exact line search.
 
-    Starts at the weights `v`; returns the weights and ``sum beta``. Each row's weight
-    is multiplied by `boost`.
+    Starts at the weights `v`. Each row's weight is multiplied by `boost`.
     """
     how = (boost, max_steps)
     if rows.problem.floor is not Floor.ZERO:
         return _minimise(rows, v, rows.problem.has_offset, *how)
     # The objective is convex in the offset: below zero it is at zero.
     if v[-1] == 0 and v.any():
-        fixed, mass = _minimise(rows, v, False, *how)
-        if mass <= rows.problem.price:
-            return fixed, mass
-    free, mass = _minimise(rows, v, True, *how)
-    if free[-1] >= 0:
-        return free, mass
-    return _minimise(rows, np.append(free[:-1], 0.0), False, *how)
+        fixed = _minimise(rows, v, False, *how)
+        if fixed.mass <= rows.problem.price:
+            return fixed
+    free = _minimise(rows, v, True, *how)
+    if free.v[-1] >= 0:
+        return free
+    return _minimise(rows, np.append(free.v[:-1], 0.0), False, *how)
 
 
 def _minimise(
     rows: Design, v: Array, free_offset: bool, boost: float, max_steps: int
-) -> tuple[Array, float]:
+) -> Minimum:
     omega, target = boost * rows.terms.omega, rows.terms.target
     penalty, linear = np.ones(len(v)), np.zeros(len(v))
     if rows.problem.has_offset:
@@ -209,7 +222,8 @@ def _minimise(
             break
         v = v + length * (new - v)
         margins += length * (moved - margins)
-    return v, float(omega @ np.maximum(target - rows.times(v), 0.0))
+    mass = float(omega @ np.maximum(target - rows.times(v), 0.0))
+    return Minimum(v, mass, newton.gram if newton.summed.any() else None)
 
 
 class _NewtonPoint:

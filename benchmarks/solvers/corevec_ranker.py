@@ -1,0 +1,14 @@
+"""corevec's ranker: all pairs of each query, squared hinge."""
+
+from benchmarks.solvers._base import Solver, arguments
+from benchmarks.solvers._ranking import Pairwise, facts
+
+
+def build(params, seed, threads):
+    from corevec.estimators.rank import CoreVectorRanker
+
+    model = CoreVectorRanker(**arguments(params), random_state=seed, n_jobs=threads)
+    return Pairwise(model)
+
+
+SOLVER = Solver("corevec_ranker", "corevec", "corevec", build, facts)

@@ -1,0 +1,285 @@
+"""A triangle mesh, and the zero set of a field as one.
+
+The field is evaluated coarse to fine: on a coarse lattice everywhere, then, each time
+the lattice is halved, only in cells that may hold the surface; the other nodes get
+interpolated values, whose sign is all that marching cubes needs of them. At the end
+every cell with a change of sign has eight evaluated corners, so the mesh is that of
+the field and closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse import csgraph
+from scipy.spatial import cKDTree
+
+from corevec.exceptions import InvalidInputError
+from corevec.surfaces.files import save_mesh
+
+Array = npt.NDArray[Any]
+Function = Callable[[Array], Array]
+
+# Nodes evaluated at a time, and bytes that each costs meanwhile: its place and value,
+# several times. Both this and the next number were measured on a sphere.
+_BLOCK, _BLOCK_BYTES = 1 << 16, 104
+# Bytes per lattice node at the peak: the float32 value, the mark of evaluated nodes,
+# masks of cells, and the triangles, which are few.
+_NODE_BYTES = 13
+_LEAST = np.finfo(np.float32).tiny
+# Least cells along the longest side of the coarsest lattice: an eighth of the fine one
+# at the default resolution; fewer could step over a thin part.
+_COARSEST = 24
+# A cell whose corners agree in sign may hold the surface if the field at a corner is
+# below this slope times half the cell's diagonal: 1 would do for a true distance.
+_SLOPE = 1.5
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Triangles of a surface.
+
+    Attributes
+    ----------
+    vertices : ndarray of shape (n_vertices, 3)
+        Positions, in the units of the points.
+    faces : ndarray of int64 of shape (n_faces, 3)
+        Vertex numbers of each triangle, counter-clockwise seen from outside.
+    """
+
+    vertices: Array
+    faces: Array
+
+    def save(self, path: str | Path) -> None:
+        """Write the mesh to a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The suffix chooses the format: ``.ply`` (binary, float64), ``.obj`` (text,
+            nine digits) or ``.stl`` (binary, float32, vertices not shared).
+        """
+        save_mesh(path, self.vertices, self.faces)
+
+    @property
+    def components(self) -> Array:
+        """Number of the connected component of each vertex."""
+        n = len(self.vertices)
+        start, end = self.faces[:, :2].ravel(), self.faces[:, 1:].ravel()
+        links = sparse.coo_array((np.ones(len(start), bool), (start, end)), (n, n))
+        return np.asarray(csgraph.connected_components(links, directed=False)[1])
+
+    @property
+    def n_components(self) -> int:
+        """How many connected pieces the mesh has."""
+        return int(self.components.max(initial=-1)) + 1
+
+    @property
+    def n_boundary_edges(self) -> int:
+        """Edges that do not belong to exactly two triangles: 0 if watertight."""
+        edges = np.sort(self.faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+        _, count = np.unique(edges, axis=0, return_counts=True)
+        return int((count != 2).sum())
+
+    @property
+    def volume(self) -> float:
+        """Enclosed volume, for a closed mesh."""
+        if len(self.faces) == 0:
+            return 0.0
+        corners = self.vertices[self.faces] - self.vertices.mean(axis=0)
+        return float(np.linalg.det(corners).sum() / 6)
+
+    def only(self, wanted: Array) -> Mesh:
+        """Return the part of the mesh on the vertices marked in `wanted`."""
+        number = np.cumsum(wanted) - 1
+        faces = self.faces[wanted[self.faces].all(axis=1)]
+        return Mesh(self.vertices[wanted], number[faces])
+
+    def near(self, points: Array, least_share: float) -> Mesh:
+        """Return the connected pieces that enough of the points are nearest to."""
+        if len(self.vertices) == 0:
+            return self
+        piece = self.components
+        _, nearest = cKDTree(self.vertices).query(points)
+        votes = np.bincount(piece[nearest], minlength=piece.max() + 1)
+        return self.only((votes >= max(1.0, least_share * len(points)))[piece])
+
+
+@dataclass
+class Lattice:
+    """Nodes of a box: their values, and which of them were evaluated."""
+
+    origin: Array
+    step: float
+    values: Array
+    known: Array
+
+    def evaluate(self, field: Function, wanted: Array) -> None:
+        """Set the values of the nodes marked in `wanted`; positive on the box.
+
+        The positive border closes the surface where it would leave the box.
+        """
+        shape = self.values.shape
+        index = np.flatnonzero(wanted)
+        for start in range(0, len(index), _BLOCK):
+            nodes = np.unravel_index(index[start : start + _BLOCK], shape)
+            found = field(self.origin + self.step * np.column_stack(nodes))
+            for along, n in zip(nodes, shape, strict=True):
+                found = np.where((along == 0) | (along == n - 1), np.abs(found), found)
+            # An exact 0 at a node would give triangles without area.
+            self.values[nodes] = np.where(found == 0, _LEAST, found)
+        self.known[wanted] = True
+
+    def every(self, stride: int) -> Lattice:
+        """Return the lattice of every `stride`-th node; shares the arrays."""
+        part = (slice(None, None, stride),) * 3
+        return Lattice(
+            self.origin, self.step * stride, self.values[part], self.known[part]
+        )
+
+
+def _lattice_shape(extent: Array, resolution: int) -> tuple[Array, int]:
+    """Return nodes per axis and the coarsest stride, for a box of this extent.
+
+    The stride halves down to 1, so each side gets a multiple of it in cells.
+    """
+    stride = 1
+    while resolution // (2 * stride) >= _COARSEST:
+        stride *= 2
+    step = extent.max() / resolution
+    cells = np.ceil(extent / (step * stride) - 1e-9).astype(np.int64) * stride
+    return cells + 1, stride
+
+
+def lattice_bytes(extent: Array, resolution: int) -> int:
+    """Return the memory that `zero_set` needs for its lattice."""
+    shape, _ = _lattice_shape(extent, resolution)
+    n_nodes = int(np.prod(shape))
+    return _NODE_BYTES * n_nodes + _BLOCK_BYTES * min(n_nodes, _BLOCK)
+
+
+def check_lattice_memory(extent: Array, resolution: int, budget: float) -> None:
+    """Raise an error that names the resolution that fits, if this one does not."""
+    needed = lattice_bytes(extent, resolution)
+    if needed <= budget:
+        return
+    fits = resolution
+    while fits > 2 and lattice_bytes(extent, fits) > budget:
+        fits -= 1
+    raise InvalidInputError(
+        f"ImplicitSurface: resolution={resolution} needs a lattice of {needed:,} "
+        f"bytes, more than memory_budget={budget:,.0f}. resolution={fits} fits; or "
+        "raise memory_budget."
+    )
+
+
+def zero_set(field: Function, low: Array, high: Array, resolution: int) -> Mesh:
+    """Return the mesh of ``field = 0`` inside a box.
+
+    Parameters
+    ----------
+    field : callable
+        Values at places of shape (n, 3): negative inside, near the surface about
+        the signed distance.
+    low, high : ndarray of shape (3,)
+        Corners of the box.
+    resolution : int
+        Cells along the longest side.
+    """
+    shape, stride = _lattice_shape(high - low, resolution)
+    step = float((high - low).max()) / resolution
+    lattice = Lattice(
+        low, step, np.empty(shape, dtype=np.float32), np.zeros(shape, dtype=bool)
+    )
+    coarse = lattice.every(stride)
+    coarse.evaluate(field, np.ones(coarse.values.shape, dtype=bool))
+    while stride > 1:
+        near = _cells_near_surface(coarse)
+        stride //= 2
+        coarse = lattice.every(stride)
+        _interpolate(coarse.values)
+        inside = np.repeat(np.repeat(np.repeat(near, 2, 0), 2, 1), 2, 2)
+        coarse.evaluate(field, _corners_of(inside) & ~coarse.known)
+    _follow_surface(field, lattice)
+    return _marching_cubes(lattice)
+
+
+def _follow_surface(field: Function, lattice: Lattice) -> None:
+    """Evaluate until no cell with a change of sign has an interpolated corner."""
+    while True:
+        # On signs, one byte each: these are the arrays of the memory's peak.
+        inside = lattice.values < 0
+        mixed = _over_corners(np.logical_or, inside)
+        mixed &= ~_over_corners(np.logical_and, inside)
+        wanted = _corners_of(mixed) & ~lattice.known
+        if not wanted.any():
+            return
+        lattice.evaluate(field, wanted)
+
+
+def _cells_near_surface(lattice: Lattice) -> Array:
+    """Return the cells that may hold the surface."""
+    reach = _SLOPE * np.sqrt(3.0) / 2 * lattice.step
+    low = _over_corners(np.minimum, lattice.values)
+    high = _over_corners(np.maximum, lattice.values)
+    return np.asarray((low < reach) & (high > -reach))
+
+
+def _over_corners(merge: np.ufunc, values: Array) -> Array:
+    """Return `merge` over the eight corner values of each cell."""
+    for axis in range(3):
+        before = (slice(None),) * axis + (slice(None, -1),)
+        after = (slice(None),) * axis + (slice(1, None),)
+        values = merge(values[before], values[after])
+    return values
+
+
+def _corners_of(cells: Array) -> Array:
+    """Return the nodes that are corners of a marked cell."""
+    nodes = cells
+    for axis in range(3):
+        ends = np.zeros((*nodes.shape[:axis], 1, *nodes.shape[axis + 1 :]), dtype=bool)
+        before = np.concatenate([nodes, ends], axis=axis)
+        after = np.concatenate([ends, nodes], axis=axis)
+        nodes = before | after
+    return nodes
+
+
+def _interpolate(values: Array) -> None:
+    """Fill the odd nodes of a lattice from the even ones, linearly, in place."""
+    for axis in range(3):
+        # Axes before this one are full already, later ones hold even nodes only.
+        known = (slice(None),) * (axis + 1) + (slice(None, None, 2),) * (2 - axis)
+        view = np.moveaxis(values[known], axis, 0)
+        view[1::2] = (view[:-1:2] + view[2::2]) / 2
+
+
+def _marching_cubes(lattice: Lattice) -> Mesh:
+    measure = _import_measure()
+    if not (lattice.values.min() < 0 < lattice.values.max()):
+        return Mesh(np.empty((0, 3)), np.empty((0, 3), dtype=np.int64))
+    vertices, faces, _, _ = measure.marching_cubes(
+        lattice.values, 0.0, gradient_direction="descent"
+    )
+    places = lattice.origin + lattice.step * vertices.astype(np.float64)
+    return Mesh(places, faces.astype(np.int64))
+
+
+def _import_measure() -> Any:
+    try:
+        from skimage import measure
+    except ImportError:
+        raise ImportError(
+            "ImplicitSurface.mesh needs scikit-image for marching cubes. Run: "
+            'pip install "corevec[surface]"'
+        ) from None
+    return measure
+
+
+__all__ = ["Mesh", "check_lattice_memory", "lattice_bytes", "zero_set"]
