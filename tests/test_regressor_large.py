@@ -43,7 +43,7 @@ def test_friedman_is_learnt_and_certified_on_all_rows(friedman, form, n):
 def test_the_certified_interval_holds_the_objective_of_another_machine(friedman):
     # Kernel ridge on 2000 rows: any function's objective is above the dual bound.
     rows, y = friedman[0][:2000], friedman[1][:2000]
-    model = CoreVectorRegressor(**SHAPE | {"tol": 1e-3}).fit(rows, y)
+    model = CoreVectorRegressor(**SHAPE | {"tol": 1e-3, "mu": 0.1}).fit(rows, y)
     problem = strategies.Regression(rows, y, None, 1.0, 0.1, {"gamma": 0.5})
     K = naive.gram(rows, gamma=0.5)
     ridge = KernelRidge(alpha=1.0, kernel="precomputed").fit(K + 1, problem.z)

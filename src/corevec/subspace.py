@@ -42,7 +42,7 @@ Array = npt.NDArray[Any]
 
 # Basis rows without `max_core`: one per so many rows, within these bounds. Friedman,
 # 90,000 rows: RMSE 1.10 with 500, 1.04 with 1000, 1.014 with 2000 (noise: 1.0).
-ROWS_PER_BASIS, FEWEST, MOST = 8, 500, 2000
+ROWS_PER_BASIS, FEWEST, MOST = 12, 500, 2000
 # The weights are solved until the next step promises less than this share of the
 # objective, or this share of `tol`.
 PROMISE, PROMISE_OF_TOL = 1e-5, 0.05
