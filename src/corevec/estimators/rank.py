@@ -1,0 +1,333 @@
+"""CoreVectorRanker: rows put in order within their queries, with a certificate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_array, column_or_1d
+
+from corevec import ranking
+from corevec.estimators._base import CoreVectorEstimator
+from corevec.estimators._callbacks import RoundReporter, with_callbacks
+from corevec.estimators._parameters import check_choice, check_positive
+from corevec.exceptions import InvalidInputError, KernelError
+from corevec.pairs import Pairs, pairs_of
+from corevec.progress import Progress
+from corevec.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
+
+Array = npt.NDArray[Any]
+
+
+class CoreVectorRanker(CoreVectorEstimator):
+    r"""Learning to rank with kernels over all pairs of each query, with a certificate.
+
+    Over the pairs of rows of one query of which the first has the higher grade, solves
+
+    .. math:: \min_w \tfrac12 \|w\|^2 + \tfrac C2 \sum_{(i, j)} c_{ij}
+              \max(0, 1 - (f(x_i) - f(x_j)))^2
+
+    with :math:`f(x) = \langle w, \varphi(x) \rangle`. Pairs are never written out:
+    sorting gives their sums. Up to 3,000 rows the solution is exact; beyond, it is
+    that over all pairs in the span of a basis of rows, and the certificate says how far
+    from the full optimum that is.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the squared slack, per row ("query") or per pair ("uniform").
+    pair_weight : {"query", "uniform"}, default="query"
+        "query": every query counts the same, as in the mean NDCG, whether it has ten
+        rows or a thousand: :math:`c_{ij} = m\, s_i s_j / N_q`, with :math:`N_q` the sum
+        of :math:`s_i s_j` over the pairs of the query and m the mean number of rows of
+        a query (by weight), so that C is per row, as in the other estimators. (A weight
+        shared by all rows of a query changes little, then.) "uniform":
+        :math:`c_{ij} = s_i s_j`; a query of ten times the rows counts a hundred times.
+    kernel, gamma, degree, coef0 : optional
+        As in `CoreVectorClassifier`.
+    tol : float, default=1e-3
+        Relative duality gap to reach, measured on all pairs.
+    max_core : int, optional
+        Largest number of basis rows. The default is all of up to 3,000 rows, the rank
+        of a kernel of low rank, else 1000 (less where `memory_budget` asks for it).
+    max_iter : int, optional
+        Rounds of Newton's method over all pairs.
+    max_time, memory_budget, n_jobs, random_state, verbose : optional
+        As in `CoreVectorClassifier`.
+
+    Attributes
+    ----------
+    support_, support_vectors_, dual_coef_ : ndarray
+        The basis rows, and their coefficients: ``predict(X) = k(X, support_vectors_)
+        @ dual_coef_[0]``.
+    intercept_ : ndarray of shape (1,)
+        Zero: a bias cancels in every pair.
+    n_pairs_, n_queries_ : int
+        Pairs learned from (rows without a weight apart), and queries that have any.
+    certificate_, history_, n_iter_, n_core_
+        As in `CoreVectorClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corevec import CoreVectorRanker
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(300, 4)), np.repeat(np.arange(15), 20)
+    >>> grades = np.clip(np.round(X[:, 0] + 2), 0, 4)
+    >>> model = CoreVectorRanker(C=10).fit(X, grades, qid=qid)
+    >>> model.certificate_.converged
+    True
+    """
+
+    # Of the base class, and without a meaning here.
+    ball_epsilon = None
+    sampling = batch = qp = init = low_rank = "auto"
+    warm_start = False
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        pair_weight: str = "query",
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        *,
+        tol: float = 1e-3,
+        max_core: int | None = None,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        memory_budget: float = DEFAULT_MEMORY_BUDGET,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.C = C
+        self.pair_weight = pair_weight
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.max_core = max_core
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.memory_budget = memory_budget
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        group: Any = None,
+        sample_weight: Any = None,
+        *,
+        qid: Any = None,
+    ) -> CoreVectorRanker:
+        """Fit the ranker.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or memmap of shape (n_rows, n_features)
+            Training rows; a square kernel matrix for ``kernel="precomputed"``.
+        y : array-like of shape (n_rows,)
+            Grades: numbers, of which only the order within a query matters.
+        group : array-like of int, optional
+            Rows of each query, in the order of the rows, as in LightGBM and XGBoost;
+            they add up to n_rows. Without `group` and `qid` all rows are one query.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight 0 leaves a row out, weight 2 counts it twice.
+        qid : array-like of shape (n_rows,), optional
+            The query of each row, instead of `group`; its rows need not be adjacent.
+            Cross-validation can split this one, not the other.
+
+        Returns
+        -------
+        self
+            The fitted ranker, with `certificate_`.
+        """
+        who = type(self).__name__
+        check_positive(who, "C", self.C)
+        check_choice(who, "pair_weight", self.pair_weight, ("query", "uniform"))
+        X, y = self._validate_fit(X, y, y_numeric=True)
+        weights = self._checked_weights(sample_weight, X.shape[0])
+        pairs = self._pairs(y, group, qid, weights)
+        if len(pairs) == 0:
+            raise InvalidInputError(
+                f"{who}: there is no pair to learn from (n_samples={X.shape[0]}): in "
+                "every query all rows with a weight have one grade. Give queries with "
+                "at least two grades; if `group` or `qid` split them, check those."
+            )
+        self.n_pairs_ = pairs.n_pairs
+        self.n_queries_ = len(pairs.scale)
+        with Workers(self.n_jobs) as workers:
+            source = as_source(X, self.memory_budget, workers)
+            kernel = self._make_kernel(source, weights)
+            with RoundReporter(self, self._attributes) as reporter:
+                outcome = self._solve(pairs, source, kernel, reporter)
+        self._set_fitted(outcome, "ranking")
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return a score per row: within a query, the higher the better.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows (kernel values against the training rows if precomputed).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            f(x). Differences of 1 are the margin; the zero has no meaning.
+        """
+        return np.ascontiguousarray(self._values(X)[:, 0])
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        group: Any = None,
+        sample_weight: Any = None,
+        *,
+        qid: Any = None,
+    ) -> float:
+        """Return the share of pairs in the right order; ties count a half.
+
+        It is defined for all grades, also negative ones, and for two grades is the area
+        under the ROC curve. With ``pair_weight="query"`` the mean over the queries that
+        have pairs, else over all pairs. For the NDCG see docs/ranking.md.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows.
+        y : array-like of shape (n_rows,)
+            Grades.
+        group, qid : array-like, optional
+            The queries, as in ``fit``.
+        sample_weight : array-like of shape (n_rows,), optional
+            As in ``fit``.
+
+        Returns
+        -------
+        float
+            Between 0 and 1; 0.5 for a constant score.
+        """
+        f = self.predict(X)
+        who = type(self).__name__
+        y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        if y.shape != f.shape:
+            raise InvalidInputError(
+                f"{who}: X has {len(f)} rows, y has shape {y.shape}; one grade per row "
+                "is needed."
+            )
+        weights = self._checked_weights(sample_weight, len(f))
+        pairs = self._pairs(y, group, qid, weights)
+        if len(pairs) == 0:
+            raise InvalidInputError(
+                f"{who}: there is no pair to score: every query has one grade only."
+            )
+        right = pairs.sums(-f[pairs.rows], margin=0.0).count
+        wrong = pairs.sums(f[pairs.rows], margin=0.0).count
+        total = pairs.scale * pairs.pair_weight
+        return float((total + right - wrong).sum() / (2 * total.sum()))
+
+    def _pairs(self, y: Array, group: Any, qid: Any, weights: Array | None) -> Pairs:
+        who = type(self).__name__
+        if y.dtype.kind not in "biuf":
+            raise InvalidInputError(
+                f"{who}: grades of type {y.dtype} were given (y[0] = {y[0]!r}), whose "
+                "order is not known. Give numbers, the higher the better."
+            )
+        query = _queries(who, len(y), group, qid)
+        per_query = self.pair_weight == "query"
+        return pairs_of(y, query, weights, float(self.C), per_query)
+
+    def _solve(self, pairs: Pairs, source: Any, kernel: Any, reporter: Any) -> Any:
+        progress = Progress(source.n_rows, self.max_iter, self.max_time)
+        progress.listeners.append(reporter.listen(progress))
+        asked = ranking.Asked(self.tol, self.max_core, self._settings().random_state)
+        try:
+            with progress.listening_for_interrupt():
+                outcome = ranking.solve(pairs, source, kernel, asked, progress)
+        except KernelError as error:
+            raise KernelError(f"{type(self).__name__}: {error}") from None
+        self.history_ = progress.history
+        return outcome
+
+    def _certify(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        raise InvalidInputError(
+            f"certify: a {type(self).__name__} was given, but there is no way to name "
+            "the queries. Read `certificate_`, which is of the rows it was fitted on."
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def _queries(who: str, n: int, group: Any, qid: Any) -> Array:
+    """Return the number of each row's query."""
+    if group is not None and qid is not None:
+        raise InvalidInputError(
+            f"{who}: both group and qid were given. Give the rows of each query "
+            "(group) or the query of each row (qid), not both."
+        )
+    if qid is not None:
+        return _from_ids(who, n, qid)
+    if group is None:
+        return np.zeros(n, dtype=np.int64)
+    return _from_sizes(who, n, group)
+
+
+def _from_ids(who: str, n: int, qid: Any) -> Array:
+    ids = column_or_1d(np.asarray(qid))
+    if len(ids) != n:
+        raise InvalidInputError(
+            f"{who}: qid has {len(ids)} entries, but there are {n} rows. Give the "
+            "query of every row; the rows of each query are `group`."
+        )
+    if ids.dtype.kind == "f" and not np.isfinite(ids).all():
+        row = int(np.argmin(np.isfinite(ids)))
+        raise InvalidInputError(
+            f"{who}: qid[{row}] = {ids[row]} names no query. Leave the row out, or "
+            "give it weight 0."
+        )
+    return np.asarray(np.unique(ids, return_inverse=True)[1], dtype=np.int64)
+
+
+def _from_sizes(who: str, n: int, group: Any) -> Array:
+    sizes = np.asarray(group)
+    numbers = sizes.dtype.kind in "iuf" and sizes.ndim == 1
+    if not (numbers and np.isfinite(sizes).all() and (sizes == np.floor(sizes)).all()):
+        raise InvalidInputError(
+            f"{who}: group={_short(group)} must be a list of whole numbers, the rows "
+            "of each query. For one query id per row use qid."
+        )
+    if (sizes < 0).any():
+        at = int(np.argmin(sizes))
+        raise InvalidInputError(
+            f"{who}: group[{at}] = {sizes[at]:g} is negative. Give the number of rows "
+            "of each query."
+        )
+    if sizes.sum() != n:
+        per_row = " It has one entry per row: did you mean qid?" * (len(sizes) == n)
+        raise InvalidInputError(
+            f"{who}: group adds up to {sizes.sum():g} rows, but there are {n}. Give "
+            f"the number of rows of each query, in the order of the rows.{per_row}"
+        )
+    return np.repeat(np.arange(len(sizes)), sizes.astype(np.int64))
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+__all__ = ["CoreVectorRanker"]
