@@ -182,8 +182,21 @@ def _solve_sample(
             system = _without_offset(system, fit.offset)
         else:
             system = system.copy()
-        system[np.diag_indices(len(system))] += 1.0
-        fit.hessian = linalg.cho_factor(system, lower=True, check_finite=False)
+        fit.hessian = _factor(system)
+
+
+def _factor(gram: Array) -> Any:
+    """Return the Cholesky factor of ``gram + 1``; summed in float32, it may need more.
+
+    It is a metric only: a larger diagonal makes smaller steps, no other result.
+    """
+    diagonal = np.diag_indices(len(gram))
+    gram[diagonal] += 1.0
+    while True:
+        try:
+            return linalg.cho_factor(gram, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            gram[diagonal] += 1e-6 * float(gram[diagonal].max())
 
 
 def _without_offset(gram: Array, offset: float) -> Array:
@@ -300,7 +313,8 @@ def _record(fits: list[Fit], source: Source, basis: Basis, progress: Progress) -
     progress.record(
         core=len(basis),
         support=len(basis),
-        gap=max(fit.promise for fit in fits),
+        gap=float("nan"),  # known only at the end
+        promise=max(fit.promise for fit in fits),
         dual=float("nan"),
         looked_at=source.n_rows,
         exact=False,

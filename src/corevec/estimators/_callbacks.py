@@ -88,22 +88,29 @@ class RoundReporter:
         if self.model.verbose > 1:
             logger.log(
                 logging.INFO,
-                "%s round %d: %d core rows, gap %.3g on %d rows, %.1f passes, %.1f s",
+                "%s round %d: %d core rows, %s on %d rows, %.1f passes, %.1f s",
                 type(self.model).__name__,
                 record["round"],
                 record["core"],
-                record["gap"],
+                _state_of(record),
                 record["looked_at"],
                 record["passes"],
                 record["seconds"],
             )
         if self.line is not None:
             self.line.set_postfix_str(
-                f"core {record['core']}, gap {record['gap']:.2g}, "
+                f"core {record['core']}, {_state_of(record)}, "
                 f"passes {record['passes']:.1f}",
                 refresh=False,
             )
             self.line.update()
+
+
+def _state_of(record: dict[str, Any]) -> str:
+    """Return the gap, or what the next step would gain where no gap is known yet."""
+    if "promise" in record:
+        return f"next step gains {record['promise']:.2g}"
+    return f"gap {record['gap']:.2g}"
 
 
 __all__ = ["CallbackSupportMixin", "RoundReporter", "with_callbacks"]

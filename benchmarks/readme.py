@@ -1,0 +1,241 @@
+"""`python -m benchmarks.readme`: write the tables of the README from results/*.csv.
+
+Everything between the two marks in README.md is replaced. Of each case the rows of its
+newest commit count; seconds are medians, errors means.
+"""
+
+import csv
+import json
+import statistics
+from collections import defaultdict
+from pathlib import Path
+
+HERE = Path(__file__).parent
+README = HERE.parent / "README.md"
+BEGIN = "<!-- begin: python -m benchmarks.readme -->\n"
+END = "<!-- end -->\n"
+
+MILLION = (
+    ("corevec_tol", 1_000_000, "corevec"),
+    ("corevec_tol", 100_000, "corevec"),
+    ("corevec_sampled", 1_000_000, "corevec, `sampling=20000`"),
+    ("corevec_paper", 1_000_000, "the paper's algorithm as printed"),
+    ("sklearn_svc", 20_000, "scikit-learn SVC"),
+    ("sklearnex_svc", 20_000, "scikit-learn-intelex SVC"),
+    ("nystroem_linearsvc", 20_000, "Nystroem + LinearSVC"),
+)
+REAL = {
+    "mnist": "mnist 0-vs-rest, 60,000 x 784",
+    "kddcup99": "kddcup99, 100,000 x 119",
+    "ijcnn1": "ijcnn1, 49,990 x 22",
+    "adult": "adult, 32,561 x 123",
+    "covtype": "covtype, 522,911 x 54 (SVC: 20,000 rows)",
+}
+REGRESSION = {
+    "cpu_act": "cpu_act",
+    "elevators": "elevators",
+    "pole": "pole",
+    "house_16h": "house_16h",
+    "friedman": "friedman",
+    "friedman_100k": "friedman, generated",
+    "covtype_signs": "covtype as +-1",
+}
+LARGE_C = (1e3, 1e4, 1e5, 1e6)
+
+
+def newest(name):
+    """Return the rows of an experiment: of each case, those of its newest commit."""
+    path = HERE / "results" / f"{name}.csv"
+    if not path.exists():
+        return []
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    last = {row["case"]: row["commit"] for row in rows}
+    kept = [row for row in rows if row["commit"] == last[row["case"]]]
+    for row in kept:
+        row["params"] = json.loads(row["params"])
+        row["data_args"] = json.loads(row["data_args"] or "{}")
+    return kept
+
+
+def median(rows, column):
+    return statistics.median(float(row[column]) for row in rows)
+
+
+def mean(rows, column):
+    return statistics.mean(float(row[column]) for row in rows)
+
+
+def table(title, head, lines):
+    """Return a titled Markdown table, nothing where there are no lines."""
+    if not lines:
+        return ""
+    rule = "|" + "---|" * (head.count("|") - 1)
+    return "\n".join([title, "", head, rule, *lines, "", ""])
+
+
+def state(row):
+    done = row["converged"] == "True"
+    return "" if done else f", NOT converged ({row['stopped_by']})"
+
+
+def million():
+    found = defaultdict(list)
+    for row in newest("checkerboard_scaling"):
+        if row["params"].get("gamma_rule") == "0.37":
+            found[row["solver"], int(row["n"])].append(row)
+    lines = []
+    for solver, n, name in MILLION:
+        rows = found.get((solver, n))
+        if not rows:
+            continue
+        gap = rows[0]["gap"] and f"{median(rows, 'gap'):.1e}"
+        gap = "none claimed" if gap == "inf" else gap
+        lines.append(
+            f"| {name} | {n:,} | {median(rows, 'fit_seconds'):.2f} "
+            f"| {int(median(rows, 'n_support')):,} "
+            f"| {100 * mean(rows, 'test_error'):.2f} % | {gap} |"
+        )
+    title = (
+        "**A million rows** (4x4 checkerboard, C = 1000, gamma = 0.37;\n"
+        "`python -m benchmarks checkerboard_scaling`):"
+    )
+    head = "| solver | rows | seconds | vectors | test error | gap on all rows |"
+    return table(title, head, lines)
+
+
+def large_c():
+    found = defaultdict(list)
+    for row in newest("loosli_canu"):
+        key = int(row["n"]), row["params"]["gamma"], row["params"]["C"]
+        found[(*key, row["solver"])].append(row)
+    lines = []
+    for C in LARGE_C:
+        ours, svc, paper = (
+            found[30_000, 1.0, C, solver]
+            for solver in ("corevec_tol", "sklearn_svc", "corevec_paper")
+        )
+        if not (ours and svc and paper):
+            continue
+        hit = sum(row["hit_limit"] == "True" for row in svc)
+        limit = f" ({hit} of {len(svc)} hit 10M iterations)" if hit else ""
+        lines.append(
+            f"| {C:.0e} | {100 * mean(ours, 'test_error'):.2f} %, "
+            f"{median(ours, 'fit_seconds'):.2f} s, "
+            f"{max(float(row['gap']) for row in ours):.0e} "
+            f"| {100 * mean(svc, 'test_error'):.2f} %, "
+            f"{median(svc, 'fit_seconds'):.2f} s{limit} "
+            f"| {100 * mean(paper, 'test_error'):.1f} %, {median(paper, 'gap'):.2f} |"
+        )
+    title = (
+        "**Large C, the criticism of Loosli and Canu** (10 boards, gamma = 1, 30,000 "
+        "rows;\n`python -m benchmarks loosli_canu`, which has the whole sweep):"
+    )
+    head = (
+        "| C | corevec: error, seconds, worst gap | SVC: error, seconds "
+        "| the paper's rule: error, gap |"
+    )
+    return table(title, head, lines)
+
+
+def real_data():
+    found = defaultdict(dict)
+    for row in newest("real_data"):
+        ours = row["solver"] == "corevec_tol"
+        key = row["params"]["tol"] if ours else row["solver"]
+        found[row["dataset"]][key] = row
+    lines = []
+    for dataset, name in REAL.items():
+        of = found[dataset]
+        for tol in sorted(key for key in of if not isinstance(key, str)):
+            ours, svc, intel = of[tol], of["sklearn_svc"], of["sklearnex_svc"]
+            lines.append(
+                f"| {name}, tol {tol:g} | {float(ours['fit_seconds']):.1f}, "
+                f"{100 * float(ours['test_error']):.2f} %, "
+                f"{float(ours['gap']):.1e}{state(ours)} "
+                f"| {float(svc['fit_seconds']):.1f}, "
+                f"{100 * float(svc['test_error']):.2f} % "
+                f"| {float(intel['fit_seconds']):.1f} |"
+            )
+    title = "**Real data** (`python -m benchmarks real_data`; the same C and gamma for all):"
+    head = (
+        "| data | corevec: seconds, error, gap | SVC: seconds, error "
+        "| scikit-learn-intelex SVC |"
+    )
+    return table(title, head, lines)
+
+
+def regression():
+    found = defaultdict(dict)
+    for row in newest("regression"):
+        if row["data_args"].get("share") == 90:
+            found[row["dataset"]][row["solver"]] = row
+    lines = []
+    for dataset, name in REGRESSION.items():
+        of = found[dataset]
+        cells = [
+            _regression_cell(of.get(solver))
+            for solver in ("corevec_tube_auto", "corevec_tube_fixed", "sklearn_svr")
+        ]
+        if any(cells):
+            rows = next(int(row["n"]) for row in of.values())
+            lines.append(f"| {name}, {rows:,} | " + " | ".join(cells) + " |")
+    title = (
+        "**Regression** (`python -m benchmarks regression`; 90 % of the rows, RMSE as "
+        "in the\npaper, each tuned on 3,000 rows; seconds, RMSE, vectors, gap):"
+    )
+    head = "| data, rows | corevec, automatic tube | corevec, fixed tube | SVR |"
+    return table(title, head, lines)
+
+
+def _regression_cell(row):
+    if row is None:
+        return ""
+    gap = f", {float(row['gap']):.2g}" if row["gap"] else ""
+    if row["stopped_by"] == "extrapolated":
+        return f"{float(row['fit_seconds']):,.0f} (extrapolated)"
+    return (
+        f"{float(row['fit_seconds']):.1f}, {float(row['rmse']):.4f}, "
+        f"{int(float(row['n_support'])):,}{gap}"
+    )
+
+
+def surfaces():
+    lines = []
+    for row in newest("surfaces"):
+        settings = ", ".join(f"{k}={v}" for k, v in row["params"].items())
+        lines.append(
+            f"| {row['dataset']} | {settings} | {float(row['fit_seconds']):.1f} "
+            f"| {float(row['predict_seconds']):.1f} "
+            f"| {int(float(row['n_support'])):,} "
+            f"| {float(row['distance_mean']):.3f} % "
+            f"| {float(row['distance_max']):.2f} % | {row['n_pieces']} "
+            f"| {row['n_boundary_edges']} |"
+        )
+    title = (
+        "**Surfaces** (`python -m benchmarks surfaces`; distance of the held-out tenth "
+        "of the\npoints to the mesh, in % of the diagonal):"
+    )
+    head = (
+        "| scan | settings | fit s | mesh s | vectors | mean | max | pieces "
+        "| open edges |"
+    )
+    return table(title, head, lines)
+
+
+PARTS = (million, large_c, real_data, regression, surfaces)
+
+
+def main():
+    text = README.read_text()
+    start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    machine = (
+        "Two cores of an AMD EPYC, 2 threads, compile time apart, from "
+        "`benchmarks/results/`.\n\n"
+    )
+    made = machine + "".join(part() for part in PARTS)
+    README.write_text(text[:start] + made + text[end:])
+
+
+if __name__ == "__main__":
+    main()
