@@ -157,7 +157,7 @@ def real_data():
                 f"{100 * float(svc['test_error']):.2f} % "
                 f"| {float(intel['fit_seconds']):.1f} |"
             )
-    title = "**Real data** (`python -m benchmarks real_data`; the same C and gamma for all):"
+    title = "**Real data** (`python -m benchmarks real_data`; one C and gamma for all):"
     head = (
         "| data | corevec: seconds, error, gap | SVC: seconds, error "
         "| scikit-learn-intelex SVC |"

@@ -12,6 +12,7 @@ suits trees, and 14 of 20 columns are noise to a distance.
 import logging
 from dataclasses import replace
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks import records, solvers
@@ -92,7 +93,12 @@ def _parts(data, quick):
 
 
 def _validated(solver, params, data, threads):
+    """Return the validation error; infinite, and said so, where the fit fails."""
     with threadpool_limits(threads), collected_warnings():
         model = solvers.SOLVERS[solver].build(params | _limit(solver), 0, threads)
-        model.fit(data.X_train, data.y_train)
+        try:
+            model.fit(data.X_train, data.y_train)
+        except np.linalg.LinAlgError:
+            log.exception("%s with %s failed", solver, params)
+            return float("inf")
         return data.error(model.predict(data.X_test), data.y_test)

@@ -145,15 +145,13 @@ def basis_from(rows: Rows, kernel: AnyKernel, most: int | None = None) -> Basis 
     return Basis(kernel, chosen, points, factor, np.array(left))
 
 
-def spread_basis(
-    source: Source, kernel: AnyKernel, most: int, rng: np.random.Generator
-) -> Basis | None:
-    """Return up to `most` random rows, those that add something to the others.
+def basis_of(source: Source, kernel: AnyKernel, numbers: Array) -> Basis | None:
+    """Return the rows with these numbers, those that add something to the others.
 
     Pivoted Cholesky of their kernel matrix (LAPACK's pstrf); None where the kernel is
     not positive definite on them.
     """
-    rows = source.take(source.draw(rng, min(most, source.n_rows)))
+    rows = source.take(np.sort(numbers))
     points = kernel.prepare_basis(rows)
     K = kernel.block(points, points)
     largest = float(K.diagonal().max())

@@ -28,11 +28,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from corevec.bases import Basis
+from corevec.bases import Basis, basis_of
 from corevec.certificate import Certificate, relative_gap
 from corevec.duals import dual_of_entries
 from corevec.expansion import KernelExpansion
-from corevec.kernels import Rows
+from corevec.kernels import AnyKernel, Rows
 from corevec.problems import Problem, Terms
 from corevec.progress import Progress
 from corevec.sources import Source
@@ -42,7 +42,7 @@ Array = npt.NDArray[Any]
 
 # Basis rows without `max_core`: one per so many rows, within these bounds. Friedman,
 # 90,000 rows: RMSE 1.10 with 500, 1.04 with 1000, 1.014 with 2000 (noise: 1.0).
-ROWS_PER_BASIS, FEWEST, MOST = 12, 500, 2000
+ROWS_PER_BASIS, FEWEST, MOST = 12, 800, 2000
 # The weights are solved until the next step promises less than this share of the
 # objective, or this share of `tol`.
 PROMISE, PROMISE_OF_TOL = 1e-5, 0.05
@@ -92,6 +92,13 @@ class Fit:
         inside = (self.violations() > 0) & (self.terms.omega > 0)
         return _entries(self.problem, source, np.flatnonzero(inside))
 
+    def row_share(self) -> Array:
+        """Return each row's share of the sum of squared multipliers."""
+        beta = self.terms.omega * np.maximum(self.violations(), 0.0)
+        squares = (beta**2).reshape(len(self.problem.sides), -1).sum(axis=0)
+        total = float(squares.sum())
+        return np.asarray(squares / total if total > 0 else squares)
+
     def row_pull(self) -> Array:
         """Return ``sum y beta`` of each row's entries, and set the primal value."""
         excess = np.maximum(self.violations(), 0.0)
@@ -117,6 +124,38 @@ def fits_in_memory(problems: list[Problem], source: Source) -> bool:
     return 8 * numbers * source.n_rows <= source.memory_budget / 2
 
 
+def choose_basis(
+    problems: list[Problem],
+    source: Source,
+    kernel: AnyKernel,
+    size: int,
+    progress: Progress,
+    rng: np.random.Generator,
+) -> Basis | None:
+    """Return a basis of `size` rows: half at random, half where those fail.
+
+    The second half is drawn with probabilities proportional to the squared multipliers
+    that the first half leaves. On cpu_act 600 such rows have an RMSE of 0.20, 600
+    random ones 0.28, 600 chosen greedily by the gradient 0.20 (deviations of y).
+    """
+    numbers = source.numbers
+    if size >= len(numbers):
+        return basis_of(source, kernel, numbers)
+    first = rng.choice(numbers, size // 2, replace=False)
+    basis = basis_of(source, kernel, first)
+    if basis is None:
+        return None
+    fits = _start(problems, source, basis, rng)
+    _evaluate(fits, source, basis, progress)
+    share = np.sum([fit.row_share() for fit in fits], axis=0)
+    share[np.searchsorted(numbers, first)] = 0.0
+    wanted = min(size - len(first), int(np.count_nonzero(share)))
+    if wanted == 0:
+        return basis
+    second = rng.choice(numbers, wanted, replace=False, p=share / share.sum())
+    return basis_of(source, kernel, np.concatenate([first, second]))
+
+
 def solve(
     problems: list[Problem],
     source: Source,
@@ -129,15 +168,7 @@ def solve(
 
     Returns the solutions and what stopped the rounds.
     """
-    fits = [
-        Fit(
-            problem,
-            terms_of(problem, source, basis.kernel, source.numbers),
-            np.empty(0),
-        )
-        for problem in problems
-    ]
-    _solve_sample(fits, source, basis, rng)
+    fits = _start(problems, source, basis, rng)
     _evaluate(fits, source, basis, progress)
     stopped_by = "max_core"
     for _ in range(MOST_ROUNDS):
@@ -156,6 +187,19 @@ def solve(
         fit.row_pull()  # the primal value after the last step
         fit.dual = _dual(fit, source, basis)
     return fits, stopped_by
+
+
+def _start(
+    problems: list[Problem], source: Source, basis: Basis, rng: np.random.Generator
+) -> list[Fit]:
+    """Return the fits as solved on a sample."""
+    numbers, kernel = source.numbers, basis.kernel
+    fits = [
+        Fit(problem, terms_of(problem, source, kernel, numbers), np.empty(0))
+        for problem in problems
+    ]
+    _solve_sample(fits, source, basis, rng)
+    return fits
 
 
 def _solve_sample(

@@ -63,7 +63,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
     max_core : int, optional
         Largest core set, and largest number of basis rows where the model is solved in
         the span of a basis. The default is what `memory_budget` holds, and one basis
-        row per 12 rows, from 500 to 2000.
+        row per 12 rows, from 800 to 2000.
     max_iter, max_time, memory_budget, n_jobs, warm_start, random_state, verbose
         As in `CoreVectorClassifier`.
 
