@@ -5,6 +5,7 @@ from corevec.estimators import (
     SVDD,
     CoreVectorClassifier,
     CoreVectorOneClass,
+    CoreVectorRanker,
     CoreVectorRegressor,
     certify,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "Certificate",
     "CoreVectorClassifier",
     "CoreVectorOneClass",
+    "CoreVectorRanker",
     "CoreVectorRegressor",
     "CorevecError",
     "ImplicitSurface",
