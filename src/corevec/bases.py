@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
 
-from corevec.kernels import AnyKernel, Points, Rows
+from corevec.kernels import AnyKernel, Points, Rows, finite
 from corevec.sources import Source
 
 Array = npt.NDArray[Any]
@@ -145,27 +145,36 @@ def basis_from(rows: Rows, kernel: AnyKernel, most: int | None = None) -> Basis 
     return Basis(kernel, chosen, points, factor, np.array(left))
 
 
-def basis_of(source: Source, kernel: AnyKernel, numbers: Array) -> Basis | None:
+def basis_of(
+    source: Source,
+    kernel: AnyKernel,
+    numbers: Array,
+    threshold: float = SPREAD_THRESHOLD,
+) -> tuple[Basis | None, bool]:
     """Return the rows with these numbers, those that add something to the others.
 
-    Pivoted Cholesky of their kernel matrix (LAPACK's pstrf); None where the kernel is
-    not positive definite on them.
+    Pivoted Cholesky of their kernel matrix (LAPACK's pstrf), down to pivots of
+    `threshold` times the largest k(x, x); and whether the kernel is positive definite
+    on them. No basis where every k(x, x) is zero.
     """
     rows = source.take(np.sort(numbers))
     points = kernel.prepare_basis(rows)
-    K = kernel.block(points, points)
-    largest = float(K.diagonal().max())
-    if not np.isfinite(K).all() or largest <= 0:
-        return None
+    K = finite(kernel.block(points, points), kernel)
+    own = K.diagonal().copy()
+    largest = float(own.max())
+    if largest <= 0:
+        return None, not own.any()
     with source.workers.blas():
         factor, order, rank, _ = linalg.lapack.dpstrf(
-            K, tol=SPREAD_THRESHOLD * largest, lower=1, overwrite_a=1
+            K, tol=threshold * largest, lower=1, overwrite_a=1
         )
-    pivots = order[:rank] - 1
-    chosen = Rows(rows.values[pivots], rows.index[pivots])
-    factor = np.tril(factor[:rank, :rank])
-    left = np.append(factor.diagonal()[1:] ** 2, SPREAD_THRESHOLD * largest)
-    return Basis(kernel, chosen, kernel.prepare_basis(chosen), factor, left)
+    factor, order = np.tril(factor)[:, :rank], order - 1
+    left = own[order] - np.einsum("ij,ij->i", factor, factor)
+    chosen = Rows(rows.values[order[:rank]], rows.index[order[:rank]])
+    residuals = np.append(factor[:rank].diagonal()[1:] ** 2, threshold * largest)
+    points, factor = kernel.prepare_basis(chosen), np.ascontiguousarray(factor[:rank])
+    basis = Basis(kernel, chosen, points, factor, residuals)
+    return basis, bool(left.min() >= -1e-8 * largest)
 
 
 def _pivots_of(matrix: Array, floor: float) -> tuple[list[int], Array]:

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from corevec import qp
-from corevec.exceptions import KernelError
-from corevec.kernels import AnyKernel, Rows
+from corevec.kernels import AnyKernel, Rows, finite
 from corevec.problems import Floor, Problem, Terms
 from corevec.sources import Source
 
@@ -98,12 +97,7 @@ class Core:
             self.kernel.block(new_points, new_points), terms, terms
         )
         self._buffer[m:total, m:total] = (own + own.T) / 2
-        if not np.isfinite(self._buffer[m:total, :total]).all():
-            raise KernelError(
-                f"the {self.kernel.name} kernel overflows on these rows (values are "
-                "not finite). Scale the columns (StandardScaler), or lower gamma, "
-                "coef0 or degree."
-            )
+        finite(self._buffer[m:total, :total], self.kernel)
         self.values = new.values if self.values is None else _stack(self.values, new)
         self.entries = np.concatenate([self.entries, entries])
         self.terms = Terms.join([self.terms, terms])

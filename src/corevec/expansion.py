@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corevec.exceptions import KernelError
-from corevec.kernels import AnyKernel, Points, Rows
+from corevec.kernels import AnyKernel, Points, Rows, finite
 from corevec.sources import Source
 
 Array = npt.NDArray[Any]
@@ -32,13 +31,7 @@ class KernelExpansion:
         """Return values of shape (len(rows), outputs) for one block of rows."""
         points = self.kernel.prepare(rows, basis.dtype)
         values = self.kernel.times(points, basis, self.coef) + self.intercept
-        if not np.isfinite(values).all():
-            raise KernelError(
-                f"the {self.kernel.name} kernel overflows on these rows (values are "
-                "not finite). Scale the columns (StandardScaler), or lower gamma, "
-                "coef0 or degree."
-            )
-        return values
+        return finite(values, self.kernel)
 
     def values(self, source: Source) -> Array:
         """Return f of every row, shape (n_rows, outputs), block by block."""

@@ -476,3 +476,13 @@ def _slice_points(points: Points, start: int, stop: int) -> Points:
         None if points.transposed is None else points.transposed[:, start:stop],
         cut(points.diagonal),
     )
+
+
+def finite(values: Array, kernel: AnyKernel) -> Array:
+    """Return `values` made of kernel values, or raise where they overflowed."""
+    if np.isfinite(values).all():
+        return values
+    raise KernelError(
+        f"the {kernel.name} kernel overflows on these rows (values are not finite). "
+        "Scale the columns (StandardScaler), or lower gamma, coef0 or degree."
+    )

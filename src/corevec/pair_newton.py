@@ -18,8 +18,7 @@ import numpy.typing as npt
 from scipy import linalg
 
 from corevec.bases import Basis
-from corevec.exceptions import KernelError
-from corevec.kernels import AnyKernel
+from corevec.kernels import finite
 from corevec.pairs import Pairs, PairSums
 from corevec.sources import Source
 
@@ -224,13 +223,3 @@ def _exact_length(
             return float(new)
         s = new
     return float(s)
-
-
-def finite(values: Array, kernel: AnyKernel) -> Array:
-    """Return kernel values, or raise where they overflowed."""
-    if np.isfinite(values).all():
-        return values
-    raise KernelError(
-        f"the {kernel.name} kernel overflows on these rows (values are not finite). "
-        "Scale the columns (StandardScaler), or lower gamma, coef0 or degree."
-    )

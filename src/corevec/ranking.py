@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
 
 from corevec.bases import (
     MAX_RANK,
@@ -32,11 +31,12 @@ from corevec.bases import (
     SPREAD_THRESHOLD,
     Basis,
     basis_from,
+    basis_of,
 )
 from corevec.certificate import Certificate, relative_gap
 from corevec.expansion import KernelExpansion
-from corevec.kernels import AnyKernel, Rows
-from corevec.pair_newton import Newton, Span, State, finite
+from corevec.kernels import AnyKernel
+from corevec.pair_newton import Newton, Span, State
 from corevec.pairs import CERTIFIED_PAIRS, QUERY_ROWS, Pairs, PairSums
 from corevec.progress import Progress
 from corevec.settings import Outcome
@@ -110,29 +110,13 @@ def _is_small(pairs: Pairs, source: Source) -> bool:
 
 
 def _pivots(source: Source, kernel: AnyKernel, rows: Array, threshold: float) -> Choice:
-    """Return the pivots of these rows as a basis: LAPACK's pivoted Cholesky."""
-    taken = source.take(rows)
-    points = kernel.prepare_basis(taken)
-    K = finite(kernel.block(points, points), kernel)
-    own = K.diagonal().copy()
-    largest = float(own.max())
-    if largest <= 0:  # every phi is zero, and so is every feature
-        one = Rows(taken.values[:1], taken.index[:1])
+    """Return the pivots of these rows as a basis."""
+    basis, is_definite = basis_of(source, kernel, rows, threshold)
+    if basis is None:  # every phi is zero, and so is every feature
+        one = source.take(rows[:1])
         points, factor = kernel.prepare_basis(one), np.ones((1, 1))
-        return Choice(
-            Basis(kernel, one, points, factor, np.zeros(1)), True, not own.any()
-        )
-    with source.workers.blas():
-        L, order, rank, _ = linalg.lapack.dpstrf(
-            K, tol=threshold * largest, lower=1, overwrite_a=1
-        )
-    L, order = np.tril(L)[:, :rank], order - 1
-    left = own[order] - np.einsum("ij,ij->i", L, L)
-    chosen = Rows(taken.values[order[:rank]], taken.index[order[:rank]])
-    residuals = np.append(L[:rank].diagonal()[1:] ** 2, threshold * largest)
-    points = kernel.prepare_basis(chosen)
-    basis = Basis(kernel, chosen, points, np.ascontiguousarray(L[:rank]), residuals)
-    return Choice(basis, True, bool(left.min() >= -1e-8 * largest))
+        basis = Basis(kernel, one, points, factor, np.zeros(1))
+    return Choice(basis, True, is_definite)
 
 
 @dataclass(frozen=True)
