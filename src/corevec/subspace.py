@@ -50,7 +50,7 @@ MOST_ROUNDS = 30
 # Rows of the sample: so many per basis row (2.5 took 30 rounds at C = 100, where the
 # sample alone is fitted too closely), more while its Hessian costs no more than so many
 # products. It is a start and a metric: float32 and a few Newton steps will do.
-SAMPLE_SHARE, SAMPLE_PRODUCTS, SAMPLE_STEPS = 5, 5e10, 4
+SAMPLE_SHARE, SAMPLE_PRODUCTS, SAMPLE_STEPS = 5, 2e10, 4
 # |u|^2 is summed exactly up to this many kernel values, or as many as this many passes
 # over the rows have cost.
 EXACT_VALUES, EXACT_PASSES = 1e9, 30

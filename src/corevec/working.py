@@ -88,6 +88,32 @@ class Design:
             vector += part_vector
         return matrix, vector
 
+    def row_gram(self, few: Array, weight: Array) -> Array:
+        """Return ``sum weight d d'`` over some rows, whatever their sides."""
+
+        def task(part: Array) -> Array:
+            rows = self.rows(part)
+            rows = rows * np.sqrt(weight[part])[:, None].astype(rows.dtype)
+            return np.asarray(rows.T @ rows)
+
+        matrix = np.zeros((self.signed, self.signed))
+        chunks = [few[s : s + CHUNK] for s in range(0, len(few), CHUNK)]
+        for part in self.workers.run(task, chunks):
+            matrix += part
+        return matrix
+
+    def transposed_times(self, vectors: Array) -> Array:
+        """Return ``design.T @ vectors``, one column per vector of row numbers."""
+
+        def task(part: slice) -> Array:
+            rows = self.rows(part)
+            return np.asarray(rows.T @ vectors[part].astype(rows.dtype))
+
+        total = np.zeros((self.signed, vectors.shape[1]))
+        for part in self.workers.run(task, slices(self.n_rows)):
+            total += part
+        return total
+
     def rows(self, part: Any) -> Array:
         """Return the design rows of some rows."""
         assert self.design is not None
@@ -248,6 +274,7 @@ class _NewtonPoint:
         # The variables that move: without a free offset it stays at 0.
         self.width = rows.width if free_offset else rows.signed
         self.summed = np.zeros(len(omega), dtype=bool)  # the entries in `gram`
+        self.row_weight = np.zeros(rows.n_rows)  # the same, by rows
         self.gram, self.pull = rows.gram(np.empty(0, dtype=np.int64), omega)
 
     def point(self, active: Array) -> Array:
@@ -269,6 +296,38 @@ class _NewtonPoint:
         return np.asarray(b @ design)
 
     def _sum(self, active: Array, count: int) -> None:
+        """Set `gram` and `pull` to the sums over the active entries."""
+        if len(self.rows.problem.sides) == 2 and self.rows.design is not None:
+            self._sum_rows(active)
+        else:
+            self._sum_entries(active, count)
+
+    def _sum_rows(self, active: Array) -> None:
+        """Sum by rows: one that changes its side leaves ``d d'`` as it is.
+
+        At a narrow tube half of the rows do so in the first step.
+        """
+        rows, signed, self.summed = self.rows, self.rows.signed, active
+        beta = np.where(active, self.omega, 0.0)
+        weight = beta.reshape(2, -1).sum(axis=0)
+        change = weight - self.row_weight
+        came, went = np.flatnonzero(change > 0), np.flatnonzero(change < 0)
+        inner = self.gram[:signed, :signed]
+        if len(came) + len(went) > np.count_nonzero(weight):
+            inner = rows.row_gram(np.flatnonzero(weight), weight)
+        else:
+            inner = inner + rows.row_gram(came, change) - rows.row_gram(went, -change)
+        self.row_weight = weight
+        signs, target = beta * rows.terms.sign, rows.terms.target
+        sums = [(signs * target).reshape(2, -1).sum(0), signs.reshape(2, -1).sum(0)]
+        pull, column = rows.transposed_times(np.stack(sums, axis=1)).T
+        self.gram, self.pull = np.zeros_like(self.gram), np.zeros_like(self.pull)
+        self.gram[:signed, :signed], self.pull[:signed] = inner, pull
+        if rows.problem.has_offset:
+            self.gram[-1, :signed] = self.gram[:signed, -1] = column
+            self.gram[-1, -1], self.pull[-1] = beta.sum(), float(beta @ target)
+
+    def _sum_entries(self, active: Array, count: int) -> None:
         came = np.flatnonzero(active & ~self.summed)
         went = np.flatnonzero(self.summed & ~active)
         self.summed = active
