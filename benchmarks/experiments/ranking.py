@@ -1,7 +1,7 @@
 """Learning to rank, 100,000 rows in 1,000 queries: NDCG@10 of pairs and of points.
 
 The ranker is told the queries; a regression on the grades (corevec's, and
-scikit-learn's gradient boosting) is not. Every solver is tuned in the same way: on 200
+scikit-learn's gradient boosting) is not. Every solver is tuned in the same way: on 100
 of the training queries, by the NDCG@10 of 50 others. Read `test error` as 1 - NDCG@10.
 
 How the set-up came about: the grids were moved several times where a choice lay on an
@@ -25,7 +25,7 @@ from benchmarks.tuning import points
 log = logging.getLogger(__name__)
 
 REPEATS = 3
-N_TRAIN, N_VALIDATE = 20_000, 5_000
+N_TRAIN, N_VALIDATE = 10_000, 5_000
 MAX_SECONDS = 300.0  # of a corevec fit, tuning included
 
 # Relevance along columns, and along directions.

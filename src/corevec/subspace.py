@@ -186,8 +186,9 @@ def solve(
         moved = _values_of(fits, directions, source, basis, progress)
         for t, fit in enumerate(fits):
             _move(fit, directions[t], moved[:, t], source)
+    _evaluate(fits, source, basis, progress)  # what is certified is measured afresh
     for fit in fits:
-        fit.row_pull()  # the primal value after the last step
+        fit.row_pull()
         fit.dual = _dual(fit, source, basis)
     return fits, stopped_by
 
