@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
 from corevec.surfaces import ImplicitSurface, Mesh
-from corevec.surfaces.mesh import lattice_bytes, zero_set
+from corevec.surfaces.mesh import check_lattice_memory, lattice_bytes, zero_set
 from corevec.surfaces.normals import estimate_normals, make_cloud
 from corevec.surfaces.targets import winding_numbers
 
@@ -538,3 +538,11 @@ def test_a_missing_library_is_named(ball, monkeypatch, module, use, extra):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=rf'pip install "corevec\[{extra}\]"'):
         use(ball)
+
+
+@pytest.mark.parametrize("resolution", [2_100_000, 10**7])
+def test_a_lattice_beyond_64_bits_is_refused(resolution):
+    with pytest.raises(InvalidInputError, match=r"resolution=\d{2,3} fits"):
+        check_lattice_memory(np.ones(3), resolution, 2**28)
+    with pytest.raises(InvalidInputError, match="Raise memory_budget"):
+        check_lattice_memory(np.ones(3), resolution, 1000)

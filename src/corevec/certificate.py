@@ -24,8 +24,9 @@ class Certificate:
     relative_gap : float
         ``(primal - dual) / max(|primal|, |dual|)``: the objective of the model, at its
         best rescaling, exceeds the optimum by at most this share.
-    dual_bound : {"exact", "projection", "sample"}
-        How the dual value was obtained.
+    dual_bound : {"exact", "projection", "sample", "none"}
+        How the dual value was obtained; "none" where it would have cost too much: then
+        it is what the objective cannot go below, 0 or minus infinity.
     confidence : float
         1.0, or the probability with which the bound holds; 0.0 if only a sample of
         the rows was looked at, so nothing is guaranteed about the others.

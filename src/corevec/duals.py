@@ -26,7 +26,7 @@ def dual_of_entries(
     Part by part of the symmetric matrix: memory does not grow with their number.
     """
     if len(entries) == 0 or b.sum() <= 0:
-        return 0.0
+        return problem.least
     rows, side = problem.rows_of(entries), problem.side_of(entries)
     parts = [slice(s, s + _PART) for s in range(0, len(entries), _PART)]
 
@@ -38,7 +38,7 @@ def dual_of_entries(
     found = list(source.workers.run(own, parts))
     terms, diagonal = Terms.join([one for one, _ in found]), max(d for _, d in found)
     if not (terms.omega > 0).all():
-        return 0.0
+        return problem.least
     signed = b * terms.sign
 
     def product(pair: tuple[slice, slice]) -> float:

@@ -226,17 +226,21 @@ def _fit_in_subspace(
     No start where more rows are violated than a core set can hold; None where this
     does not apply.
     """
-    most = subspace.basis_size(source, settings.max_core)
-    if kernel.name == "sigmoid" or not subspace.fits_in_memory(problems, source):
+    if kernel.name == "sigmoid":
         return None
-    basis = subspace.choose_basis(problems, source, kernel, most, progress, rng)
+    view, scaled = _view_that_fits(problems, source, rng)
+    n_present = len(subspace.rows_present(scaled, view))
+    size = subspace.basis_size(
+        n_present, settings.max_core, source.memory_budget, len(problems)
+    )
+    basis = subspace.choose_basis(scaled, view, kernel, size, progress, rng)
     if basis is None:
         return None
     logger.info("solving over all rows in the span of %d of them", len(basis))
-    fits, stopped_by = subspace.solve(
-        problems, source, basis, settings.tol, progress, rng
-    )
+    fits, stopped_by = subspace.solve(scaled, view, basis, settings.tol, progress, rng)
     functions = subspace.expansion(fits, basis)
+    if view is not source:
+        _measure_on_all(problems, fits, functions, source, progress)
     outcome = Outcome(
         functions=functions,
         certificates=subspace.certificates(fits, settings.tol, progress, stopped_by),
@@ -247,11 +251,48 @@ def _fit_in_subspace(
         n_core=[len(basis)] * len(fits),
     )
     room = coreset.core_room(settings, source, len(fits))
-    if max(fit.n_violated for fit in fits) > CORE_SHARE * room:
+    if view is not source or max(one.n_violated for one in fits) > CORE_SHARE * room:
         return outcome, None
     entries = [fit.violated(source) for fit in fits]
     numbers = [np.zeros(len(few)) for few in entries]
     return outcome, Warm(functions, entries, numbers, same_rows=True)
+
+
+def _view_that_fits(
+    problems: list[Problem], source: Source, rng: np.random.Generator
+) -> tuple[Source, list[Problem]]:
+    """Return all rows, or as many random ones as the budget allows to work on.
+
+    Each of those then stands for n/m rows.
+    """
+    most = subspace.rows_that_fit(problems, source)
+    if source.n_rows <= most:
+        return source, problems
+    size = min(most, coreset.rows_that_fit(source))
+    view = Subset(source, source.draw(rng, size))
+    ratio = source.n_rows / view.n_rows
+    return view, [replace(one, slack=one.slack * ratio) for one in problems]
+
+
+def _measure_on_all(
+    problems: list[Problem],
+    fits: list[subspace.Fit],
+    functions: KernelExpansion,
+    source: Source,
+    progress: Progress,
+) -> None:
+    """Set the primal values over all rows; nothing is proved from below."""
+    nothing = np.empty(0, dtype=np.int64)
+    questions = [
+        Question(problem, nothing, ((1.0, fit.offset),))
+        for problem, fit in zip(problems, fits, strict=True)
+    ]
+    seen = look(source, functions, questions)
+    progress.rows_looked_at += source.n_rows
+    for fit, one in zip(fits, seen, strict=True):
+        regular = float(fit.weights @ fit.weights) / 2
+        fit.primal = regular + fit.problem.price * fit.offset + float(one.loss[0])
+        fit.dual = fit.problem.least
 
 
 def _samples(source: Source, rng: np.random.Generator) -> list[Array]:

@@ -196,22 +196,31 @@ class Problem:
         K = K + 1.0 if self.has_bias else K
         return np.asarray(K * np.outer(left.sign, right.sign))
 
+    @property
+    def least(self) -> float:
+        """What the optimum is at least, whatever the rows.
+
+        0 where nothing in the objective can be negative; a free tube can.
+        """
+        free = self.has_offset and self.floor is Floor.NONE
+        return -np.inf if free else 0.0
+
     def dual_at_best_scale(self, slope: float, curve: float, total: float) -> float:
         """Return the dual value of ``s b`` at the best feasible s.
 
         `slope` is ``p'b``, `curve` is ``b'Qb`` and `total` is ``sum(b)``.
         """
         if total <= 0:
-            return 0.0
+            return self.least
         if self.has_offset and self.floor is not Floor.ZERO:
             s = self.price / total
         elif slope <= 0:
-            return 0.0
+            return self.least
         else:
             s = slope / curve if curve > 0 else np.inf
             if self.has_offset:
                 s = min(s, self.price / total)
-        return float(s * slope - s**2 * curve / 2) if np.isfinite(s) else 0.0
+        return float(s * slope - s**2 * curve / 2) if np.isfinite(s) else self.least
 
 
 def two_class(

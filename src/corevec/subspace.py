@@ -111,17 +111,34 @@ class Fit:
         return np.asarray((self.terms.sign * beta).reshape(sides, -1).sum(axis=0))
 
 
-def basis_size(source: Source, max_core: int | None) -> int:
-    """Return how many basis rows to use."""
+def rows_present(problems: list[Problem], source: Source) -> Array:
+    """Return the numbers of the rows that have a weight in some problem."""
+    numbers = source.numbers
+    weights = [problem.labels.weights(numbers) for problem in problems]
+    return np.asarray(numbers[np.max(weights, axis=0) > 0])
+
+
+def basis_size(
+    n_rows: int, max_core: int | None, budget: float, n_problems: int
+) -> int:
+    """Return how many basis rows to use for so many rows.
+
+    Their kernel matrix, its factor and inverse, the Gram matrix and one Hessian per
+    problem must fit the budget.
+    """
     if max_core is not None:
-        return min(max_core, source.n_rows)
-    return int(np.clip(source.n_rows // ROWS_PER_BASIS, FEWEST, MOST))
+        return min(max_core, n_rows)
+    wanted = int(np.clip(n_rows // ROWS_PER_BASIS, FEWEST, MOST))
+    return min(wanted, max(16, int(np.sqrt(budget / (8 * (5 + n_problems))))))
 
 
-def fits_in_memory(problems: list[Problem], source: Source) -> bool:
-    """Whether the few numbers per row that this needs are within the budget."""
-    numbers = sum(3 * len(problem.sides) + 4 for problem in problems)
-    return 8 * numbers * source.n_rows <= source.memory_budget / 2
+def rows_that_fit(problems: list[Problem], source: Source) -> int:
+    """Return for how many rows half of the budget holds the numbers per row.
+
+    Terms, values and violations of each entry, and three design columns.
+    """
+    numbers = sum(11 * len(problem.sides) + 8 for problem in problems)
+    return int(source.memory_budget / 2 / (8 * numbers))
 
 
 def choose_basis(
@@ -139,22 +156,23 @@ def choose_basis(
     random ones 0.28, 600 chosen greedily by the gradient 0.20 (deviations of y). None
     where the kernel is not positive definite.
     """
-    numbers = source.numbers
-    if size >= len(numbers):
-        basis, is_definite = basis_of(source, kernel, numbers)
+    present = rows_present(problems, source)
+    if size >= len(present):
+        basis, is_definite = basis_of(source, kernel, present)
         return basis if is_definite else None
-    first = rng.choice(numbers, size // 2, replace=False)
+    first = rng.choice(present, max(1, size // 2), replace=False)
     basis, is_definite = basis_of(source, kernel, first)
     if basis is None or not is_definite:
         return None
-    fits = _start(problems, source, basis, rng)
+    fits = _start(problems, source, basis, present, rng)
     _evaluate(fits, source, basis, progress)
     share = np.sum([fit.row_share() for fit in fits], axis=0)
-    share[np.searchsorted(numbers, first)] = 0.0
+    share[np.searchsorted(source.numbers, first)] = 0.0
     wanted = min(size - len(first), int(np.count_nonzero(share)))
-    if wanted == 0:
+    if wanted == 0 or progress.spent() is not None:
         return basis
-    second = rng.choice(numbers, wanted, replace=False, p=share / share.sum())
+    share /= share.sum()
+    second = rng.choice(source.numbers, wanted, replace=False, p=share)
     basis, is_definite = basis_of(source, kernel, np.concatenate([first, second]))
     return basis if is_definite else None
 
@@ -171,17 +189,17 @@ def solve(
 
     Returns the solutions and what stopped the rounds.
     """
-    fits = _start(problems, source, basis, rng)
+    present = rows_present(problems, source)
+    fits = _start(problems, source, basis, present, rng)
     _evaluate(fits, source, basis, progress)
-    stopped_by = "max_core"
+    stopped_by = "stall"
     for _ in range(MOST_ROUNDS):
         directions = _directions(fits, source, basis, progress)
         _record(fits, source, basis, progress)
-        if all(fit.promise <= max(PROMISE, PROMISE_OF_TOL * tol) for fit in fits):
-            break
+        solved = all(f.promise <= max(PROMISE, PROMISE_OF_TOL * tol) for f in fits)
         spent = progress.spent()
-        if spent is not None:
-            stopped_by = spent
+        if solved or spent is not None:
+            stopped_by = spent or "max_core"
             break
         moved = _values_of(fits, directions, source, basis, progress)
         for t, fit in enumerate(fits):
@@ -189,12 +207,16 @@ def solve(
     _evaluate(fits, source, basis, progress)  # what is certified is measured afresh
     for fit in fits:
         fit.row_pull()
-        fit.dual = _dual(fit, source, basis)
+        fit.dual = _dual(fit, source, basis, progress)
     return fits, stopped_by
 
 
 def _start(
-    problems: list[Problem], source: Source, basis: Basis, rng: np.random.Generator
+    problems: list[Problem],
+    source: Source,
+    basis: Basis,
+    present: Array,
+    rng: np.random.Generator,
 ) -> list[Fit]:
     """Return the fits as solved on a sample."""
     numbers, kernel = source.numbers, basis.kernel
@@ -202,22 +224,29 @@ def _start(
         Fit(problem, terms_of(problem, source, kernel, numbers), np.empty(0))
         for problem in problems
     ]
-    _solve_sample(fits, source, basis, rng)
+    _solve_sample(fits, source, basis, present, rng)
     return fits
 
 
 def _solve_sample(
-    fits: list[Fit], source: Source, basis: Basis, rng: np.random.Generator
+    fits: list[Fit],
+    source: Source,
+    basis: Basis,
+    present: Array,
+    rng: np.random.Generator,
 ) -> None:
     """Solve each problem on a sample, and keep its Hessian there."""
     k = len(basis)
     wanted = max(SAMPLE_SHARE * k, int(SAMPLE_PRODUCTS / k**2))
-    most = min(wanted, capacity(source, k + 2, np.float32), source.n_rows)
-    sample = source.draw(rng, most)
-    boost = source.n_rows / len(sample)
+    # Squares of kernel values must stay in the range of float32.
+    small = float(np.abs(basis.factor).max()) ** 2 < 1e15
+    dtype = np.float32 if small else np.float64
+    most = min(wanted, capacity(source, k + 2, dtype), len(present))
+    sample = np.sort(rng.choice(present, most, replace=False))
+    boost = len(present) / len(sample)
     shared: WorkingRows | None = None
     for fit in fits:
-        rows = WorkingRows(fit.problem, source, basis, sample, shared, np.float32)
+        rows = WorkingRows(fit.problem, source, basis, sample, shared, dtype)
         shared = shared or rows
         found = minimise(rows, np.zeros(rows.width), boost, SAMPLE_STEPS)
         fit.v, system = found.v, found.gram
@@ -324,12 +353,16 @@ def _move(fit: Fit, step: Array, moved: Array, source: Source) -> None:
     if fit.last_step is not None and fit.last_values is not None:
         weights.append(fit.last_step)
         values.append(fit.last_values)
-    frame, mix = linalg.qr(np.stack(weights, axis=1), mode="economic")
+    frame, mix, order = linalg.qr(
+        np.stack(weights, axis=1), mode="economic", pivoting=True
+    )
     sizes = np.abs(mix.diagonal())
-    keep = sizes > 1e-10 * sizes.max(initial=0.0)
-    if not keep.all():
+    rank = int(np.count_nonzero(sizes > 1e-10 * sizes.max(initial=0.0)))
+    if rank == 0:
         return
-    design = linalg.solve_triangular(mix, np.stack(values), trans="T").T
+    frame, mix = frame[:, :rank], mix[:rank, :rank]
+    chosen = np.stack(values)[order[:rank]]
+    design = linalg.solve_triangular(mix, chosen, trans="T").T
     few = Design(fit.problem, source.workers, fit.terms, np.ascontiguousarray(design))
     start = frame.T @ fit.weights
     tail = fit.v[len(fit.weights) :]
@@ -339,13 +372,18 @@ def _move(fit: Fit, step: Array, moved: Array, source: Source) -> None:
     fit.v, fit.values = np.concatenate([new, found[few.signed :]]), new_values
 
 
-def _dual(fit: Fit, source: Source, basis: Basis) -> float:
-    """Return the dual value of the violations, where that is affordable, else 0."""
+def _dual(fit: Fit, source: Source, basis: Basis, progress: Progress) -> float:
+    """Return the dual value of the violations, where that is affordable.
+
+    After an interrupt, or when the time is spent, little is affordable.
+    """
     beta = fit.terms.omega * np.maximum(fit.violations(), 0.0)
     inside = np.flatnonzero(beta > 0)
     allowed = max(EXACT_VALUES, EXACT_PASSES * float(source.n_rows) * len(basis))
+    if progress.spent() is not None:
+        allowed = EXACT_VALUES / 2
     if float(len(inside)) ** 2 / 2 > allowed:
-        return 0.0
+        return fit.problem.least
     entries = _entries(fit.problem, source, inside)
     return dual_of_entries(fit.problem, source, basis.kernel, entries, beta[inside])
 
@@ -382,6 +420,7 @@ def certificates(
                 base,
                 primal=fit.problem.unit * fit.primal,
                 dual=fit.problem.unit * fit.dual,
+                dual_bound="none" if fit.dual == fit.problem.least else "exact",
                 n_verified=progress.n_rows,
                 n_rows=progress.n_rows,
                 passes=progress.passes,

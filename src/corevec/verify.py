@@ -51,7 +51,7 @@ def verify(
     else:
         primal = norm_sq / 2 + float(seen.loss[0])
         primal += problem.price * offset
-    duals = [(0.0, "exact")]
+    duals = [(problem.least, "exact")]
     if multipliers is not None:
         duals.append(
             (dual_of_entries(problem, source, function.kernel, *multipliers), "exact")
@@ -114,5 +114,5 @@ def _projection_bound(
     """Return the dual value of the violations by the bound of ``projection.py``."""
     basis = basis_from(function.basis, function.kernel)
     if basis is None:
-        return 0.0
+        return problem.least
     return projection_dual(problem, function, offset, source, basis)

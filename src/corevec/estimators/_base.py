@@ -33,7 +33,10 @@ REMEDIES = {
     "max_iter": "Raise max_iter, or relax tol.",
     "max_time": "Raise max_time, or relax tol.",
     "interrupt": "The fit was interrupted; fit again to go on (warm_start=True).",
-    "stall": "Rounding, or a kernel that is not positive definite, allows no more.",
+    "stall": (
+        "Rounding, a kernel that is not positive definite, or slow convergence at a "
+        "large C allows no more."
+    ),
     "ball_epsilon": (
         "The sampled rows were within the ball, others are not: use sampling='full', "
         "or ball_epsilon=None to stop by the duality gap."
@@ -191,6 +194,9 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         if found.converged or found.stopped_by == "sample":
             return
         who = type(self).__name__
+        usable = "The model is usable within that bound (see certificate_). "
+        if not np.isfinite(found.relative_gap):
+            usable = "Nothing is known about the rows that were not looked at. "
         if np.isfinite(found.tol):
             reached = f"relative gap {found.relative_gap:.2e}, {found.tol:.2e} asked"
         else:
@@ -199,8 +205,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
                 f"{self.ball_epsilon:.2e} asked; relative gap {found.relative_gap:.2e}"
             )
         warnings.warn(
-            f"{who} stopped by {found.stopped_by} with {reached}. The model is usable "
-            f"within that bound (see certificate_). "
+            f"{who} stopped by {found.stopped_by} with {reached}. {usable}"
             f"{REMEDIES.get(found.stopped_by, 'Relax tol.')}",
             NotCertifiedWarning,
             stacklevel=4,
@@ -232,9 +237,15 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         who = type(self).__name__
         if isinstance(sample_weight, Real):
             sample_weight = np.full(n_rows, sample_weight)
-        weights = check_array(
-            sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
-        )
+        try:
+            weights = check_array(
+                sample_weight,
+                ensure_2d=False,
+                dtype=np.float64,
+                input_name="sample_weight",
+            )
+        except ValueError as error:
+            raise _named(self, error) from None
         if weights.shape != (n_rows,):
             raise InvalidInputError(
                 f"{who}: sample_weight.shape == {weights.shape}, expected ({n_rows},): "

@@ -58,14 +58,18 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         Relative duality gap to reach, measured on all rows.
     ball_epsilon : float, optional
         Stop by the paper's rule instead; for "auto" and "paper" tubes, which are balls.
-    sampling, batch, qp, init, low_rank
+    sampling, batch, qp, init
         As in `CoreVectorClassifier`. ``qp="smo"`` needs an automatic tube.
+    low_rank : {"auto", True, False}, default="auto"
+        False keeps to the core set; otherwise more than 2,000 rows are solved over all
+        rows in the span of a basis, and the core set follows where it can help.
     max_core : int, optional
         Largest core set, and largest number of basis rows where the model is solved in
         the span of a basis. The default is what `memory_budget` holds, and one basis
         row per 12 rows, from 800 to 2000.
     max_iter, max_time, memory_budget, n_jobs, warm_start, random_state, verbose
-        As in `CoreVectorClassifier`.
+        As in `CoreVectorClassifier`. In the span of a basis (see `low_rank`) a warm
+        start brings nothing: the fit starts anew.
 
     Attributes
     ----------
@@ -255,9 +259,11 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
             raise InvalidInputError(
                 f"{who}: targets y are needed to certify a regressor."
             )
-        y = _as_columns(
-            check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        )
+        try:
+            y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        except ValueError as error:
+            raise InvalidInputError(f"{who}: {error}") from None
+        y = _as_columns(y)
         if y.shape != (n, len(self.target_mean_)):
             raise InvalidInputError(
                 f"{who}: X has {n} rows and the model {len(self.target_mean_)} "

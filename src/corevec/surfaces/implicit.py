@@ -325,6 +325,8 @@ class ImplicitSurface(BaseEstimator):
             if background is not None:
                 rows = rows + background.unsecured(self._field)
             self._fit_scale(scale, rows)
+            if self.estimators_[-1].certificate_.stopped_by == "interrupt":
+                break  # Ctrl-C ends the surface, not only this scale
         self.n_support_ = sum(len(model.support_) for model in self.estimators_)
         self.certificate_ = self._certificate()
         self._warn_unless_certified()

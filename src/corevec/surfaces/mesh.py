@@ -9,6 +9,7 @@ the field and closed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,7 +161,7 @@ def _lattice_shape(extent: Array, resolution: int) -> tuple[Array, int]:
 def lattice_bytes(extent: Array, resolution: int) -> int:
     """Return the memory that `zero_set` needs for its lattice."""
     shape, _ = _lattice_shape(extent, resolution)
-    n_nodes = int(np.prod(shape))
+    n_nodes = math.prod(int(side) for side in shape)  # beyond int64 at 2e6 per side
     return _NODE_BYTES * n_nodes + _BLOCK_BYTES * min(n_nodes, _BLOCK)
 
 
@@ -169,13 +170,17 @@ def check_lattice_memory(extent: Array, resolution: int, budget: float) -> None:
     needed = lattice_bytes(extent, resolution)
     if needed <= budget:
         return
-    fits = resolution
-    while fits > 2 and lattice_bytes(extent, fits) > budget:
-        fits -= 1
+    fits, beyond = 1, resolution
+    while beyond - fits > 1:
+        middle = (fits + beyond) // 2
+        if lattice_bytes(extent, middle) <= budget:
+            fits = middle
+        else:
+            beyond = middle
+    advice = f"resolution={fits} fits; or raise" if fits > 1 else "Raise"
     raise InvalidInputError(
         f"ImplicitSurface: resolution={resolution} needs a lattice of {needed:,} "
-        f"bytes, more than memory_budget={budget:,.0f}. resolution={fits} fits; or "
-        "raise memory_budget."
+        f"bytes, more than memory_budget={budget:,.0f}. {advice} memory_budget."
     )
 
 

@@ -1,0 +1,115 @@
+"""Many rows in the span of a basis: what small data never reaches."""
+
+import numpy as np
+import pytest
+import reading
+
+from corevec import CoreVectorClassifier, CoreVectorRegressor, certify
+
+N = 2500  # above `engine.SUBSPACE_ROWS`
+SHAPE = {"C": 10.0, "gamma": 0.3, "random_state": 0, "n_jobs": 1}
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 4))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=N)
+
+
+def assert_one_optimum(a, b):
+    """Check that two certified intervals can hold the same number."""
+    assert max(a.dual, b.dual) <= min(a.primal, b.primal) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("tube", ["auto", "paper", 0.3, 0.0])
+def test_the_certificate_is_measured_on_all_rows(noisy, tube):
+    X, y = noisy
+    model = reading.fit(CoreVectorRegressor(tube=tube, max_core=150, **SHAPE), X, y)
+    found, again = model.certificate_, certify(model, X, y)
+    assert not found.converged
+    assert found.n_verified == N
+    assert again.primal == pytest.approx(found.primal, rel=1e-8)
+    assert again.dual == pytest.approx(found.dual, rel=1e-6)
+    # The exact solution, by the core set alone, lies in the interval.
+    exact = CoreVectorRegressor(tube=tube, low_rank=False, **SHAPE).fit(X, y)
+    assert_one_optimum(found, exact.certificate_)
+    assert found.primal >= exact.certificate_.dual * (1 - 1e-9)
+
+
+def test_more_basis_rows_come_closer_to_the_optimum(noisy):
+    X, y = noisy
+    sizes = [
+        reading.fit(CoreVectorRegressor(max_core=k, **SHAPE), X, y).certificate_.primal
+        for k in (1, 20, 400)
+    ]
+    assert sizes[0] > sizes[1] > sizes[2]
+
+
+@pytest.mark.parametrize("kind", [CoreVectorRegressor, CoreVectorClassifier])
+def test_rows_without_a_weight_are_not_in_the_model(noisy, kind):
+    X, y = noisy
+    y = y if kind is CoreVectorRegressor else (y > np.median(y)).astype(int)
+    weights = np.ones(N)
+    weights[:300] = 0.0
+    model = reading.fit(kind(max_core=100, **SHAPE), X, y, weights)
+    assert model.support_.min() >= 300
+    absent = reading.fit(kind(max_core=100, **SHAPE), X[300:], y[300:])
+    assert_one_optimum(model.certificate_, absent.certificate_)
+
+
+def test_a_weight_is_a_number_of_rows(noisy):
+    X, y = noisy
+    weights = np.random.default_rng(1).integers(1, 3, N)
+    model = reading.fit(CoreVectorRegressor(max_core=150, **SHAPE), X, y, weights)
+    every = np.repeat(np.arange(N), weights)
+    twice = reading.fit(CoreVectorRegressor(max_core=150, **SHAPE), X[every], y[every])
+    assert_one_optimum(model.certificate_, twice.certificate_)
+    again = certify(model, X[every], y[every])
+    assert again.primal == pytest.approx(model.certificate_.primal, rel=1e-8)
+
+
+def test_several_targets_are_certified_each(noisy):
+    X, y = noisy
+    model = reading.fit(
+        CoreVectorRegressor(max_core=200, **SHAPE), X, np.c_[y, X[:, 0] ** 2]
+    )
+    alone = reading.fit(CoreVectorRegressor(max_core=200, **SHAPE), X, y)
+    assert_one_optimum(model.certificate_.parts[0], alone.certificate_)
+
+
+def test_threads_do_not_change_the_model(noisy):
+    X, y = noisy
+    one, two = (
+        reading.fit(
+            CoreVectorRegressor(max_core=150, **SHAPE | {"n_jobs": jobs}), X, y
+        ).predict(X)
+        for jobs in (1, 2)
+    )
+    assert np.allclose(one, two, rtol=0, atol=1e-9)
+
+
+def test_more_rows_than_the_budget_can_work_on_are_still_measured(noisy):
+    X, y = noisy
+    small = CoreVectorRegressor(memory_budget=2**20, **SHAPE)  # 2184 rows at a time
+    model = reading.fit(small, X, y)
+    found = model.certificate_
+    assert found.n_verified == N
+    assert certify(model, X, y).primal == pytest.approx(found.primal, rel=1e-8)
+    if not found.converged and found.dual == 0:
+        assert found.dual_bound == "none"
+
+
+def test_rare_rows_outside_the_tube_are_found(noisy):
+    X = noisy[0]
+    y = np.zeros(N)
+    y[[7, 1500]] = 3.0
+    model = reading.fit(CoreVectorRegressor(tube=1.0, **SHAPE), X, y)
+    assert model.predict(X[[7, 1500]]).min() > 0.5
+
+
+def test_a_spent_time_is_stated(noisy):
+    X, y = noisy
+    model = reading.fit(CoreVectorRegressor(max_time=1e-4, **SHAPE), X, y)
+    assert model.certificate_.stopped_by == "max_time"
+    assert np.isfinite(model.predict(X)).all()
