@@ -15,7 +15,7 @@ from benchmarks import datasets, harness
 
 log = logging.getLogger(__name__)
 
-LIMIT_SECONDS = 600.0
+LIMIT_SECONDS = 300.0
 LADDER = (10_000, 20_000, 40_000)
 
 

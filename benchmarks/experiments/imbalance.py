@@ -2,7 +2,7 @@
 
 The same numbers C and gamma (the papers' 1/beta) for both; the squared hinge and the
 hinge are different losses. SVC gets 30,000 rows, and all where that is expected to take
-less than ten minutes (else the time is extrapolated, and the note says so). Read the
+less than five minutes (else the time is extrapolated, and the note says so). Read the
 balanced accuracy, the mean over the classes of the share of right rows: calling every
 row common has 0.5, and an error of 1 %.
 """

@@ -4,7 +4,7 @@ Every solver is tuned in the same way on 3000 rows (benchmarks/tuning.py), gamma
 paper's 1/beta for all. C is tuned over four decades; ours are ten times SVR's, because
 a squared slack of a tenth of a deviation weighs a tenth of an absolute one. The printed
 algorithm gets the automatic tube's C and mu: it is the same problem. `sklearn_svr`
-above 20,000 rows is extrapolated where it would take over ten minutes, and the note
+above 20,000 rows is extrapolated where it would take over five minutes, and the note
 says so. Covtype (+1 for class 2, -1 for the others) shows the sampled mode: fit and
 full certificate are timed apart.
 """
