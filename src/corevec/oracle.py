@@ -60,7 +60,7 @@ class Look:
 class Subset(DenseSource):
     """Rows taken out of a source, with the row numbers they have there.
 
-    Keeps the kernel values against the basis rows it meets, while they fit a quarter of
+    Keeps the kernel values against the basis rows it meets, while they fit half of
     the memory budget: from one look to the next most of the basis stays.
     """
 
@@ -110,7 +110,7 @@ class Subset(DenseSource):
         known = [rows for rows, _ in self._columns]
         missing = np.setdiff1d(numbers, np.concatenate(known) if known else numbers[:0])
         width = sum(len(rows) for rows in known) + len(missing)
-        if width * self.n_rows * np.dtype(dtype).itemsize > self.memory_budget / 4:
+        if width * self.n_rows * np.dtype(dtype).itemsize > self.memory_budget / 2:
             self._columns = []
             return None
         if len(missing):
