@@ -202,7 +202,10 @@ def look_around(
         work_on_worst(state, source, settings)
     if not grown:
         full = any(len(core) >= room for core in state.cores)
-        if state.precision < EXACT and settings.ball_epsilon is None:
+        by_gap = settings.ball_epsilon is None
+        if by_gap and not state.exact and max(state.gaps) <= settings.tol:
+            widen(state, source, settings, rng)  # good enough, if it is so on all rows
+        elif by_gap and state.precision < EXACT:
             state.precision += 1  # no row is outside: the small solver has to do better
         elif full or state.exact:
             state.stopped_by = "max_core" if full else "stall"
