@@ -241,7 +241,9 @@ def _solve_sample(
     # Squares of kernel values must stay in the range of float32.
     small = float(np.abs(basis.factor).max()) ** 2 < 1e15
     dtype = np.float32 if small else np.float64
-    most = min(wanted, capacity(source, k + 2, dtype), len(present))
+    # Half of what the span may use: the basis itself takes the other half.
+    most = min(wanted, capacity(source, k + 2, dtype) // 2, len(present))
+    most = max(most, min(k, len(present)))
     sample = np.sort(rng.choice(present, most, replace=False))
     boost = len(present) / len(sample)
     shared: WorkingRows | None = None
