@@ -55,11 +55,12 @@ class Basis:
         phi = self.features(self.kernel.block(points, self.points))
         rest = self.kernel.block(points, points) - phi @ phi.T
         scale = float(np.abs(self.kernel.diagonal(rows)).max())
-        pivots, corner = _pivots_of(rest, RANK_THRESHOLD * scale)
-        k, added = len(self), len(pivots)
+        order, corner = _pivoted(rest, RANK_THRESHOLD * scale)
+        k, added = len(self), corner.shape[1]
+        pivots = order[:added]
         factor = np.zeros((k + added, k + added))
         factor[:k, :k], factor[k:, :k] = self.factor, phi[pivots]
-        factor[k:, k:] = corner
+        factor[k:, k:] = corner[:added]
         chosen = Rows(
             _stack(self.rows.values, rows.values[pivots]),
             np.concatenate([self.rows.index, rows.index[pivots]]),
@@ -153,7 +154,7 @@ def basis_of(
 ) -> tuple[Basis | None, bool]:
     """Return the rows with these numbers, those that add something to the others.
 
-    Pivoted Cholesky of their kernel matrix (LAPACK's pstrf), down to pivots of
+    Pivoted Cholesky of their kernel matrix, down to pivots of
     `threshold` times the largest k(x, x); and whether the kernel is positive definite
     on them. No basis where every k(x, x) is zero.
     """
@@ -165,10 +166,8 @@ def basis_of(
     if largest <= 0:
         return None, not own.any()
     with source.workers.blas():
-        factor, order, rank, _ = linalg.lapack.dpstrf(
-            K, tol=threshold * largest, lower=1, overwrite_a=1
-        )
-    factor, order = np.tril(factor)[:, :rank], order - 1
+        order, factor = _pivoted(K, threshold * largest)
+    rank = factor.shape[1]
     left = own[order] - np.einsum("ij,ij->i", factor, factor)
     chosen = Rows(rows.values[order[:rank]], rows.index[order[:rank]])
     residuals = np.append(factor[:rank].diagonal()[1:] ** 2, threshold * largest)
@@ -177,20 +176,15 @@ def basis_of(
     return basis, bool(left.min() >= -1e-8 * largest)
 
 
-def _pivots_of(matrix: Array, floor: float) -> tuple[list[int], Array]:
-    """Return pivots and their lower Cholesky factor of a small dense matrix."""
-    residual = matrix.diagonal().copy()
-    L = np.zeros_like(matrix)  # transposed
-    pivots: list[int] = []
-    while len(pivots) < len(matrix):
-        j, pivot = len(pivots), int(np.argmax(residual))
-        if residual[pivot] <= floor:
-            break
-        L[j] = (matrix[pivot] - L[:j, pivot] @ L[:j]) / np.sqrt(residual[pivot])
-        residual -= L[j] ** 2
-        residual[pivot] = 0.0
-        pivots.append(pivot)
-    return pivots, np.tril(L[: len(pivots), pivots].T)
+def _pivoted(matrix: Array, floor: float) -> tuple[Array, Array]:
+    """Return the rows in pivot order, and the factor's columns above `floor`.
+
+    LAPACK's pstrf; `matrix` is overwritten.
+    """
+    factor, order, rank, _ = linalg.lapack.dpstrf(
+        matrix, tol=floor, lower=1, overwrite_a=1
+    )
+    return order - 1, np.tril(factor)[:, :rank]
 
 
 def _stack(a: Any, b: Any) -> Any:

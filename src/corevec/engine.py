@@ -244,7 +244,9 @@ def _fit_in_subspace(
     logger.info("solving over all rows in the span of %d of them", len(basis))
     fits, stopped_by = subspace.solve(scaled, view, basis, settings.tol, progress, rng)
     functions = subspace.expansion(fits, basis)
-    if view is not source:
+    if view is source:
+        subspace.prove(fits, source, basis, progress)
+    else:
         _measure_on_all(problems, fits, functions, source, progress)
     outcome = Outcome(
         functions=functions,

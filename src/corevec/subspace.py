@@ -69,7 +69,7 @@ class Fit:
     last_values: Array | None = None
     primal: float = np.inf
     promise: float = np.inf  # what the next step would gain, as a share
-    dual: float = 0.0
+    dual: float = -np.inf  # what `prove` or the problem alone says
     n_violated: int = 0
 
     @property
@@ -187,7 +187,7 @@ def solve(
 ) -> tuple[list[Fit], str]:
     """Solve all problems over all rows in the span of `basis`.
 
-    Returns the solutions and what stopped the rounds.
+    Returns the solutions, with primal values, and what stopped the rounds.
     """
     present = rows_present(problems, source)
     fits = _start(problems, source, basis, present, rng)
@@ -207,8 +207,13 @@ def solve(
     _evaluate(fits, source, basis, progress)  # what is certified is measured afresh
     for fit in fits:
         fit.row_pull()
-        fit.dual = _dual(fit, source, basis, progress)
     return fits, stopped_by
+
+
+def prove(fits: list[Fit], source: Source, basis: Basis, progress: Progress) -> None:
+    """Set the dual values, where they are affordable."""
+    for fit in fits:
+        fit.dual = _dual(fit, source, basis, progress)
 
 
 def _start(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import check_array, column_or_1d
+from sklearn.utils.validation import check_array
 
 from corevec import ranking
 from corevec.estimators._base import CoreVectorEstimator
@@ -287,7 +287,12 @@ def _queries(who: str, n: int, group: Any, qid: Any) -> Array:
 
 
 def _from_ids(who: str, n: int, qid: Any) -> Array:
-    ids = column_or_1d(np.asarray(qid))
+    ids = np.asarray(qid)
+    if ids.ndim != 1 or any(one is None for one in ids[:1]):
+        raise InvalidInputError(
+            f"{who}: qid of shape {ids.shape} must be one query id per row: a list of "
+            f"{n} numbers or strings."
+        )
     if len(ids) != n:
         raise InvalidInputError(
             f"{who}: qid has {len(ids)} entries, but there are {n} rows. Give the "

@@ -174,7 +174,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         X, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
         weights = self._checked_weights(sample_weight, X.shape[0])
         self._one_target = y.ndim == 1
-        self._standardise(_as_columns(y), weights)
+        y = self._columns(y)
+        self._standardise(y, weights)
         problems = self._problems_for(y, weights, X.shape[0])
         outcome = self._fit_problems(X, problems, weights, "one problem per target")
         tube = outcome.offsets if isinstance(self.tube, str) else self._fixed_tube()
@@ -231,6 +232,16 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
                     f"enclosing ball. Use {name}={usual!r}."
                 )
 
+    def _columns(self, y: Any) -> Array:
+        """Return the targets as finite numbers, one column per target."""
+        try:
+            y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        except ValueError as error:
+            raise InvalidInputError(
+                f"{type(self).__name__}: {error}. Targets y must be finite numbers."
+            ) from None
+        return y[:, None] if y.ndim == 1 else np.asarray(y)
+
     def _standardise(self, y: Array, weights: Array | None) -> None:
         """Set `target_mean_` and `target_scale_`, by weight."""
         size = np.abs(y).max(axis=0)
@@ -259,11 +270,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
             raise InvalidInputError(
                 f"{who}: targets y are needed to certify a regressor."
             )
-        try:
-            y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        except ValueError as error:
-            raise InvalidInputError(f"{who}: {error}") from None
-        y = _as_columns(y)
+        y = self._columns(y)
         if y.shape != (n, len(self.target_mean_)):
             raise InvalidInputError(
                 f"{who}: X has {n} rows and the model {len(self.target_mean_)} "
@@ -300,8 +307,3 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
-
-
-def _as_columns(y: Array) -> Array:
-    y = np.asarray(y, dtype=np.float64)
-    return y[:, None] if y.ndim == 1 else y

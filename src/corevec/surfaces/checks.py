@@ -29,6 +29,8 @@ def check_surface_parameters(model: Any) -> None:
     check_choice(WHO, "kernel", model.kernel, DISTANCE_KERNELS)
     check_choice(WHO, "formulation", model.formulation, FORMULATIONS)
     check_whole(model.scales, "scales", 1)
+    if model.max_core is not None:
+        check_whole(model.max_core, "max_core", 1)
     check_whole(model.neighbors, "neighbors", LEAST_POINTS)
     check_number(WHO, "C", model.C, above=0, remedy="100 is the default.")
     check_number(WHO, "tol", model.tol, above=0, remedy="1e-2 is the default.")
@@ -51,7 +53,10 @@ def checked_widths(widths: Any, n_scales: int) -> Array | None:
     """Return the widths as an array, one per scale and falling; None if not given."""
     if widths is None:
         return None
-    found = np.asarray(widths, dtype=np.float64)
+    try:
+        found = np.asarray(widths, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
     falling = found.ndim == 1 and bool((np.diff(found) < 0).all())
     if found.shape == (n_scales,) and falling and 0 < found[-1] <= found[0] < np.inf:
         return found
