@@ -15,7 +15,7 @@ from benchmarks.extrapolate import fit_or_extrapolate
 from benchmarks.tuning import in_units, tuned
 
 REPEATS = 1
-SHARES = (10, 50, 90)
+SHARES = (10, 30, 50, 70, 90)
 SETS = REGRESSIONS
 QUICK_SETS = ("cpu_act", "friedman")
 
