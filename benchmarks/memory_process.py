@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.measuring import peak_rss_mb, status_mb
 from benchmarks.solvers._base import certificate_facts
+from benchmarks.solvers._span import span_facts
 
 SAMPLE_SECONDS = 0.02
 WARM_UP_ROWS = 3000
@@ -36,13 +37,15 @@ class AnonymousPeak:
 
 
 def main():
-    from corevec import CoreVectorClassifier
+    import corevec
 
     warnings.simplefilter("ignore")  # a stop by max_time is stated in the row
     job = json.load(sys.stdin)
     folder = Path(job["folder"])
     X, y = np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy")
-    model = CoreVectorClassifier(**job["params"], random_state=0)
+    estimator = job.get("estimator", "CoreVectorClassifier")
+    facts = certificate_facts if estimator == "CoreVectorClassifier" else span_facts
+    model = getattr(corevec, estimator)(**job["params"], random_state=0)
     model.fit(np.array(X[:WARM_UP_ROWS]), y[:WARM_UP_ROWS])
     before = status_mb("RssAnon")
     with AnonymousPeak() as watched:
@@ -54,7 +57,7 @@ def main():
         "peak_rss_mb": peak_rss_mb(),
         "note": f"RssAnon grew by {watched.peak - before:.0f} MB "
         f"from {before:.0f} MB; peak_rss_mb includes the memmap's cached pages",
-        **certificate_facts(model, {}),
+        **facts(model, {}),
     }
     sys.stdout.write(json.dumps(row, default=_plain) + "\n")
 

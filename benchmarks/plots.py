@@ -1,6 +1,7 @@
 """The pictures of the report: error and gap against time, time against rows."""
 
 import json
+from math import isfinite, nan
 
 import matplotlib
 
@@ -25,6 +26,19 @@ COLOURS = {
     "corevec_ranker": "tab:blue",
     "corevec_pointwise": "tab:cyan",
     "hgb_pointwise": "tab:red",
+    "corevec_pursuit": "tab:blue",
+    "corevec_subspace": "tab:blue",
+    "corevec_cpsp": "tab:purple",
+    "corevec_cpsp_tr": "tab:pink",
+    "corevec_hinge_nystroem": "tab:olive",
+    "corevec_hinge_cholesky": "tab:brown",
+    "corevec_cvm": "tab:gray",
+    "corevec_rsvm": "tab:olive",
+    "corevec_lsvm": "tab:brown",
+    "corevec_compressed": "tab:cyan",
+    "corevec_subspace_regressor": "tab:blue",
+    "corevec_tube_all": "tab:cyan",
+    "sklearn_linear": "black",
 }
 PANEL = 3.2  # inches
 
@@ -189,7 +203,9 @@ def trace(row, folder):
         return None
     rounds = json.loads(path.read_text())
     kept = [
-        (r["seconds"], r["gap"]) for r in rounds if r.get("gap") and r.get("seconds")
+        (r["seconds"], r["gap"])
+        for r in rounds
+        if r.get("seconds") and isfinite(r.get("gap") or nan)
     ]
     if not kept:
         return None

@@ -238,7 +238,149 @@ def _surface_settings(params):
     return ", ".join(told) or "the defaults"
 
 
-PARTS = (million, large_c, real_data, regression, surfaces)
+SPAN_REGRESSORS = ("sklearn_svr", "corevec_subspace_regressor", "corevec_tube_all")
+CERTIFIED = ("basis", "n_basis", "certificate")
+SPAN_SETS = {
+    "cpsp_adult": "adult, 20,000 x 123",
+    "cpsp_ocr0": "OCR0, 50,000 x 784",
+    "cpsp_ocr_star": "OCR*, 50,000 x 784",
+    "cpsp_ijcnn1": "ijcnn1, 113,353 x 22",
+    "cpsp_imdb": "imdb text, 20,000 x 38,910",
+}
+
+
+def few_vectors():
+    path = HERE / "results" / "cpsp_tables.csv"
+    if not path.exists():
+        return ""
+    # Only here: they need pandas and matplotlib.
+    from benchmarks import report
+    from benchmarks.experiments import cpsp_tables as tables
+
+    rows = report.latest(report.read(path))
+    rows = rows[~rows["note"].str.startswith("error:")]
+    rows = tables.whole_sets(tables.with_basis(rows))
+    lines = []
+    for dataset, name in SPAN_SETS.items():
+        svc = tables.of(rows, "sklearn_svc", dataset)
+        if svc.empty:
+            continue
+        cells = [f"{tables.accuracy(svc):.2f} %; {tables.exact_cell(svc)}"]
+        for solver in ("corevec_cpsp", "corevec_pursuit"):
+            cells.append(tables.reached_cell(rows, solver, dataset))
+        for solver in ("corevec_cpsp", "corevec_pursuit"):
+            cells.append(tables.told(tables.of(rows, solver, dataset, 1000)))
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    title = (
+        "**Few vectors** (`python -m benchmarks cpsp_tables`, tables 1 and 2 of the "
+        "CPSP paper;\nfewest vectors within half a point of SVC's accuracy, seconds, "
+        "seconds / SVC's; `*`: ended\nby its limit of 60 s):"
+    )
+    head = (
+        "| data | SVC: accuracy; vectors; s | the paper's CPSP | our pursuit "
+        "| CPSP, 1000 vectors: % | pursuit, 1000: % |"
+    )
+    return table(title, head, lines)
+
+
+def measured(name):
+    """Return the newest rows without those of fits that failed."""
+    return [row for row in newest(name) if not row["note"].startswith("error:")]
+
+
+def certified():
+    svc, cases = [], defaultdict(list)
+    for row in measured("certified_million"):
+        if row["solver"] == "sklearn_svc":
+            svc.append(row)
+        cases[row["case"]].append(row)
+    lines = []
+    for rows in cases.values() if svc else ():
+        params = rows[0]["params"]
+        words = [str(params[k]) for k in CERTIFIED if k in params]
+        bounds = {f"{r.get('dual_bound')} {r.get('confidence')}" for r in rows}
+        name = ", ".join([rows[0]["solver"], *words])
+        ratio = median(rows, "fit_seconds") / median(svc, "fit_seconds")
+        gap = max((float(row["gap"]) for row in rows if row["gap"]), default=None)
+        lines.append(
+            f"| {name} | {int(rows[0]['n']):,} "
+            f"| {int(median(rows, 'n_support')):,} "
+            f"| {median(rows, 'fit_seconds'):.2f} | {ratio:.2f} "
+            f"| {'' if gap is None else f'{gap:.1e}'} "
+            f"| {' / '.join(sorted(bounds))} "
+            f"| {100 * mean(rows, 'test_error'):.3f} % |"
+        )
+    title = "**A certified million** (`python -m benchmarks certified_million`):"
+    head = "| solver | rows | vectors | s | / SVC's | worst gap | bound | test error |"
+    return table(title, head, lines)
+
+
+def prediction():
+    svc, cases = {}, {}
+    for row in measured("prediction_speed"):
+        speed = float(row["n_test"]) / float(row["predict_seconds"])
+        cases[row["case"]] = row | {"speed": speed}
+        if row["solver"] == "sklearn_svc":
+            svc[row["dataset"]] = speed
+    lines = [
+        f"| {SPAN_SETS[row['dataset']]} | {row['solver']} "
+        f"| {int(float(row['n_support'])):,} "
+        f"| {100 * (1 - float(row['test_error'])):.2f} % | {row['speed']:,.0f} "
+        f"| {row['speed'] / svc[row['dataset']]:.3g} |"
+        for row in cases.values()
+        if row["dataset"] in svc
+    ]
+    title = "**Prediction** (`python -m benchmarks prediction_speed`):"
+    head = "| data | model | vectors | accuracy | rows per second | times SVC's |"
+    return table(title, head, lines)
+
+
+def shared_basis():
+    title = "**Ten digits, one basis** (`python -m benchmarks shared_basis`; MNIST):"
+    return _error_and_time("shared_basis", title)
+
+
+def covtype_curve():
+    title = "**covtype** (`python -m benchmarks covtype_curve`; C = 32, gamma = 32):"
+    return _error_and_time("covtype_curve", title)
+
+
+def _error_and_time(name, title):
+    lines = []
+    for row in measured(name):
+        basis = row["params"].get("basis")
+        solver = f"{row['solver']}, {basis}" if basis else row["solver"]
+        lines.append(
+            f"| {solver} | {int(row['n']):,} | {int(float(row['n_support'])):,} "
+            f"| {float(row['fit_seconds']):.1f} "
+            f"| {100 * float(row['test_error']):.2f} % | {row['stopped_by']} |"
+        )
+    head = "| solver | rows | vectors | seconds | test error | stopped by |"
+    return table(title, head, lines)
+
+
+def span_regression():
+    found = defaultdict(list)
+    for row in measured("subspace_regression"):
+        found[row["dataset"], row["solver"]].append(row)
+    lines = []
+    for dataset, name in REGRESSION.items():
+        cells = [
+            "; ".join(_regression_cell(row) for row in found[dataset, solver])
+            for solver in SPAN_REGRESSORS
+        ]
+        if any(cells):
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    title = (
+        "**Regression in a span** (`python -m benchmarks subspace_regression`;\n"
+        "seconds, RMSE, vectors, gap):"
+    )
+    head = '| data | SVR | SubspaceRegressor | CoreVectorRegressor, `weights="all"` |'
+    return table(title, head, lines)
+
+
+SPAN = (few_vectors, certified, prediction, shared_basis, covtype_curve)
+PARTS = (million, large_c, real_data, *SPAN, regression, span_regression, surfaces)
 
 
 def main():

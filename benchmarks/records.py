@@ -63,6 +63,8 @@ COLUMNS = [
     "distance_max",
     "n_pieces",
     "n_boundary_edges",
+    "dual_bound",
+    "confidence",
     "note",
 ]
 

@@ -6,6 +6,7 @@ import logging
 import pandas as pd
 
 from benchmarks import plots
+from benchmarks.experiments import EXPERIMENTS
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +24,7 @@ UNSHOWN = {"gamma_rule", "max_iter", "max_time", "tube"}
 NUMBERS = [
     "n",
     "d",
+    "n_test",
     "seed",
     "repeat",
     "compile_seconds",
@@ -66,11 +68,18 @@ def write(path):
     rows = latest(read(path))
     failed = rows["note"].str.startswith("error:")
     pictures = plots.draw(path.stem, rows[~failed], path.parent)
-    parts = [heading(path, rows), table(summarise(rows[~failed]))]
+    parts = [heading(path, rows), *own_report(path, rows[~failed])]
+    parts += [table(summarise(rows[~failed]))]
     parts += [f"![{picture.stem}]({picture.name})" for picture in pictures]
     parts += remarks(rows)
     path.with_suffix(".md").write_text("\n\n".join(parts) + "\n")
     log.info("wrote %s", path.with_suffix(".md"))
+
+
+def own_report(path, rows):
+    """Return the tables and figures that an experiment makes of its rows itself."""
+    make = getattr(EXPERIMENTS.get(path.stem), "report", None)
+    return [] if make is None or rows.empty else make(rows, path.parent)
 
 
 def read(path):

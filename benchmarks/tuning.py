@@ -86,3 +86,47 @@ def _version(solver):
     if chosen.package == "corevec":
         return records.source_commit()
     return json.dumps([chosen.package, records.package_version(chosen.package)])
+
+
+def chosen(solver, dataset, grid, *, n, fixed=None, quick=False, threads=2):
+    """Return the point of the grid with the least error on the validation part.
+
+    For classes: the data set's own validation part (`validate=True`), the first `n`
+    training rows. `fixed` is given to every fit and is not part of the answer. None
+    where the solver cannot run here or failed at every point.
+    """
+    if solvers.SOLVERS[solver].skip_reason():
+        return None
+    sizes = {"n": 400, "n_test": 300} if quick else {"n": n}
+    data = datasets.load(dataset, sizes | {"validate": True})
+    facts = [solver, grid, fixed, data.checksum, _version(solver)]
+    key = "chosen-" + records.digest_of(facts)
+    kept = records.cached_peer(key)
+    if kept:
+        return kept["params"]
+    start = time.perf_counter()
+    tried = [
+        (_validation_error(solver, params | (fixed or {}), data, threads), params)
+        for params in points(grid)
+    ]
+    error, params = min(tried, key=lambda pair: pair[0])
+    if error == np.inf:
+        return None
+    log.info(
+        "chose for %s on %s in %.0f s: %s, validation error %.4g",
+        *(solver, dataset, time.perf_counter() - start, params, error),
+    )
+    records.keep_peer(key, {"params": params, "error": error, "tried": tried})
+    return params
+
+
+def _validation_error(solver, params, data, threads):
+    """Return the error; infinite, and said so, where the fit fails."""
+    with threadpool_limits(threads), collected_warnings():
+        try:
+            model = solvers.SOLVERS[solver].build(params, 0, threads)
+            predicted = model.fit(data.X_train, data.y_train).predict(data.X_test)
+        except (MemoryError, TypeError, ValueError, RuntimeError, ArithmeticError):
+            log.exception("%s with %s failed", solver, params)
+            return np.inf
+    return data.error(predicted, data.y_test)

@@ -79,6 +79,7 @@ def test_the_documented_defaults_are_the_defaults():
         "max_core": None,
         "max_iter": None,
         "max_time": None,
+        "weights": "auto",
         "memory_budget": 2**28,
         "n_jobs": None,
         "warm_start": False,

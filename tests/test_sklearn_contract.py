@@ -7,7 +7,13 @@ from sklearn.base import clone, is_classifier, is_outlier_detector
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from corevec import SVDD, CoreVectorClassifier, CoreVectorOneClass
+from corevec import (
+    SVDD,
+    CoreVectorClassifier,
+    CoreVectorOneClass,
+    SubspaceClassifier,
+    SubspaceRegressor,
+)
 
 CHECKED = [
     CoreVectorClassifier(),
@@ -19,6 +25,12 @@ CHECKED = [
     SVDD(),
     SVDD(C=1.0),
     SVDD(kernel="linear"),
+    SubspaceClassifier(),
+    SubspaceClassifier(loss="hinge"),
+    SubspaceClassifier(basis="kmeans"),
+    SubspaceClassifier(basis="coreset", loss="hinge"),
+    SubspaceRegressor(),
+    SubspaceRegressor(basis="coreset", tube=0.1),
 ]
 ONE_OF_EACH = [CoreVectorClassifier(C=2.0), CoreVectorOneClass(nu=0.2), SVDD(C=3.0)]
 
@@ -35,6 +47,8 @@ def impossible(model):
     return dict.fromkeys(("check_outliers_train", "check_outliers_fit_predict"), reason)
 
 
+# Few vectors do not reach the default tol on every one of scikit-learn's small sets.
+@pytest.mark.filterwarnings("ignore::corevec.NotCertifiedWarning")
 @parametrize_with_checks(CHECKED, expected_failed_checks=impossible)
 def test_every_check_of_scikit_learn_passes(estimator, check):
     check(estimator)

@@ -7,11 +7,13 @@ from benchmarks.datasets import (
     adult,
     checkerboard,
     covtype,
+    cpsp,
     gaussian,
     ijcnn1,
     imbalanced,
     kddcup99,
     mnist,
+    mnist10,
     ranking,
     regression,
     scans,
@@ -39,9 +41,11 @@ DATASETS = {
     "imbalanced_overlap": partial(imbalanced.load, clouds=8, distance=0.8),
     "kddcup99": kddcup99.load,
     "mnist": mnist.load,
+    "mnist10": mnist10.load,
     "ranking": ranking.load,
     "ranking_rotated": partial(ranking.load, rotated=True),
     **{name: regression.loader(name) for name in REGRESSIONS},
+    **{name: cpsp.loader(name.removeprefix("cpsp_")) for name in cpsp.SETS},
 }
 
 

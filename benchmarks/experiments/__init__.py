@@ -1,15 +1,21 @@
 """Experiments by name; each file has `REPEATS` and `cases(quick)`."""
 
 from benchmarks.experiments import (
+    certified_million,
     checkerboard_scaling,
     cold_start,
+    covtype_curve,
+    cpsp_tables,
     imbalance,
     loosli_canu,
     memory,
     one_class,
+    prediction_speed,
     ranking,
     real_data,
     regression,
+    shared_basis,
+    subspace_regression,
     surfaces,
 )
 
@@ -22,6 +28,12 @@ EXPERIMENTS = {
     "imbalance": imbalance,
     "ranking": ranking,
     "surfaces": surfaces,
+    "certified_million": certified_million,
+    "cpsp_tables": cpsp_tables,
+    "prediction_speed": prediction_speed,
+    "shared_basis": shared_basis,
+    "subspace_regression": subspace_regression,
+    "covtype_curve": covtype_curve,
     "cold_start": cold_start,
     "memory": memory,
 }

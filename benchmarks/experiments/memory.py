@@ -4,6 +4,9 @@ Measured in a process of its own as the growth of RssAnon during the fit, sample
 20 ms: RssAnon leaves out the page cache, which holds the memmap's pages as long as
 nobody else wants the memory. The baseline is taken after import, after a small fit and
 with the labels in memory. The file lies in a temporary folder (TMPDIR) and is removed.
+
+The span of a basis likewise: 1,000,000 x 20, 2000 basis vectors, the default memory
+budget of 256 MiB. All kernel values of rows and basis would be 15 GiB in float64.
 """
 
 import json
@@ -19,18 +22,28 @@ from benchmarks.case import Case
 REPEATS = 1
 BLOCK = 100_000
 MAX_SECONDS = 120.0
+ESTIMATORS = {
+    "corevec_tol": "CoreVectorClassifier",
+    "corevec_subspace": "SubspaceClassifier",
+}
+SPAN = {"C": 1.0, "gamma": 0.025, "loss": "squared_hinge", "max_time": MAX_SECONDS}
 
 
 def cases(quick):
     shape = {"n": 20_000 if quick else 10_000_000, "d": 100}
     params = {"C": 1.0, "gamma": 0.005, "max_time": MAX_SECONDS}
     yield Case("corevec_tol", "memmap", params, shape, probe=probe)
+    shape = {"n": 20_000 if quick else 1_000_000, "d": 20}
+    for basis in ("nystroem", "pursuit"):
+        params = SPAN | {"basis": basis, "n_basis": 100 if quick else 2000}
+        yield Case("corevec_subspace", "memmap", params, shape, probe=probe)
 
 
 def probe(case, threads):
     with tempfile.TemporaryDirectory() as folder:
         write_rows(Path(folder), **case.data_args)
         job = {"folder": folder, "params": case.params | {"n_jobs": threads}}
+        job["estimator"] = ESTIMATORS[case.solver]
         command = [sys.executable, "-m", "benchmarks.memory_process"]
         done = subprocess.run(
             command, input=json.dumps(job), capture_output=True, text=True, check=False

@@ -3,11 +3,17 @@
 from corevec.certificate import Certificate
 from corevec.estimators import (
     SVDD,
+    CompressedModel,
+    CoreSetNystroem,
     CoreVectorClassifier,
     CoreVectorOneClass,
     CoreVectorRanker,
     CoreVectorRegressor,
+    StructuralSVM,
+    SubspaceClassifier,
+    SubspaceRegressor,
     certify,
+    compress,
 )
 from corevec.exceptions import (
     CorevecError,
@@ -21,6 +27,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Certificate",
+    "CompressedModel",
+    "CoreSetNystroem",
     "CoreVectorClassifier",
     "CoreVectorOneClass",
     "CoreVectorRanker",
@@ -31,5 +39,9 @@ __all__ = [
     "KernelError",
     "NotCertifiedWarning",
     "SVDD",
+    "StructuralSVM",
+    "SubspaceClassifier",
+    "SubspaceRegressor",
     "certify",
+    "compress",
 ]

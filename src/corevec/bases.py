@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy import linalg, sparse
 
 from corevec.kernels import AnyKernel, Points, Rows, finite
-from corevec.sources import Source
+from corevec.sources import Source, Workers
 
 Array = npt.NDArray[Any]
 
@@ -154,23 +154,37 @@ def basis_of(
 ) -> tuple[Basis | None, bool]:
     """Return the rows with these numbers, those that add something to the others.
 
+    And whether the kernel is positive definite on them; see `basis_of_rows`.
+    """
+    rows = source.take(np.sort(numbers))
+    return basis_of_rows(rows, kernel, source.workers, threshold)
+
+
+def basis_of_rows(
+    rows: Rows,
+    kernel: AnyKernel,
+    workers: Workers,
+    threshold: float = SPREAD_THRESHOLD,
+) -> tuple[Basis | None, bool]:
+    """Return those of `rows`, training rows or not, that add something to the others.
+
     Pivoted Cholesky of their kernel matrix, down to pivots of
     `threshold` times the largest k(x, x); and whether the kernel is positive definite
     on them. No basis where every k(x, x) is zero.
     """
-    rows = source.take(np.sort(numbers))
     points = kernel.prepare_basis(rows)
     K = finite(kernel.block(points, points), kernel)
     own = K.diagonal().copy()
     largest = float(own.max())
     if largest <= 0:
         return None, not own.any()
-    with source.workers.blas():
+    with workers.blas():
         order, factor = _pivoted(K, threshold * largest)
     rank = factor.shape[1]
     left = own[order] - np.einsum("ij,ij->i", factor, factor)
     chosen = Rows(rows.values[order[:rank]], rows.index[order[:rank]])
-    residuals = np.append(factor[:rank].diagonal()[1:] ** 2, threshold * largest)
+    # residuals[j] is what j pivots leave.
+    residuals = np.append(factor[:rank].diagonal() ** 2, threshold * largest)
     points, factor = kernel.prepare_basis(chosen), np.ascontiguousarray(factor[:rank])
     basis = Basis(kernel, chosen, points, factor, residuals)
     return basis, bool(left.min() >= -1e-8 * largest)

@@ -18,7 +18,7 @@ Whatever stops the run, the certificate comes from an exact pass over all rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from corevec.certificate import Certificate, relative_gap
 from corevec.core import Core
-from corevec.kernels import AnyKernel
+from corevec.kernels import AnyKernel, Rows
 from corevec.oracle import Look, Question, Subset, look
 from corevec.problems import Problem
 from corevec.progress import Progress
@@ -63,6 +63,9 @@ WORST_KEPT = 20_000
 LOOSE = 20.0
 LARGEST_SUBSET = 200_000
 IDLE_ROUNDS = 3
+# Where another way is left, the core set is given up once its support, growing with the
+# rows as it has so far, would fill it so many times.
+GIVE_UP = 2.0
 # SMO on the core rows is this far inside the gap of the rows in view: ijcnn1 to 1e-2
 # took 9.7 s at 0.02, 6.4 s at 0.05, 5.5 s at 0.1.
 SMO_SHARE = 0.1
@@ -92,6 +95,7 @@ class State:
     suggestion: list[float] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
     stopped_by: str | None = None
+    solved: tuple[int, int] | None = None  # rows and support of the last random subset
 
 
 def run(
@@ -101,10 +105,12 @@ def run(
     settings: Settings,
     progress: Progress,
     warm: list[tuple[Array, Array]] | None = None,
+    may_give_up: bool = False,
 ) -> Outcome:
     """Fit all `problems` on the rows of `source`; passes are shared between them.
 
     `warm` gives, for each problem, first core rows and their multipliers.
+    `may_give_up` stops as soon as the core set will clearly not hold the support.
     """
     rng = np.random.default_rng(settings.random_state)
     state = start(problems, source, kernel, settings, progress, rng, warm)
@@ -113,6 +119,8 @@ def run(
         state.stopped_by = progress.spent()
         if state.stopped_by is None:
             look_around(state, source, kernel, settings, progress, rng)
+        if may_give_up and state.stopped_by is None and outgrown(state, settings):
+            state.stopped_by = "max_core"
     return finish(state, source, kernel, settings, progress)
 
 
@@ -272,6 +280,7 @@ def widen(
         state.stopped_by = "ball_epsilon"
         return
     size = SUBSET_GROWTH * state.view.n_rows
+    state.solved = state.view.n_rows, largest_support(state)
     if state.growing and 2 * size < source.n_rows and size <= rows_that_fit(source):
         state.view = Subset(source, source.draw(rng, size))
         return
@@ -279,6 +288,29 @@ def widen(
     state.searching = max(state.gaps) > settings.tol
     state.growing = False
     state.view, state.exact, state.target = source, True, settings.tol
+
+
+def outgrown(state: State, settings: Settings) -> bool:
+    """Whether the support of all rows will be several times what the core set holds.
+
+    The support grows like a power of the rows, which two random subsets tell; that of
+    the present one only grows while it is worked on.
+    """
+    if state.solved is None or not state.growing:
+        return False
+    (rows, support), seen = state.solved, state.view.n_rows
+    if seen <= rows:
+        return False
+    found, source = largest_support(state), state.cores[0].source
+    power = np.clip(np.log(found / support) / np.log(seen / rows), 0.0, 1.0)
+    expected = found * (source.n_rows / seen) ** power
+    room = core_room(settings, source, len(state.cores))
+    return bool(expected > GIVE_UP * room)
+
+
+def largest_support(state: State) -> int:
+    """Return the most support entries of any problem, at least 1."""
+    return max(1, *(len(core.support) for core in state.cores))
 
 
 def work_on_worst(state: State, source: Source, settings: Settings) -> None:
@@ -396,3 +428,21 @@ def search_precision(state: State, kernel: AnyKernel, settings: Settings) -> Any
     gap = max(state.gaps, default=1.0)
     small = kernel.constant_diagonal and 6e-8 * total <= 0.3 * max(gap, settings.tol)
     return np.float32 if small and settings.ball_epsilon is None else np.float64
+
+
+def core_rows(
+    problems: list[Problem],
+    source: Source,
+    kernel: AnyKernel,
+    size: int,
+    settings: Settings,
+    progress: Progress,
+) -> Rows:
+    """Return the rows of a core set of that size, those of most weight if several."""
+    found = run(problems, source, kernel, replace(settings, max_core=size), progress)
+    pairs = zip(found.support, found.multipliers, strict=True)
+    mass = np.zeros(source.n_rows)
+    for problem, (entries, b) in zip(problems, pairs, strict=True):
+        np.add.at(mass, problem.rows_of(entries), b / max(b.sum(), 1e-300))
+    heaviest = np.argsort(-mass, kind="stable")[:size]
+    return source.take(np.sort(heaviest[mass[heaviest] > 0]))

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from corevec import coreset, span, subspace
-from corevec.bases import Basis, probe
+from corevec.bases import Basis, basis_of_rows, probe
 from corevec.certificate import Certificate, relative_gap
+from corevec.exceptions import KernelError
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel
 from corevec.oracle import Question, Subset, look
@@ -32,6 +33,12 @@ SUBSPACE_ROWS = 2000
 # A basis is tried after a core set that was too small, up to this many rows: adult's
 # gap falls from 0.75 to 0.02 in 6 s, covtype (522,911 rows) gains nothing in 55 s.
 FALLBACK_ROWS = 100_000
+# ... and only if the core set left more than this: a basis of half as many rows does
+# not improve on less (an imbalanced set stood at 0.002, and 11 s brought nothing).
+FALLBACK_GAP = 0.02
+# A core set that spans the functions starts with so many rows, and doubles while that
+# lowers the objective by this share.
+SMALLEST_CORE, PAYS = 100, 0.01
 # A core set is tried after a basis if the violated rows fill at most so much of it: a
 # full one, 4096 entries, takes 10 s on cpu_act, where SVR takes 0.5 s.
 CORE_SHARE = 0.6
@@ -61,14 +68,20 @@ def fit(
     *,
     low_rank: str | bool = "auto",
     warm: Warm | None = None,
+    weights: str = "auto",
 ) -> Outcome:
-    """Solve `problems` over the rows of `source`, to `settings.tol` if possible."""
+    """Solve `problems` over the rows of `source`, to `settings.tol` if possible.
+
+    `weights` says which rows decide the weights: "core" the core set alone, "all" all
+    rows, in the span of a core set; "auto" the core set, and all rows where it is too
+    small.
+    """
     rng = np.random.default_rng(settings.random_state)
     paper = settings.ball_epsilon is not None
     size = settings.sampling
     if isinstance(size, int) and not paper and size < source.n_rows:
         return _fit_on_sample(
-            problems, source, kernel, settings, progress, rng, low_rank, warm
+            problems, source, kernel, settings, progress, rng, low_rank, warm, weights
         )
     spans = not paper and low_rank is not False
     attempts: list[Outcome] = []
@@ -80,6 +93,10 @@ def fit(
             attempts.append(first)
             if _is_final(first, progress):
                 return first
+    if weights == "all" and not paper:
+        attempts.append(_fit_in_core(problems, source, kernel, settings, progress, rng))
+        return _best(attempts, settings.tol)
+    spans = spans and weights == "auto"
     tried = spans and _is_regression(problems, source)
     if tried:
         found = _fit_in_subspace(problems, source, kernel, settings, progress, rng)
@@ -89,8 +106,11 @@ def fit(
                 return _best(attempts, settings.tol)
             warm = found[1]
     start = _warm_cores(problems, source, kernel, warm, rng)
-    attempts.append(coreset.run(problems, source, kernel, settings, progress, start))
-    if spans and not tried and _is_too_large(attempts[-1], problems):
+    may_fall_back = spans and not tried and _may_fall_back(problems, source)
+    attempts.append(
+        coreset.run(problems, source, kernel, settings, progress, start, may_fall_back)
+    )
+    if may_fall_back and _is_too_large(attempts[-1]):
         found = _fit_in_subspace(problems, source, kernel, settings, progress, rng)
         if found is not None:
             attempts.append(found[0])
@@ -106,6 +126,7 @@ def _fit_on_sample(
     rng: np.random.Generator,
     low_rank: str | bool,
     warm: Warm | None,
+    weights: str,
 ) -> Outcome:
     """Solve on a random sample, each row standing for n/m rows; claim no more."""
     size = settings.sampling
@@ -123,6 +144,7 @@ def _fit_on_sample(
         progress,
         low_rank=low_rank,
         warm=None if warm is None else replace(warm, same_rows=False),
+        weights=weights,
     )
     progress.n_rows = n_rows
     outcome.certificates = [
@@ -201,12 +223,17 @@ def _fit_in_span(
     )
 
 
-def _is_too_large(outcome: Outcome, problems: list[Problem]) -> bool:
-    """Whether the core set was too small for problems that a basis can solve."""
+def _may_fall_back(problems: list[Problem], source: Source) -> bool:
+    """Whether a basis is there for problems that outgrow the core set."""
+    few = source.n_rows <= FALLBACK_ROWS
+    return few and all(one.floor is not Floor.RADIUS for one in problems)
+
+
+def _is_too_large(outcome: Outcome) -> bool:
+    """Whether the core set was too small."""
     found = outcome.certificates
     full = any(one.stopped_by == "max_core" for one in found)
-    few = found[0].n_rows <= FALLBACK_ROWS
-    return full and few and all(one.floor is not Floor.RADIUS for one in problems)
+    return full and max(one.relative_gap for one in found) > FALLBACK_GAP
 
 
 def _is_regression(problems: list[Problem], source: Source) -> bool:
@@ -241,6 +268,60 @@ def _fit_in_subspace(
     basis = subspace.choose_basis(scaled, view, kernel, size, progress, rng)
     if basis is None:
         return None
+    return _solve_in(problems, scaled, source, view, basis, settings, progress, rng)
+
+
+def _fit_in_core(
+    problems: list[Problem],
+    source: Source,
+    kernel: AnyKernel,
+    settings: Settings,
+    progress: Progress,
+    rng: np.random.Generator,
+) -> Outcome:
+    """Return the weights of all rows in the span of a core set.
+
+    The core set doubles while that lowers the objective by more than `PAYS`.
+    """
+    view, scaled = _view_that_fits(problems, source, rng)
+    budget = source.memory_budget
+    most = subspace.basis_size(view.n_rows, settings.max_core, budget, len(problems))
+    size, best = min(most, max(1, most // 4, SMALLEST_CORE)), None
+    while True:
+        rows = coreset.core_rows(problems, source, kernel, size, settings, progress)
+        basis, is_definite = basis_of_rows(rows, kernel, source.workers)
+        if basis is None or not is_definite:
+            raise KernelError(
+                f"the {kernel.name} kernel is not positive definite on the core rows, "
+                "so that they span no space. Use weights='core'."
+            )
+        found, _ = _solve_in(
+            problems, scaled, source, view, basis, settings, progress, rng
+        )
+        before = np.inf if best is None else _objective(best)
+        if best is None or _objective(found) < before:
+            best = found
+        paid = _objective(found) < (1 - PAYS) * before
+        if size >= most or not paid or _is_final(best, progress):
+            return best
+        size = min(2 * size, most)
+
+
+def _objective(outcome: Outcome) -> float:
+    return sum(one.primal for one in outcome.certificates)
+
+
+def _solve_in(
+    problems: list[Problem],
+    scaled: list[Problem],
+    source: Source,
+    view: Source,
+    basis: Basis,
+    settings: Settings,
+    progress: Progress,
+    rng: np.random.Generator,
+) -> tuple[Outcome, Warm | None]:
+    """Return the weights of all rows of `view` in the span of `basis`."""
     logger.info("solving over all rows in the span of %d of them", len(basis))
     fits, stopped_by = subspace.solve(scaled, view, basis, settings.tol, progress, rng)
     functions = subspace.expansion(fits, basis)

@@ -212,6 +212,18 @@ class Kernel:
             return np.ones(len(rows))
         return self._diagonal_of(_squared_norms(self.row_map(rows.values, "d")))
 
+    def slope(self, values: Array) -> Array:
+        """Return dk/d(squared distance), or dk/d(inner product), at kernel values.
+
+        For "rbf", "linear" and "poly", whose values tell it.
+        """
+        if self.name == "rbf":
+            return np.asarray(-self.gamma * values)
+        if self.name == "linear":
+            return np.ones_like(values)
+        root = np.abs(values) ** (1.0 - 1.0 / self.degree)
+        return np.asarray(self.degree * self.gamma * root)
+
     def _diagonal_of(self, squares: Array | None) -> Array:
         assert squares is not None
         own = np.array(squares, dtype=np.float64)

@@ -102,8 +102,10 @@ class Subset(DenseSource):
         """Return the functions' values on all rows from kept kernel values.
 
         Only columns of basis rows that are new are computed. None where the columns
-        would not fit the budget.
+        would not fit the budget, or a basis vector is no row (number -1).
         """
+        if functions.basis.index.min(initial=0) < 0:
+            return None
         if self._columns and self._columns[0][1].dtype != dtype:
             self._columns = []
         numbers = functions.basis.index

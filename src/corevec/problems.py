@@ -224,13 +224,17 @@ class Problem:
 
 
 def two_class(
-    labels: Labels, C: float, positive: int, negative: int | None = None
+    labels: Labels,
+    C: float,
+    positive: int,
+    negative: int | None = None,
+    *,
+    has_bias: bool = True,
 ) -> Problem:
-    """Return the squared-hinge machine with penalised bias (CVM paper, eq. 8)."""
-    name = (
-        "two-class L2-SVM: min 1/2 (|w|^2 + b0^2) + C/2 sum s_i max(0, 1 - y_i f_i)^2"
-    )
-    return Problem(name, labels, C, positive, negative, has_bias=True)
+    """Return the squared-hinge machine, with penalised bias (CVM paper, eq. 8)."""
+    norm = "1/2 (|w|^2 + b0^2)" if has_bias else "1/2 |w|^2"
+    name = f"two-class L2-SVM: min {norm} + C/2 sum s_i max(0, 1 - y_i f_i)^2"
+    return Problem(name, labels, C, positive, negative, has_bias=has_bias)
 
 
 def one_class(labels: Labels, C: float) -> Problem:

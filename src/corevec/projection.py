@@ -30,6 +30,15 @@ _CHUNK = 2048
 _EPS = float(np.finfo(np.float64).eps)
 
 
+@dataclass(frozen=True)
+class Pulls:
+    """The violated entries of some rows: their numbers, ``y beta`` and delta."""
+
+    entries: Array
+    pull: Array
+    delta: Array
+
+
 @dataclass
 class Sums:
     """What a pass adds up for one problem."""
@@ -45,6 +54,7 @@ class Sums:
     missing: Array  # rows that the bound loses most on, and how much
     missing_size: Array
     n_inside: int
+    kept: tuple[Pulls, ...] = ()  # of each block, where asked for
 
     def __add__(self, other: Sums) -> Sums:
         rows = np.concatenate([self.missing, other.missing])
@@ -62,6 +72,7 @@ class Sums:
             rows[worst],
             size[worst],
             self.n_inside + other.n_inside,
+            self.kept + other.kept,
         )
 
 
@@ -72,18 +83,19 @@ def all_sums(
     functions: KernelExpansion,
     source: Source,
     basis: Basis,
+    keep: bool = False,
 ) -> list[Sums]:
     """Add up, over all rows, what each problem's certificate needs; one pass.
 
     Column t of `functions` belongs to ``problems[t]``; rows with a violation above
-    ``-bands[t]`` are noted as rows to work on.
+    ``-bands[t]`` are noted as rows to work on. `keep` brings back every violated entry.
     """
     points = functions.prepared()
 
     def score(rows: Rows) -> list[Sums]:
         values = functions.evaluate(rows, points)
         return [
-            _sums(problem, offsets[t], bands[t], rows, values[:, t], basis)
+            _sums(problem, offsets[t], bands[t], rows, values[:, t], basis, keep)
             for t, problem in enumerate(problems)
         ]
 
@@ -121,9 +133,10 @@ def _sums(
     rows: Rows,
     values: Array,
     basis: Basis,
+    keep: bool,
 ) -> Sums:
     first, *others = [
-        _sums_on_side(problem, offset, band, rows, values, basis, side)
+        _sums_on_side(problem, offset, band, rows, values, basis, side, keep)
         for side in problem.sides
     ]
     return sum(others, first)
@@ -137,6 +150,7 @@ def _sums_on_side(
     values: Array,
     basis: Basis,
     side: int,
+    keep: bool,
 ) -> Sums:
     kernel = basis.kernel
     terms = problem.terms(rows, kernel, side)
@@ -170,4 +184,7 @@ def _sums_on_side(
         missing=few.index[worst],
         missing_size=(beta * delta)[worst],
         n_inside=len(inside),
+        kept=(Pulls(problem.entries(few.index, side), beta * sign, delta),)
+        if keep
+        else (),
     )

@@ -94,8 +94,11 @@ def solve(
     tol: float,
     progress: Progress,
     start: list[Array] | None = None,
+    most: int = 2 * MAX_RANK,
 ) -> tuple[list[Fit], Basis, str]:
     """Solve all problems over all rows in the span of `basis`.
+
+    The basis is extended where that helps the bound, up to `most` rows.
 
     Returns the solutions, the leading part of the basis that they use, and what
     stopped the rounds.
@@ -122,7 +125,7 @@ def solve(
     while True:
         _measure_all(fits, source, basis, tol, progress)
         gap = max(fit.gap for fit in fits)
-        longer = _extend(fits, source, basis, tol)
+        longer = _extend(fits, source, basis, tol, most)
         better = gap <= 0.7 * best or len(longer) > len(basis)
         strikes = 0 if better else strikes + 1
         # Far from the optimum a round may only move the rows that are in the way.
@@ -229,19 +232,21 @@ def _shorten(fits: list[Fit], basis: Basis, tol: float) -> Basis:
     return basis.leading(k)
 
 
-def _can_extend(fits: list[Fit], basis: Basis, tol: float) -> bool:
+def _can_extend(fits: list[Fit], basis: Basis, tol: float, most: int) -> bool:
     """Whether what the bound loses off the span stands between a fit and `tol`."""
     lossy = any(fit.gap > tol and fit.missed_share > tol / 4 for fit in fits)
-    return lossy and len(basis) + MOST_MISSING <= 2 * MAX_RANK
+    return lossy and len(basis) + MOST_MISSING <= most
 
 
-def _extend(fits: list[Fit], source: Source, basis: Basis, tol: float) -> Basis:
+def _extend(
+    fits: list[Fit], source: Source, basis: Basis, tol: float, most: int
+) -> Basis:
     """Return the basis with pivots among the rows that the bound loses most on.
 
     A probe of a few thousand rows does not see the tails of a million; in one-class
     problems those are the rows with multipliers.
     """
-    if not _can_extend(fits, basis, tol):
+    if not _can_extend(fits, basis, tol, most):
         return basis
     rows = np.unique(np.concatenate([fit.missing for fit in fits]))
     return basis.extended(source.take(rows)) if len(rows) else basis

@@ -30,9 +30,13 @@ Array = npt.NDArray[Any]
 
 REMEDIES = {
     "max_core": "Raise max_core or memory_budget, or relax tol.",
+    "n_basis": (
+        "A model in the span of few vectors can be as accurate as the full one with a "
+        "gap that is not small. Raise n_basis, or ask for less: tol=1.0 accepts any."
+    ),
     "max_iter": "Raise max_iter, or relax tol.",
     "max_time": "Raise max_time, or relax tol.",
-    "interrupt": "The fit was interrupted; fit again to go on (warm_start=True).",
+    "interrupt": "The fit was interrupted; fit again to go on.",
     "stall": (
         "Rounding, a kernel that is not positive definite, or slow convergence at a "
         "large C allows no more."
@@ -127,6 +131,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
                     progress,
                     low_rank=self.low_rank,
                     warm=self._warm(source),
+                    weights=getattr(self, "weights", "auto"),
                 )
         except KernelError as error:
             raise KernelError(f"{type(self).__name__}: {error}") from None
@@ -305,7 +310,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         """Weights of the columns, for the linear kernel, shape (n_outputs, d)."""
         if self.kernel != "linear":
             raise AttributeError("coef_ exists for kernel='linear' only")
-        return np.asarray(self.dual_coef_ @ self.support_vectors_)
+        return np.asarray(self.dual_coef_ @ self._functions.basis.values)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether a fit has left functions to predict with."""
@@ -330,8 +335,8 @@ def certify(
 
     Parameters
     ----------
-    model : CoreVectorClassifier, CoreVectorRegressor, CoreVectorOneClass or SVDD
-        A fitted model.
+    model : CoreVectorClassifier, SubspaceClassifier, CoreVectorRegressor, ...
+        A fitted model: these, SubspaceRegressor, CoreVectorOneClass or SVDD.
     X : array-like or CSR matrix of shape (n_rows, n_features)
         Rows to certify on.
     y : array-like of shape (n_rows,), optional
@@ -347,8 +352,8 @@ def certify(
     if not isinstance(model, CoreVectorEstimator):
         raise InvalidInputError(
             f"certify: a {type(model).__name__} was given; only fitted corevec models "
-            "(CoreVectorClassifier, CoreVectorRegressor, CoreVectorOneClass, SVDD) can "
-            "be certified."
+            "(CoreVectorClassifier, CoreVectorRegressor, CoreVectorOneClass, SVDD, "
+            "SubspaceClassifier, SubspaceRegressor) can be certified."
         )
     return model._certify(X, y, sample_weight)
 

@@ -36,6 +36,7 @@ def check_parameters(model: Any) -> None:
     _choice(who, "qp", model.qp, ("auto", "newton", "smo"))
     _choice(who, "init", model.init, ("auto", "any", "farthest", "opposite"))
     _choice(who, "low_rank", model.low_rank, ("auto", True, False))
+    _choice(who, "weights", getattr(model, "weights", "auto"), ("auto", "core", "all"))
     for name in ("max_core", "max_iter"):
         if getattr(model, name) is not None:
             _count(who, name, getattr(model, name))

@@ -65,6 +65,11 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
     low_rank : {"auto", True, False}, default="auto"
         Whether to probe for a kernel of numerically low rank and then solve over all
         rows in its span. ``"auto"`` probes from 5,000 rows on.
+    weights : {"auto", "core", "all"}, default="auto"
+        Which rows decide the weights: "core" the core set alone, as in the papers;
+        "all" all rows, in the span of a core set that doubles up to `max_core` while
+        that lowers the objective by a hundredth; "auto" the core set, and all rows in
+        a basis where that is too small for them.
     max_core, max_iter, max_time : optional
         Budgets: core rows, rounds, seconds. The default of `max_core` is what
         `memory_budget` holds.
@@ -114,6 +119,8 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
     True
     """
 
+    fit_intercept = True
+
     def __init__(
         self,
         C: float = 1.0,
@@ -129,6 +136,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         qp: str = "auto",
         init: str = "auto",
         low_rank: str | bool = "auto",
+        weights: str = "auto",
         max_core: int | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
@@ -162,6 +170,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             verbose=verbose,
         )
         self.C = C
+        self.weights = weights
         self.multi_class = multi_class
         self.class_weight = class_weight
 
@@ -206,9 +215,13 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         problems = self._problems_for(y, weights, X.shape[0])
         kind = "one-vs-rest" if self.multi_class == "ovr" else "one-vs-one"
         self._fit_problems(X, problems, weights, kind)
-        own = self._codes(y[self.support_])
-        self.n_support_ = np.bincount(own, minlength=len(classes)).astype(np.int32)
+        self._count_support(y)
         return self
+
+    def _count_support(self, y: Any) -> None:
+        own = self._codes(y[self.support_])
+        counts = np.bincount(own, minlength=len(self.classes_))
+        self.n_support_ = counts.astype(np.int32)
 
     def decision_function(self, X: Any) -> Array:
         """Return signed values: above 0 for ``classes_[1]``, or one column per class.
@@ -281,12 +294,13 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         codes = self._codes(y)
         labels = Labels(n, codes, weights, self._class_weights(codes, weights))
         n_classes = len(self.classes_)
-        if n_classes == 2:
-            return [two_class(labels, self.C, 1, 0)]
-        if self.multi_class == "ovr":
-            return [two_class(labels, self.C, t) for t in range(n_classes)]
-        pairs = combinations(range(n_classes), 2)
-        return [two_class(labels, self.C, j, i) for i, j in pairs]
+        sides: list[tuple[int, int | None]] = [(1, 0)]
+        if n_classes > 2 and self.multi_class == "ovr":
+            sides = [(t, None) for t in range(n_classes)]
+        elif n_classes > 2:
+            sides = [(j, i) for i, j in combinations(range(n_classes), 2)]
+        bias = self.fit_intercept
+        return [two_class(labels, self.C, *pair, has_bias=bias) for pair in sides]
 
     def _class_weights(self, codes: Array, weights: Array | None) -> Array | None:
         if self.class_weight is None:

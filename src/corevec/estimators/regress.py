@@ -63,6 +63,11 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
     low_rank : {"auto", True, False}, default="auto"
         False keeps to the core set; otherwise more than 2,000 rows are solved over all
         rows in the span of a basis, and the core set follows where it can help.
+    weights : {"auto", "core", "all"}, default="auto"
+        Which rows decide the weights: "core" the core set alone, as in the papers;
+        "all" all rows, in the span of a core set that doubles up to `max_core` while
+        that lowers the objective by a hundredth; "auto" the core set, and all rows in
+        a basis where that is too small for them.
     max_core : int, optional
         Largest core set, and largest number of basis rows where the model is solved in
         the span of a basis. The default is what `memory_budget` holds, and one basis
@@ -117,6 +122,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         qp: str = "auto",
         init: str = "auto",
         low_rank: str | bool = "auto",
+        weights: str = "auto",
         max_core: int | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
@@ -148,6 +154,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
             verbose=verbose,
         )
         self.C = C
+        self.weights = weights
         self.mu = mu
         self.tube = tube
         self.fit_intercept = fit_intercept

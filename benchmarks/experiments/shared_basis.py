@@ -1,0 +1,57 @@
+"""MNIST, ten classes, one basis for all: error and seconds at 1000 and 4000 vectors.
+
+60,000 / 10,000 rows as distributed, pixels / 255. C and gamma are chosen alike for
+every solver on 10,000 validation rows (SVC trains on 5,000 others; ours and Nystroem on
+10,000, with 300 basis vectors). Ours gets a memory budget of 1 GiB: 60,000 x 1000
+kernel values are 0.45 GiB in float64 and fit it; 60,000 x 4000 are 1.8 and do not, so
+they are computed again. Nystroem + LinearSVC stores them whatever it is told. SVC is
+kept (`solvers/_kept.py`), without its training error. Wanted: 1.7 % at 1000 within
+30 s, 1.4 % at 4000.
+"""
+
+from benchmarks import solvers
+from benchmarks.case import Case
+from benchmarks.solvers._kept import kept_fit
+from benchmarks.tuning import chosen
+
+REPEATS = 1
+K = (1000, 4000)
+MEMORY_BUDGET = 2**30
+MAX_SECONDS = 300.0
+GRID = {"C": (1.0, 10.0, 100.0), "gamma": (0.01, 0.02, 0.03)}
+CHOOSING = {
+    "corevec_subspace": {"n_basis": 300, "basis": "pursuit", "max_time": 15.0},
+    "nystroem_linearsvc": {"n_components": 300},
+    "sklearn_svc": None,
+}
+CHOOSING_ROWS = {"sklearn_svc": 5_000}
+BASES = ("pursuit", "nystroem")
+
+
+def cases(quick):
+    sizes = {"n": 800, "n_test": 500} if quick else {}
+    given = {solver: _choose(solver, quick) for solver in CHOOSING}
+    for k in (20,) if quick else K:
+        for basis in BASES if given["corevec_subspace"] else ():
+            params = given["corevec_subspace"] | _limits(k) | {"basis": basis}
+            yield Case("corevec_subspace", "mnist10", params, sizes)
+        params = given["nystroem_linearsvc"] | {"n_components": k}
+        yield Case("nystroem_linearsvc", "mnist10", params, sizes)
+    yield Case("sklearn_svc", "mnist10", given["sklearn_svc"], sizes, probe=kept_fit)
+
+
+def _limits(k):
+    return {"n_basis": k, "memory_budget": MEMORY_BUDGET, "max_time": MAX_SECONDS}
+
+
+def _choose(solver, quick):
+    grid, fixed = GRID, CHOOSING[solver]
+    if quick:
+        grid = {name: values[1:2] for name, values in grid.items()}
+        if fixed:
+            small = {"n_basis": 20, "n_components": 20}
+            fixed = {k: small.get(k, v) for k, v in fixed.items()}
+    if fixed and not solvers.SOLVERS[solver].is_peer:
+        fixed = fixed | {"memory_budget": MEMORY_BUDGET}
+    rows = CHOOSING_ROWS.get(solver, 10_000)
+    return chosen(solver, "mnist10", grid, n=rows, fixed=fixed, quick=quick)

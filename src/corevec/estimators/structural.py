@@ -1,0 +1,323 @@
+"""StructuralSVM: the 1-slack structural machine; many classes are the example."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from corevec import structures
+from corevec.estimators._base import _CHECKS, REMEDIES, CoreVectorEstimator, _named
+from corevec.estimators._callbacks import (
+    CallbackSupportMixin,
+    RoundReporter,
+    with_callbacks,
+)
+from corevec.estimators._parameters import (
+    _count,
+    check_flag,
+    check_number,
+    check_positive,
+)
+from corevec.exceptions import InvalidInputError, NotCertifiedWarning
+from corevec.progress import Progress
+from corevec.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
+from corevec.structures import MulticlassOracle, Oracle, PlainOracle
+
+Array = npt.NDArray[Any]
+
+_METHODS = ("joint_feature", "loss", "argmax")
+
+
+class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
+    r"""Linear machine for structured outputs, with a certificate (cutting planes).
+
+    Solves, by the 1-slack cutting-plane algorithm,
+
+    .. math:: \min_w \tfrac12 \|w\|^2 + C \sum_i s_i \max_y
+              \bigl( \Delta(y_i, y) - \langle w, \Psi(x_i, y_i) - \Psi(x_i, y) \rangle
+              \bigr)
+
+    until the relative duality gap over all rows is at most `tol`. The default is
+    classification with many classes at once, in the form of Crammer and Singer:
+    :math:`\Psi(x, y)` is x in the place of class y and zero elsewhere, and
+    :math:`\Delta` is 1 for a wrong class, or what `cost_matrix` says.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the slack of a row. The CPSP paper's C is this times the number of
+        rows. With two classes the difference of the two weight vectors is that of
+        ``LinearSVC(loss="hinge")`` with **twice** this C: the two halves of w share
+        the norm, ``|w|^2 = |difference|^2 / 2``.
+    model : "multiclass" or object, default="multiclass"
+        An object with ``joint_feature(x, y)`` (a vector), ``loss(y_true, y)`` (a
+        number, 0 for y_true itself) and ``argmax(x, y_true, w)``: the y with the
+        largest ``loss(y_true, y) + w . joint_feature(x, y)``, without the loss where
+        y_true is None. Then X and y are any sequences of inputs and outputs.
+    cost_matrix : array-like of shape (n_classes, n_classes), optional
+        For "multiclass": what it costs to predict the class of the column where that
+        of the row is right, classes in sorted order; at least 0, zero diagonal.
+    fit_intercept : bool, default=True
+        For "multiclass": a penalised bias per class (a constant column).
+    tol : float, default=1e-3
+        Relative duality gap to reach.
+    epsilon : float, optional
+        Run the paper's algorithm to the letter instead, until the worst constraint is
+        violated by at most this much more than the slack. The gap is still reported.
+    max_iter : int, optional
+        Rounds: one cut each, one pass over the rows.
+    max_time : float, optional
+        Seconds.
+    memory_budget : float, default=2**28
+        Bytes to use beside the data: sets block sizes.
+    n_jobs : int, optional
+        Threads, for "multiclass".
+    verbose : int, default=0
+        1: a live line on a terminal; 2: one log record per round.
+
+    Attributes
+    ----------
+    weights_ : ndarray
+        w, one number per joint feature.
+    classes_ : ndarray
+        Class labels ("multiclass").
+    coef_, intercept_ : ndarray
+        Weights of the columns and biases, one row per class, or one for two classes
+        ("multiclass").
+    certificate_ : Certificate
+        Primal, dual and gap; both exact, on all rows.
+    history_ : list of dict
+        One record per round.
+    n_iter_ : int
+        Rounds.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from corevec import StructuralSVM
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StructuralSVM().fit(X, y)
+    >>> model.certificate_.converged
+    True
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        model: Any = "multiclass",
+        cost_matrix: Any = None,
+        *,
+        fit_intercept: bool = True,
+        tol: float = 1e-3,
+        epsilon: float | None = None,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        memory_budget: float = DEFAULT_MEMORY_BUDGET,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.C = C
+        self.model = model
+        self.cost_matrix = cost_matrix
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.epsilon = epsilon
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.memory_budget = memory_budget
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StructuralSVM:
+        """Fit the machine.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Training rows; a sequence of inputs for a model of your own.
+        y : array-like of shape (n_rows,)
+            Labels; a sequence of outputs for a model of your own.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight 0 leaves a row out, weight 2 counts it twice.
+
+        Returns
+        -------
+        self
+            The fitted machine, with `certificate_`.
+        """
+        self._check_parameters()
+        if not self._is_multiclass:
+            return self._fit_own(X, y, sample_weight)
+        try:
+            X, y = validate_data(self, X, y, **_CHECKS)
+        except ValueError as error:
+            raise _named(self, error) from None
+        check_classification_targets(y)
+        weights = self._checked_weights(sample_weight, X.shape[0])
+        s = np.ones(X.shape[0]) if weights is None else weights
+        self.classes_ = np.unique(y[s > 0])
+        if len(self.classes_) < 2:
+            raise InvalidInputError(
+                f"StructuralSVM: y holds only 1 class ({self.classes_[0]!r}) among the "
+                "rows of positive weight; a classifier needs at least 2 classes."
+            )
+        last = len(self.classes_) - 1  # of absent classes: their rows weigh nothing
+        codes = np.minimum(np.searchsorted(self.classes_, y), last)
+        cost = self._costs(len(self.classes_))
+        with Workers(self.n_jobs) as workers:
+            source = as_source(X, self.memory_budget, workers)
+            self._oracle = oracle = MulticlassOracle(
+                source, codes, s / s.sum(), cost, bool(self.fit_intercept)
+            )
+            self._run(oracle, float(s.sum()))
+        del self._oracle
+        return self
+
+    def _fit_own(self, X: Any, y: Any, sample_weight: Any) -> StructuralSVM:
+        n = len(X)
+        if n == 0 or len(y) != n:
+            raise InvalidInputError(
+                f"StructuralSVM: X holds {n} inputs and y {len(y)} outputs; give one "
+                "output per input, and at least one of each."
+            )
+        weights = self._checked_weights(sample_weight, n)
+        s = np.ones(n) if weights is None else weights
+        self._run(PlainOracle(self.model, X, y, s), float(s.sum()))
+        return self
+
+    def _run(self, oracle: Oracle, total: float) -> None:
+        progress = Progress(oracle.n_rows, self.max_iter, self.max_time)
+        with RoundReporter(self, self._attributes) as reporter:
+            progress.listeners.append(reporter.listen(progress))
+            with progress.listening_for_interrupt():
+                found = structures.solve(
+                    oracle, self.C * total, self.tol, progress, self.epsilon
+                )
+        for name, value in self._attributes(found.w).items():
+            setattr(self, name, value)
+        name = (
+            "structural SVM (1-slack): min 1/2 |w|^2 + C sum s_i max_y (loss - margin)"
+        )
+        self.certificate_ = structures.certificate(found, name, self.tol, progress)
+        self.history_ = progress.history
+        self.n_iter_ = len(progress.history)
+        self._warn_unless_certified()
+
+    def _attributes(self, w: Array) -> dict[str, Any]:
+        """Return the fitted attributes that follow from w."""
+        if not self._is_multiclass:
+            return {"weights_": w}
+        coef, intercept = self._oracle.parts(w)
+        if len(coef) == 2:
+            coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
+        return {
+            "weights_": w,
+            "coef_": np.ascontiguousarray(coef),
+            "intercept_": np.ascontiguousarray(intercept),
+        }
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the score of each class ("multiclass" only).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_classes)
+            One column per class; for two classes one number, above 0 for
+            ``classes_[1]``.
+        """
+        check_is_fitted(self, "coef_")
+        X = validate_data(self, X, reset=False, **_CHECKS)
+        scores = np.asarray(X @ self.coef_.T, dtype=np.float64) + self.intercept_
+        return np.ascontiguousarray(scores[:, 0]) if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> Any:
+        """Return the best output for each input.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows; a sequence of inputs for a model of your own.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or list
+            Labels out of ``classes_``; a list of outputs for a model of your own.
+        """
+        check_is_fitted(self, "weights_")
+        if not self._is_multiclass:
+            return [self.model.argmax(x, None, self.weights_) for x in X]
+        values = self.decision_function(X)
+        if values.ndim == 1:
+            return self.classes_[(values > 0).astype(int)]
+        return self.classes_[values.argmax(axis=1)]
+
+    @property
+    def _is_multiclass(self) -> bool:
+        return isinstance(self.model, str)
+
+    def _check_parameters(self) -> None:
+        check_positive("StructuralSVM", "C", self.C)
+        check_number("StructuralSVM", "tol", self.tol, above=0)
+        if self.max_iter is not None:
+            _count("StructuralSVM", "max_iter", self.max_iter)
+        for name in ("epsilon", "max_time"):
+            if getattr(self, name) is not None:
+                check_number("StructuralSVM", name, getattr(self, name), above=0)
+        check_number("StructuralSVM", "memory_budget", self.memory_budget, above=0)
+        check_flag("StructuralSVM", "fit_intercept", self.fit_intercept)
+        known = all(hasattr(self.model, name) for name in _METHODS)
+        if self._is_multiclass:
+            known = self.model == "multiclass"
+        if not known:
+            raise InvalidInputError(
+                f"StructuralSVM: model={self.model!r} must be 'multiclass' or an "
+                "object with the methods joint_feature(x, y), loss(y_true, y) and "
+                "argmax(x, y_true, w)."
+            )
+
+    def _costs(self, n_classes: int) -> Array:
+        if self.cost_matrix is None:
+            return 1.0 - np.eye(n_classes)
+        cost = np.asarray(self.cost_matrix, dtype=np.float64)
+        shape = (n_classes, n_classes)
+        if cost.shape != shape or not (cost >= 0).all() or cost.diagonal().any():
+            raise InvalidInputError(
+                f"StructuralSVM: cost_matrix must have shape {shape} (classes "
+                f"{self.classes_[:10].tolist()} in this order), costs of at least 0 "
+                f"and a zero diagonal; an array of shape {cost.shape} was given."
+            )
+        return cost
+
+    _checked_weights = CoreVectorEstimator._checked_weights
+
+    def _warn_unless_certified(self) -> None:
+        found = self.certificate_
+        if found.converged or self.epsilon is not None:
+            return
+        warnings.warn(
+            f"StructuralSVM stopped by {found.stopped_by} with relative gap "
+            f"{found.relative_gap:.2e}, {found.tol:.2e} asked. The model is usable "
+            f"within that bound (see certificate_). {REMEDIES[found.stopped_by]}",
+            NotCertifiedWarning,
+            stacklevel=4,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+__all__ = ["StructuralSVM"]

@@ -1,0 +1,142 @@
+"""Growing and moving basis vectors: gradients, objectives, memory, edge cases."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+
+from corevec import pursuit
+from corevec.kernels import make_kernel
+from corevec.problems import Labels, regression, two_class
+from corevec.progress import Progress
+from corevec.sources import Workers, as_source, row_statistics
+
+
+def rows(task="classes", n=400, d=4, seed=0, as_sparse=False, shift=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) + shift
+    if as_sparse:
+        X = sparse.csr_matrix(np.where(np.abs(X) > 0.7, X, 0.0))
+    source = as_source(X, 2**28, Workers(1))
+    kernel = make_kernel("rbf", 0.3, 3, 0.0, row_statistics(source))
+    first = np.asarray(X[:, [0]].todense() if as_sparse else X[:, [0]]).ravel() - shift
+    if task == "classes":
+        labels = Labels(n, (np.sin(2 * first) > 0).astype(int))
+        problems = [two_class(labels, 3.0, 1, 0)]
+    elif task == "three":
+        labels = Labels(n, np.digitize(first, [-0.5, 0.5]))
+        problems = [two_class(labels, 3.0, t) for t in range(3)]
+    else:
+        z = np.sin(2 * first)
+        problems = [regression(Labels(n), 3.0, z, tube=0.05)]
+    return problems, source, kernel
+
+
+def part(task="classes", **more):
+    problems, source, kernel = rows(task, **more)
+    return pursuit.part_of(problems, source, kernel, np.arange(source.n_rows), 1.0)
+
+
+@pytest.mark.parametrize("task", ["classes", "three", "regression"])
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_gradient_is_that_of_the_objective(task, as_sparse):
+    work = part(task, as_sparse=as_sparse)
+    rng = np.random.default_rng(1)
+    B = rng.normal(size=(6, 4))
+    _, K = work.solve(B)
+    found = work.gradient(B, K)
+    step, numeric = 1e-3, np.zeros_like(B)
+    for j, c in np.ndindex(*B.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = B.copy()
+            moved[j, c] += sign * step
+            ends.append(work.solve(moved)[0])
+        numeric[j, c] = (ends[0] - ends[1]) / (2 * step)
+    # Kernel values are float32: differences of F carry 1e-6 of it.
+    scale = np.abs(numeric).max()
+    np.testing.assert_allclose(found, numeric, atol=2e-2 * scale)
+
+
+def test_objective_is_the_least_over_the_weights():
+    work = part()
+    B = np.random.default_rng(2).normal(size=(5, 4))
+    value, K = work.solve(B)
+    own = work.basis_points(B, np.float64)
+    G = work.kernel.block(own, own)
+    terms = work.terms[0]
+
+    def objective(flat):
+        c, bias = flat[:-1], flat[-1]
+        excess = np.maximum(1 - terms.sign * (K @ c + bias), 0)
+        return (c @ G @ c + bias**2) / 2 + terms.omega @ excess**2 / 2
+
+    found = minimize(objective, np.zeros(6), method="BFGS", options={"gtol": 1e-6})
+    assert value == pytest.approx(found.fun, rel=1e-4)  # RIDGE and float32
+
+
+@pytest.mark.parametrize("task", ["classes", "three", "regression"])
+def test_moving_lowers_the_objective_and_growing_lowers_it_more(task):
+    work = part(task)
+    B = np.random.default_rng(3).normal(size=(8, 4))
+    before, _ = work.solve(B)
+    moved = pursuit.move(work, B, 10, Progress(400))
+    after, _ = work.solve(moved)
+    assert after < 0.9 * before
+    problems, source, kernel = rows(task)
+    values = []
+    for size in (4, 16):
+        vectors = pursuit.grow(
+            problems,
+            source,
+            kernel,
+            size,
+            Progress(400),
+            np.random.default_rng(0),
+            np.arange(400),
+        )
+        values.append(part(task).solve(kernel.row_map(vectors, np.float64))[0])
+    assert values[1] < values[0]
+
+
+def test_vectors_come_back_in_the_units_of_the_rows():
+    near, far = rows(), rows(shift=1e6)
+    found = [
+        pursuit.grow(*case, 8, Progress(400), np.random.default_rng(0), np.arange(400))
+        for case in (near, far)
+    ]
+    # float32 rows after the shift by their mean: 1e-5 of their size.
+    np.testing.assert_allclose(found[1] - 1e6, found[0], atol=0.05)
+
+
+def test_rows_of_no_weight_are_never_looked_at():
+    problems, source, kernel = rows()
+    present = np.arange(0, 400, 2)
+    others = source.take(np.arange(400)).values.copy()
+    others[1::2] = np.nan
+    torn = as_source(others, 2**28, Workers(1))
+    found = [
+        pursuit.grow(
+            problems, one, kernel, 5, Progress(400), np.random.default_rng(0), present
+        )
+        for one in (source, torn)
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+def test_duplicated_rows_give_fewer_vectors_and_no_error():
+    X = np.repeat(np.eye(3), 50, axis=0)
+    source = as_source(X, 2**28, Workers(1))
+    kernel = make_kernel("rbf", 1.0, 3, 0.0, row_statistics(source))
+    problem = two_class(Labels(150, np.repeat([0, 1, 1], 50)), 10.0, 1, 0)
+    vectors = pursuit.grow(
+        [problem],
+        source,
+        kernel,
+        20,
+        Progress(150),
+        np.random.default_rng(0),
+        np.arange(150),
+    )
+    assert 1 <= len(vectors) <= 20
+    assert np.isfinite(vectors).all()
