@@ -7,7 +7,7 @@ chooses on as many rows (OCR* 5,000, text 2,500), CPSP for the four hinge method
 the paper.
 
 Which k: the pursuit gets 5 to 1000, CPSP 10 to 1000 as in the paper; the methods that
-the paper shows to need more vectors get 10, 50, 200, 1000, and the CVM 50, 200, 1000:
+the paper shows to need more vectors get 10, 50, 1000, and the CVM 200, 1000:
 one fit is up to `MAX_SECONDS`, and a run should take half an hour, not hours. So the k
 of Table 2 is the smallest that was tried, read off the test part as the paper does. A
 fit that was ended by its limit is marked in the tables.
@@ -15,8 +15,8 @@ fit that was ended by its limit is marked in the tables.
 The exact SVM is fitted on the whole training part once per machine and kept
 (`solvers/_kept.py`): on OCR* that is the longest fit of all.
 
-Figure 2 has every hinge method at the C and gamma of SVC, as in the paper; k = 10 and
-100 are fitted anew where the family's choice differs. SVC has a bias that costs
+Figure 2 has every hinge method at the C and gamma of SVC, as in the paper; k =
+100 is fitted anew where the family's choice differs. SVC has a bias that costs
 nothing, CPSP has none: the multiple contains that too. For the squared hinge the exact
 value is not known: the multiple there is to the best dual bound, so itself a bound from
 above.
@@ -34,20 +34,20 @@ from benchmarks.solvers._kept import kept_fit
 from benchmarks.tuning import chosen
 
 REPEATS = 1
-MAX_SECONDS = 60.0
-TUNING_SECONDS = 5.0
+MAX_SECONDS = 40.0
+TUNING_SECONDS = 4.0
 ALL_K = (5, 10, 20, 50, 100, 200, 500, 1000)
-SOME_K = (10, 50, 200, 1000)
+SOME_K = (10, 50, 1000)
 TABLE_1_K = 1000
 WITHIN_POINTS = 0.5  # of Table 2
 
 # solver: its name in the paper, the solver that chooses its C and gamma, which k
 METHODS = {
-    "corevec_cpsp": ("CPSP", "corevec_cpsp", ALL_K[1:]),
+    "corevec_cpsp": ("CPSP", "corevec_cpsp", (10, 20, 50, 200, 500, 1000)),
     "corevec_cpsp_tr": ("CPSP(tr)", "corevec_cpsp", SOME_K),
     "corevec_hinge_nystroem": ("Nystrom", "corevec_cpsp", SOME_K),
     "corevec_hinge_cholesky": ("IncChol", "corevec_cpsp", SOME_K),
-    "corevec_cvm": ("CVM", "corevec_cvm", (50, 200, 1000)),
+    "corevec_cvm": ("CVM", "corevec_cvm", (200, 1000)),
     "corevec_pursuit": ("pursuit (ours)", "corevec_pursuit", ALL_K),
 }
 HINGE = tuple(METHODS)[:4]
@@ -58,17 +58,17 @@ CHOOSING_ROWS = 10_000
 # An SVC on 10,000 rows of these takes half a minute and more, for each point.
 SVC_CHOOSING_ROWS = {"cpsp_ocr_star": 5_000, "cpsp_imdb": 2_500}
 GRIDS = {
-    "cpsp_adult": {"C": (0.1, 1.0, 10.0), "gamma": (0.003, 0.01, 0.03, 0.1)},
-    "cpsp_ocr0": {"C": (1.0, 10.0, 100.0), "gamma": (0.005, 0.01, 0.02, 0.04)},
-    "cpsp_ocr_star": {"C": (1.0, 10.0, 100.0), "gamma": (0.01, 0.02, 0.04)},
-    "cpsp_ijcnn1": {"C": (1.0, 10.0, 100.0), "gamma": (0.5, 1.0, 2.0, 4.0)},
-    "cpsp_imdb": {"C": (1.0, 3.0, 10.0), "gamma": (0.1, 0.3, 1.0)},
+    "cpsp_adult": {"C": (1.0, 10.0), "gamma": (0.01, 0.03, 0.1)},
+    "cpsp_ocr0": {"C": (10.0, 100.0), "gamma": (0.01, 0.02, 0.04)},
+    "cpsp_ocr_star": {"C": (3.0, 10.0), "gamma": (0.02, 0.03, 0.04)},
+    "cpsp_ijcnn1": {"C": (10.0, 100.0), "gamma": (1.0, 2.0, 4.0)},
+    "cpsp_imdb": {"C": (1.0, 3.0), "gamma": (0.3, 1.0)},
 }
 LINEAR_GRID = {"C": (0.01, 0.1, 1.0, 10.0)}
 
-FIGURE_2_K = (10, 100)
+FIGURE_2_K = (100,)
 # Figure 3, right: which sets, and the shares of their rows (the whole is above).
-FIGURE_3_SETS = ("cpsp_adult", "cpsp_ocr0", "cpsp_ijcnn1")
+FIGURE_3_SETS = ("cpsp_adult", "cpsp_ijcnn1")
 FIGURE_3_PARTS = (8, 4, 2)
 FIGURE_3_K = 100
 

@@ -15,7 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from corevec import bounds, coreset, pursuit, span, subspace
-from corevec.bases import MAX_RANK, Basis, basis_of_rows
+from corevec.bases import (
+    MAX_RANK,
+    RANK_THRESHOLD,
+    SPREAD_THRESHOLD,
+    Basis,
+    basis_of_rows,
+)
 from corevec.certificate import Certificate, relative_gap
 from corevec.choosing import (
     incomplete_cholesky,
@@ -93,14 +99,15 @@ def fit(
     start = progress.snapshot() if moved and progress.snapshot is not None else None
     logger.info("solving over all rows in the span of %d vectors", len(basis))
     solved_in = basis if wanted.own_norm else _by_coefficients(basis)
-    functions, offsets, stopped_by = _solve(
+    functions, offsets, stopped_by, certificates = _solve(
         problems, source, solved_in, settings, progress, rng, start
     )
     if len(functions.basis) < len(basis):
         basis = basis.leading(len(functions.basis))
-    certificates = _certify(
-        problems, functions, offsets, source, basis, wanted, settings, progress, rng
-    )
+    if not certificates or not wanted.own_norm or wanted.certificate == "exact":
+        certificates = _certify(
+            problems, functions, offsets, source, basis, wanted, settings, progress, rng
+        )
     if stopped_by in ("max_core", "stall"):
         stopped_by = "n_basis"
     certificates = [
@@ -133,7 +140,7 @@ def choose(
     check_definite(kernel)
     present = subspace.rows_present(problems, source)
     size = wanted.size(len(present))
-    name = wanted.basis
+    name, threshold = wanted.basis, SPREAD_THRESHOLD
     if isinstance(name, Rows):
         rows = name
     elif _are_solved_by_zero(problems, present):
@@ -148,12 +155,24 @@ def choose(
         return _checked(found, kernel)
     elif name == "coreset":
         rows = coreset.core_rows(problems, source, kernel, size, settings, progress)
+    elif name == "cholesky" and _is_streamed(problems, source, size):
+        # Graded pivots keep their digits there, and the bound needs them.
+        threshold = RANK_THRESHOLD
+        rows = incomplete_cholesky(source, kernel, size, rng, present, threshold)
     else:
         rows = CHOOSERS[name](source, kernel, size, rng, present)
     if len(rows) == 0:
         return _checked(None, kernel)
-    basis, is_definite = basis_of_rows(rows, kernel, source.workers)
+    basis, is_definite = basis_of_rows(rows, kernel, source.workers, threshold)
     return _checked(basis if is_definite else None, kernel)
+
+
+def _is_streamed(problems: list[Problem], source: Source, size: int) -> bool:
+    """Whether the rows are too many for numbers of their own, and the basis is small.
+
+    Then only rows near the margin are kept (`span.py`).
+    """
+    return source.n_rows > subspace.rows_that_fit(problems, source) and size <= MAX_RANK
 
 
 def check_definite(kernel: AnyKernel) -> None:
@@ -194,11 +213,14 @@ def _solve(
     progress: Progress,
     rng: np.random.Generator,
     start: KernelExpansion | None,
-) -> tuple[KernelExpansion, list[float], str]:
-    """Return functions, offsets and what stopped the rounds."""
+) -> tuple[KernelExpansion, list[float], str, list[Certificate]]:
+    """Return functions, offsets, what stopped the rounds, and certificates.
+
+    No certificates where the rounds have not proved what was asked for.
+    """
     most = subspace.rows_that_fit(problems, source)
     tol = min(settings.tol, WEIGHTS_TOL)
-    if source.n_rows > most and len(basis) <= MAX_RANK:
+    if _is_streamed(problems, source, len(basis)):
         samples = [
             source.draw(rng, size) for size in SAMPLES if 2 * size < source.n_rows
         ]
@@ -208,7 +230,11 @@ def _solve(
         found, basis, stopped_by = span.solve(
             problems, source, basis, samples, tol, progress, most=len(basis)
         )
-        return span.expansion(found, basis), [one.offset for one in found], stopped_by
+        proofs = []
+        if all(one.gap <= settings.tol for one in found):
+            proofs = span.certificates(found, settings.tol, progress, stopped_by)
+        functions = span.expansion(found, basis)
+        return functions, [one.offset for one in found], stopped_by, proofs
     view, scaled = source, problems
     if source.n_rows > most:
         size = min(most, coreset.rows_that_fit(source))
@@ -216,9 +242,10 @@ def _solve(
         ratio = source.n_rows / view.n_rows
         scaled = [replace(one, slack=one.slack * ratio) for one in problems]
     fits, stopped_by = subspace.solve(
-        scaled, view, basis, tol, progress, rng, measured=False
+        scaled, view, basis, tol, progress, rng, measured=False, start=start
     )
-    return subspace.expansion(fits, basis), [fit.offset for fit in fits], stopped_by
+    functions = subspace.expansion(fits, basis)
+    return functions, [fit.offset for fit in fits], stopped_by, []
 
 
 def _certify(

@@ -115,9 +115,7 @@ def _sampled(
     pulls = joined(sums)
     best = Proof(problem.least, "sample", CONFIDENCE)
     for size in DRAWN:
-        missed = missed_sq(
-            problem, pulls, sums, source, basis, size, rng, len(DRAWN)
-        )
+        missed = missed_sq(problem, pulls, sums, source, basis, size, rng, len(DRAWN))
         dual = dual_of(problem, replace(sums, missed=float(np.sqrt(missed))))
         best = max(best, Proof(dual, "sample", CONFIDENCE), key=lambda one: one.dual)
         if relative_gap(primal, best.dual) <= tol:

@@ -37,20 +37,24 @@ from corevec.working import CHUNK, Design, minimise_each, slices, terms_of
 
 Array = npt.NDArray[Any]
 
-# The basis grows by so many equal parts.
-STAGES = 4
-# Steps of L-BFGS after each stage, and after the last.
-STEPS, LAST_STEPS = 6, 100
-FLAT = 1e-3
+# The basis grows by so many equal parts; a large one, whose moves are dear, by fewer.
+STAGES, LARGE, FEW_STAGES = 4, 400, 2
+# Steps of L-BFGS after each stage but the last; after that until the objective falls by
+# less than this share per step, and while their products, rows x vectors x (columns +
+# vectors x (1 + problems)), stay below this number: some twenty seconds.
+STEPS = 6
+FLAT, LEAST_STEPS, MOST_STEPS, MOST_PRODUCTS = 3e-4, 2, 100, 1.1e12
 # Rows that are right by more than this stay right while the vectors move: they are
 # left out (design.md: {y f < 1.7}).
 FAR = 0.7
 # Rows of the first stages: at least so many, and so many per vector.
-FIRST_ROWS, ROWS_PER_VECTOR = 5000, 50
+FIRST_ROWS, ROWS_PER_VECTOR = 5000, 10
+# Rows of the last stage: so many, or more while a step has fewer products than this.
+LAST_ROWS, STEP_PRODUCTS = 20_000, 2e9
 # Candidates for a new vector: so many rows per vector, at least so many.
 CANDIDATES, FEWEST_CANDIDATES = 8, 300
 # While vectors move, weights are solved until no value moves by more than this.
-STILL, MOST_STEPS = 0.03, 50
+STILL, NEWTON_STEPS = 0.03, 50
 # Added to k(b, b) of the moving vectors, which may meet each other.
 RIDGE = 1e-6
 
@@ -122,7 +126,7 @@ class Part:
         designs = [Design(one, self.workers, terms, design) for one, terms in pairs]
         starts = [self._start(t, rows, k) for t, rows in enumerate(designs)]
         ratios = [self.stands_for] * len(designs)
-        found = minimise_each(designs, starts, ratios, MOST_STEPS, STILL)
+        found = minimise_each(designs, starts, ratios, NEWTON_STEPS, STILL)
         weights = [one.v for one in found]
         self.worst = np.full(len(self), -np.inf)
         worths = [self._worth(t, rows, weights[t]) for t, rows in enumerate(designs)]
@@ -260,27 +264,37 @@ def grow(
     sample = present if whole else np.sort(rng.choice(present, first, replace=False))
     part = part_of(problems, source, kernel, sample, len(present) / len(sample))
     B = np.empty((0, source.n_features))
-    for stage in range(1, STAGES + 1):
-        last = stage == STAGES
+    stages = STAGES if size <= LARGE else FEW_STAGES
+    cheap = int(STEP_PRODUCTS / (size * (source.row_entries + size)))
+    most = min(most, max(LAST_ROWS, cheap))
+    for stage in range(1, stages + 1):
+        last = stage == stages
         if last and not whole and len(B):
             part = _all_near(part, B, source, kernel, most, rng)
-        wanted = -(-size * stage // STAGES)
+        wanted = -(-size * stage // stages)
         if wanted > len(B):
             B = np.concatenate([B, _new_vectors(part, B, wanted - len(B), rng)])
-        B = move(part, B, LAST_STEPS if last else STEPS, progress)
+        steps = _last_steps(part, B, source) if last else STEPS
+        B = move(part, B, steps, progress)
         _record(part, B, kernel, progress)
         if progress.spent() is not None:
             break
     return unmapped(kernel, B)
 
 
-def rows_that_fit(source: Source, size: int) -> int:
-    """Return how many rows half of the budget holds.
+def _last_steps(part: Part, B: Array, source: Source) -> int:
+    width = source.row_entries + len(B) * (1 + len(part.problems))
+    products = float(len(part)) * len(B) * width
+    return int(np.clip(MOST_PRODUCTS / products, LEAST_STEPS, MOST_STEPS))
 
-    In float32: the row, its kernel values, features, products with the multipliers.
+
+def rows_that_fit(source: Source, size: int) -> int:
+    """Return how many rows six tenths of the budget hold.
+
+    In float32: the row, its kernel values, its features, a few numbers of its own.
     """
-    numbers = source.row_entries + 4 * size + 16
-    return max(size, int(source.memory_budget / 2 / (4 * numbers)))
+    numbers = source.row_entries + 2 * size + 64
+    return max(size, int(0.6 * source.memory_budget / (4 * numbers)))
 
 
 def _record(part: Part, B: Array, kernel: Kernel, progress: Progress) -> None:

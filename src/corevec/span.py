@@ -18,7 +18,7 @@ bounds the dual value from below: rigorous, whatever the basis missed (design.md
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,7 @@ class Fit:
     band: float = WORKING_BAND
     missing: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     missed_share: float = 0.0  # of |u|^2, what the bound adds for rows off the span
+    gap_within: float = np.inf  # what the gap would be without that
     work: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     n_inside: int = 0
     mass: float = 0.0  # sum beta, on the rows last worked on
@@ -131,6 +132,8 @@ def solve(
         # Far from the optimum a round may only move the rows that are in the way.
         if gap <= tol or strikes >= (1 if best < 0.5 else 3):
             break
+        if len(longer) == len(basis) and all(f.gap_within <= tol / 4 for f in fits):
+            break  # solved in this span: what is missing is a better bound
         spent = progress.spent()
         if spent is not None:
             stopped_by = spent
@@ -297,6 +300,8 @@ def _pass(fits: list[Fit], source: Source, basis: Basis) -> None:
         fit.work = both if fits_in else np.unique(own.work)
         fit.n_inside = own.n_inside
         fit.missing = own.missing
+        within = dual_of(fit.problem, replace(own, missed=0.0))
+        fit.gap_within = relative_gap(fit.primal, within)
         fit.missed_share = own.missed**2 / max(2 * fit.primal, 1e-300)
 
 

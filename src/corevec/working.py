@@ -150,6 +150,9 @@ class WorkingRows(Design):
         self.source, self.basis, self.index = source, basis, index
         self._dtype = dtype
         self.signed = len(basis) + int(problem.has_bias)
+        self.points = basis.points
+        if basis.points.dtype != dtype:
+            self.points = basis.kernel.prepare_basis(basis.rows, dtype)
         if like is not None:
             self.design = like.design
         elif len(index) <= capacity(source, self.width, dtype):
@@ -174,7 +177,7 @@ class WorkingRows(Design):
         """Return the design of some rows, from their kernel values."""
         k, kernel = len(self.basis), self.basis.kernel
         rows = self.source.take(self.index[part])
-        block = kernel.block(kernel.prepare(rows), self.basis.points)
+        block = kernel.block(kernel.prepare(rows, self.points.dtype), self.points)
         design = np.ones((len(rows), self.signed), dtype=self.dtype)
         design[:, :k] = self.basis.features(block.astype(self.dtype, copy=False))
         return design
