@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 
-from corevec import pursuit
+from corevec import moving, pursuit
 from corevec.kernels import make_kernel
 from corevec.problems import Labels, regression, two_class
 from corevec.progress import Progress
@@ -16,7 +16,9 @@ def rows(task="classes", n=400, d=4, seed=0, as_sparse=False, shift=0.0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) + shift
     if as_sparse:
-        X = sparse.csr_matrix(np.where(np.abs(X) > 0.7, X, 0.0))
+        # Wide, so that the rows stay sparse.
+        X = np.hstack([np.where(np.abs(X) > 0.7, X, 0.0), np.zeros((n, 200))])
+        X = sparse.csr_matrix(X)
     source = as_source(X, 2**28, Workers(1))
     kernel = make_kernel("rbf", 0.3, 3, 0.0, row_statistics(source))
     first = np.asarray(X[:, [0]].todense() if as_sparse else X[:, [0]]).ravel() - shift
@@ -34,7 +36,7 @@ def rows(task="classes", n=400, d=4, seed=0, as_sparse=False, shift=0.0):
 
 def part(task="classes", **more):
     problems, source, kernel = rows(task, **more)
-    return pursuit.part_of(problems, source, kernel, np.arange(source.n_rows), 1.0)
+    return moving.part_of(problems, source, kernel, np.arange(source.n_rows), 1.0)
 
 
 @pytest.mark.parametrize("task", ["classes", "three", "regression"])
@@ -42,11 +44,15 @@ def part(task="classes", **more):
 def test_gradient_is_that_of_the_objective(task, as_sparse):
     work = part(task, as_sparse=as_sparse)
     rng = np.random.default_rng(1)
-    B = rng.normal(size=(6, 4))
+    assert sparse.issparse(work.points.values) == as_sparse
+    B = np.zeros((6, work.points.values.shape[1]))
+    B[:, :4] = rng.normal(size=(6, 4))
     _, K = work.solve(B)
     found = work.gradient(B, K)
-    step, numeric = 1e-3, np.zeros_like(B)
-    for j, c in np.ndindex(*B.shape):
+    assert np.abs(found[:, 4:]).max(initial=0.0) == 0.0
+    found = found[:, :4]
+    step, numeric = 1e-3, np.zeros((6, 4))
+    for j, c in np.ndindex(6, 4):
         ends = []
         for sign in (1, -1):
             moved = B.copy()
@@ -122,6 +128,18 @@ def test_rows_of_no_weight_are_never_looked_at():
         for one in (source, torn)
     ]
     np.testing.assert_array_equal(*found)
+
+
+def test_sparse_rows_with_few_columns_are_worked_on_dense():
+    problems, source, kernel = rows(as_sparse=True)
+    dense = as_source(source.take(np.arange(400)).values[:, :4].tocsr(), 2**28)
+    narrow = make_kernel("rbf", 0.3, 3, 0.0, row_statistics(dense))
+    part = moving.part_of(problems, dense, narrow, np.arange(400), 1.0)
+    assert not sparse.issparse(part.points.values)
+    wide = moving.part_of(problems, source, kernel, np.arange(400), 1.0)
+    B = np.zeros((5, 204))
+    B[:, :4] = np.random.default_rng(2).normal(size=(5, 4))
+    assert part.solve(B[:, :4])[0] == pytest.approx(wide.solve(B)[0], rel=1e-5)
 
 
 def test_duplicated_rows_give_fewer_vectors_and_no_error():

@@ -32,6 +32,7 @@ from corevec.choosing import (
 from corevec.exceptions import KernelError
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Kernel, Rows
+from corevec.moving import can_move
 from corevec.oracle import Subset
 from corevec.problems import Problem
 from corevec.progress import Progress, logger
@@ -95,7 +96,7 @@ def fit(
     rng = np.random.default_rng(settings.random_state)
     basis = choose(problems, source, kernel, wanted, settings, progress, rng)
     # The pursuit leaves functions of (nearly) these vectors, if there was one.
-    moved = wanted.basis == "pursuit" and pursuit.can_move(kernel) and wanted.own_norm
+    moved = wanted.basis == "pursuit" and can_move(kernel) and wanted.own_norm
     start = progress.snapshot() if moved and progress.snapshot is not None else None
     logger.info("solving over all rows in the span of %d vectors", len(basis))
     solved_in = basis if wanted.own_norm else _by_coefficients(basis)
@@ -146,7 +147,7 @@ def choose(
     elif _are_solved_by_zero(problems, present):
         rows = uniform(source, kernel, 1, rng, present)
     # The span of all rows holds the optimum: there is nothing to move.
-    elif name == "pursuit" and pursuit.can_move(kernel) and size < len(present):
+    elif name == "pursuit" and can_move(kernel) and size < len(present):
         assert isinstance(kernel, Kernel)
         vectors = pursuit.grow(problems, source, kernel, size, progress, rng, present)
         rows = Rows(vectors, np.full(len(vectors), -1))

@@ -28,12 +28,13 @@ from corevec.bases import MAX_RANK, Basis
 from corevec.certificate import Certificate, relative_gap
 from corevec.expansion import KernelExpansion
 from corevec.kernels import Rows
+from corevec.newton import minimise
 from corevec.oracle import Subset
 from corevec.problems import Floor, Problem
 from corevec.progress import Progress
 from corevec.projection import MOST_MISSING, all_sums, dual_of
 from corevec.sources import Source
-from corevec.working import WorkingRows, capacity, minimise, size_of
+from corevec.working import WorkingRows, capacity, size_of
 
 Array = npt.NDArray[Any]
 

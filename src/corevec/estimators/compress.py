@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from numbers import Integral
 from typing import Any
@@ -11,10 +11,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    OutlierMixin,
-    RegressorMixin,
     is_classifier,
     is_outlier_detector,
     is_regressor,
@@ -22,11 +18,17 @@ from sklearn.base import (
 from sklearn.exceptions import NotFittedError
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from corevec.estimators._base import _CHECKS, CoreVectorEstimator
+from corevec.estimators._compressed import (
+    CompressedClassifier,
+    CompressedDetector,
+    CompressedModel,
+    CompressedRegressor,
+    Form,
+)
 from corevec.estimators._parameters import _is_count
-from corevec.estimators.classify import _votes
 from corevec.estimators.detect import SVDD
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.expansion import KernelExpansion
@@ -47,216 +49,6 @@ ACCEPTED = (
     "CoreVectorOneClass, SVDD, ...) or scikit-learn's SVC, NuSVC, SVR, NuSVR or "
     "OneClassSVM"
 )
-
-
-@dataclass(frozen=True)
-class _Form:
-    """How values become what a model says."""
-
-    kind: str  # "two classes", "ovr", "ovo", "regressor", "detector", "ball"
-    classes: Array | None = None
-    breaks_ties: bool = True  # "ovo": whether `predict` looks at the confidence too
-    raw: bool = False  # "ovo": whether `decision_function` returns the pairs
-    offset: float = 0.0  # "detector", "ball": score_samples - offset decides
-    one_output: bool = True
-    upright: bool = True  # "ovo": whether a pair's value is above 0 for its second
-
-
-class CompressedModel(BaseEstimator):
-    """A kernel model in few vectors, as `compress` returns it; not made otherwise.
-
-    It has the methods that the original has: ``predict``, for classifiers and detectors
-    ``decision_function``, for detectors ``score_samples``. ``fit`` returns it as it is,
-    so that it can stand at the end of a pipeline.
-
-    Parameters
-    ----------
-    memory_budget : float, default=2**28
-        Bytes to use beside the rows to predict.
-    n_jobs : int, optional
-        Threads; None uses the available cores (or ``OMP_NUM_THREADS``).
-
-    Attributes
-    ----------
-    basis_vectors_ : ndarray or CSR of shape (n_basis, n_features)
-        The vectors b_j; empty for ``kernel="precomputed"``.
-    dual_coef_ : ndarray of shape (n_outputs, n_basis)
-        Their coefficients, one row per machine (pair of classes for "ovo").
-    intercept_ : ndarray of shape (n_outputs,)
-        As in the original.
-    distance_ : ndarray of shape (n_outputs,)
-        ``|f - f'|`` in the feature space. Rounding hides less than about 1e-7 |f|.
-    relative_distance_ : ndarray of shape (n_outputs,)
-        The same divided by ``|f|``. ``|f(x) - f'(x)| <= distance_ sqrt(k(x, x))`` for
-        every row x, training row or not.
-    classes_ : ndarray
-        Class labels of a classifier.
-    offset_ : float
-        Of a detector: ``decision_function = score_samples - offset_``.
-    """
-
-    def __init__(
-        self,
-        memory_budget: float = DEFAULT_MEMORY_BUDGET,
-        n_jobs: int | None = None,
-    ):
-        self.memory_budget = memory_budget
-        self.n_jobs = n_jobs
-
-    def fit(self, X: Any = None, y: Any = None) -> CompressedModel:
-        """Return the model as it is: `compress` made it.
-
-        Parameters
-        ----------
-        X, y : ignored
-            There for scikit-learn's sake.
-
-        Returns
-        -------
-        self
-            Unchanged.
-        """
-        check_is_fitted(self)
-        return self
-
-    def predict(self, X: Any) -> Array:
-        """Return what the original would, nearly: targets, or scores of a ranker.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows (kernel values against the training rows if precomputed).
-
-        Returns
-        -------
-        ndarray of shape (n_rows,) or (n_rows, n_targets)
-            Values.
-        """
-        values = self._values(X)
-        return np.ascontiguousarray(values[:, 0]) if self._form.one_output else values
-
-    def _values(self, X: Any) -> Array:
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_CHECKS)
-        with Workers(self.n_jobs) as workers:
-            source = as_source(X, self.memory_budget, workers)
-            return np.asarray(self._functions.values(source))
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether `compress` made it."""
-        return hasattr(self, "_functions")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.requires_fit = True
-        return tags
-
-
-class CompressedClassifier(ClassifierMixin, CompressedModel):
-    """The `CompressedModel` of a classifier."""
-
-    def decision_function(self, X: Any) -> Array:
-        """Return signed values as the original does.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,), (n_rows, n_classes) or (n_rows, n_pairs)
-            Above 0 for ``classes_[1]``; or one column per class, or per pair of classes
-            for an SVC with ``decision_function_shape="ovo"``.
-        """
-        values, form = self._values(X), self._form
-        if form.kind == "two classes":
-            return np.ascontiguousarray(values[:, 0])
-        if form.kind == "ovr" or form.raw:
-            return values
-        return _votes(values if form.upright else -values, len(self.classes_))
-
-    def predict(self, X: Any) -> Array:
-        """Return the class of each row.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Labels out of ``classes_``.
-        """
-        values, form = self._values(X), self._form
-        if form.kind == "two classes":
-            return np.asarray(self.classes_[(values[:, 0] > 0).astype(int)])
-        if form.kind == "ovo":
-            n_classes = len(self.classes_)
-            values = _votes(values if form.upright else -values, n_classes)
-            # The confidence is less than half a vote: rounding leaves the votes.
-            values = values if form.breaks_ties else np.round(values)
-        return np.asarray(self.classes_[values.argmax(axis=1)])
-
-
-class CompressedRegressor(RegressorMixin, CompressedModel):
-    """The `CompressedModel` of a regressor."""
-
-
-class CompressedDetector(OutlierMixin, CompressedModel):
-    """The `CompressedModel` of a one-class machine or a ball."""
-
-    def score_samples(self, X: Any) -> Array:
-        """Return the larger values, the more a row belongs.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            f(x), or minus the squared distance from a ball's centre.
-        """
-        values = self._values(X)[:, 0]
-        if self._form.kind == "detector":
-            return np.asarray(values - self.intercept_[0])
-        X = validate_data(self, X, reset=False, **_CHECKS)
-        own = as_source(X, self.memory_budget).map(self._functions.kernel.diagonal)
-        return np.asarray(2 * values - own - self._centre_norm_sq)
-
-    def decision_function(self, X: Any) -> Array:
-        """Return ``score_samples(X) - offset_``: below 0 for outliers.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to judge.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Signed distance-like value.
-        """
-        return np.asarray(self.score_samples(X) - self.offset_)
-
-    def predict(self, X: Any) -> Array:
-        """Return +1 for rows that belong, -1 for outliers.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to judge.
-
-        Returns
-        -------
-        ndarray of int of shape (n_rows,)
-            +1 where ``decision_function`` is at least 0.
-        """
-        return np.where(self.decision_function(X) >= 0, 1, -1)
 
 
 def compress(
@@ -356,7 +148,7 @@ def _check_arguments(n_basis: Any, max_iter: Any) -> None:
         )
 
 
-def _read(model: Any, X: Any, workers: Workers) -> tuple[KernelExpansion, _Form]:
+def _read(model: Any, X: Any, workers: Workers) -> tuple[KernelExpansion, Form]:
     """Return the functions of a fitted model, and what is made of their values."""
     ours = isinstance(model, CoreVectorEstimator) or isinstance(
         getattr(model, "_functions", None), KernelExpansion
@@ -376,21 +168,21 @@ def _read(model: Any, X: Any, workers: Workers) -> tuple[KernelExpansion, _Form]
     return _read_ours(model) if ours else _read_theirs(model, X, workers)
 
 
-def _read_ours(model: Any) -> tuple[KernelExpansion, _Form]:
+def _read_ours(model: Any) -> tuple[KernelExpansion, Form]:
     own: KernelExpansion = model._functions
     if isinstance(model, CompressedModel):
         return own, model._form
     if is_outlier_detector(model):
         offset = float(model.offset_)
         if isinstance(model, SVDD):
-            return own, _Form("ball", offset=offset)
+            return own, Form("ball", offset=offset)
         shifted = replace(own, intercept=np.array([-offset]))
-        return shifted, _Form("detector", offset=offset)
+        return shifted, Form("detector", offset=offset)
     if is_classifier(model):
         classes = model.classes_
         if len(classes) == 2:
-            return own, _Form("two classes", classes)
-        return own, _Form(getattr(model, "multi_class", "ovr"), classes)
+            return own, Form("two classes", classes)
+        return own, Form(getattr(model, "multi_class", "ovr"), classes)
     # A regressor's functions are in deviations of its targets.
     scale = getattr(model, "target_scale_", np.ones(own.coef.shape[1]))
     mean = getattr(model, "target_mean_", np.zeros(own.coef.shape[1]))
@@ -399,10 +191,10 @@ def _read_ours(model: Any) -> tuple[KernelExpansion, _Form]:
     )
     one_output = bool(getattr(model, "_one_target", len(scale) == 1))
     kind = "regressor" if is_regressor(model) else "scores"
-    return functions, _Form(kind, one_output=one_output)
+    return functions, Form(kind, one_output=one_output)
 
 
-def _read_theirs(model: Any, X: Any, workers: Workers) -> tuple[KernelExpansion, _Form]:
+def _read_theirs(model: Any, X: Any, workers: Workers) -> tuple[KernelExpansion, Form]:
     kernel, vectors = _kernel_and_vectors(model, X, workers)
     dual = model.dual_coef_
     dual = np.asarray(dual.toarray() if sparse.issparse(dual) else dual, np.float64)
@@ -413,13 +205,13 @@ def _read_theirs(model: Any, X: Any, workers: Workers) -> tuple[KernelExpansion,
             coef = _pairs(dual, model.n_support_)
             raw = model.decision_function_shape == "ovo"
             ties = bool(model.break_ties)
-            form = _Form("ovo", classes, ties, raw, upright=False)
+            form = Form("ovo", classes, ties, raw, upright=False)
             return KernelExpansion(kernel, vectors, coef, intercept), form
-        form = _Form("two classes", classes)
+        form = Form("two classes", classes)
     elif is_outlier_detector(model):
-        form = _Form("detector", offset=float(np.ravel(model.offset_)[0]))
+        form = Form("detector", offset=float(np.ravel(model.offset_)[0]))
     else:
-        form = _Form("regressor")
+        form = Form("regressor")
     coef = np.ascontiguousarray(dual.T)
     return KernelExpansion(kernel, vectors, coef, intercept), form
 
@@ -475,7 +267,7 @@ def _pairs(dual: Array, n_support: Array) -> Array:
     return coef
 
 
-def _class_for(form: _Form) -> type[CompressedModel]:
+def _class_for(form: Form) -> type[CompressedModel]:
     if form.classes is not None:
         return CompressedClassifier
     if form.kind in ("detector", "ball"):
@@ -483,7 +275,7 @@ def _class_for(form: _Form) -> type[CompressedModel]:
     return CompressedRegressor if form.kind == "regressor" else CompressedModel
 
 
-def _set_attributes(small: Any, found: Reduced, form: _Form) -> None:
+def _set_attributes(small: Any, found: Reduced, form: Form) -> None:
     functions = found.functions
     small._functions, small._form = functions, form
     stored = functions.kernel.name != "precomputed"

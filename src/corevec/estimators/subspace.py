@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import check_array
 
-from corevec import basis_engine, bounds, hinge_engine
+from corevec import hinge_engine
 from corevec.basis_engine import Wanted
 from corevec.certificate import Certificate
-from corevec.estimators._callbacks import RoundReporter
-from corevec.estimators._parameters import check_choice, check_flag, check_positive
+from corevec.estimators._parameters import check_flag, check_positive
+from corevec.estimators._span import InSpan
 from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.regress import CoreVectorRegressor
-from corevec.exceptions import InvalidInputError, KernelError
+from corevec.exceptions import InvalidInputError
 from corevec.expansion import KernelExpansion
-from corevec.kernels import AnyKernel, Rows
+from corevec.kernels import AnyKernel
 from corevec.problems import Problem
 from corevec.progress import Progress
 from corevec.settings import Outcome, Settings
@@ -26,133 +25,8 @@ from corevec.sources import DEFAULT_MEMORY_BUDGET, Source
 
 Array = npt.NDArray[Any]
 
-BASES = (
-    "pursuit",
-    "train",
-    "nystroem",
-    "kmeans",
-    "rpcholesky",
-    "cholesky",
-    "coreset",
-)
-LOSSES = ("squared_hinge", "hinge")
 
-
-class _InSpan:
-    """What the Subspace estimators share: the basis, the fit in its span."""
-
-    # Of the base class, and without a meaning here.
-    ball_epsilon = max_core = None
-    sampling = batch = qp = init = low_rank = "auto"
-    multi_class = "ovr"
-    weights = "all"
-    warm_start = False
-    loss = "squared_hinge"
-    regulariser = "norm"
-
-    n_basis: Any
-    basis: Any
-    kernel: Any
-    certificate: Any
-    n_features_in_: int
-
-    def _validate_fit(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
-        self._check_span()
-        validated = super()._validate_fit(X, y, **checks)  # type: ignore[misc]
-        self._check_vectors()
-        return validated
-
-    def _check_span(self) -> None:
-        who = type(self).__name__
-        check_choice(who, "certificate", self.certificate, bounds.HOW)
-        check_choice(who, "loss", self.loss, LOSSES)
-        check_choice(who, "regulariser", self.regulariser, ("norm", "coefficients"))
-        if isinstance(self.basis, str):
-            check_choice(who, "basis", self.basis, BASES)
-            self._check_size()
-
-    def _check_size(self) -> None:
-        n = self.n_basis
-        is_number = isinstance(n, Real) and not isinstance(n, bool)
-        whole = is_number and isinstance(n, Integral) and int(n) >= 1
-        share = is_number and not isinstance(n, Integral) and 0 < float(n) < 1
-        if not (whole or share):
-            raise InvalidInputError(
-                f"{type(self).__name__}: n_basis={n!r} must be a whole number of at "
-                "least 1, or a share of the rows between 0 and 1, e.g. 0.1."
-            )
-
-    def _check_vectors(self) -> None:
-        """Check the user's own basis against the rows."""
-        if isinstance(self.basis, str):
-            return
-        who = type(self).__name__
-        if self.kernel == "precomputed":
-            raise InvalidInputError(
-                f"{who}: with kernel='precomputed' there are no vectors to give as "
-                f"basis; use one of {', '.join(repr(b) for b in BASES)}."
-            )
-        try:
-            vectors = check_array(self.basis, accept_sparse="csr", input_name="basis")
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(
-                f"{who}: {error} Give one of {', '.join(repr(b) for b in BASES)}, or "
-                "an array with one basis vector per row."
-            ) from None
-        if vectors.shape[1] != self.n_features_in_:
-            raise InvalidInputError(
-                f"{who}: basis has {vectors.shape[1]} columns, X has "
-                f"{self.n_features_in_}. Basis vectors are points like the rows of X."
-            )
-
-    def _wanted(self) -> Wanted:
-        own_norm = self.regulariser == "norm"
-        if not isinstance(self.basis, str):
-            vectors = check_array(self.basis, accept_sparse="csr", dtype=np.float64)
-            rows = Rows(vectors, np.full(vectors.shape[0], -1))
-            return Wanted(len(rows), rows, self.certificate, own_norm)
-        return Wanted(self.n_basis, self.basis, self.certificate, own_norm)
-
-    def _run(
-        self,
-        problems: list[Problem],
-        source: Source,
-        kernel: AnyKernel,
-        reporter: RoundReporter,
-        stop_asked: bool = False,
-    ) -> Outcome:
-        model: Any = self
-        progress = Progress(source.n_rows, model.max_iter, model.max_time)
-        progress.listeners.append(reporter.listen(progress))
-        progress.stop_asked = stop_asked
-        solve = self._solve_hinge if self.loss == "hinge" else basis_engine.fit
-        asked = problems, source, kernel, self._wanted()
-        try:
-            with progress.listening_for_interrupt():
-                outcome = solve(*asked, model._settings(), progress)
-        except KernelError as error:
-            raise KernelError(f"{type(self).__name__}: {error}") from None
-        except InvalidInputError as error:
-            raise InvalidInputError(f"{type(self).__name__}: {error}") from None
-        model.history_ = progress.history
-        model._stop_asked = progress.stop_asked
-        return outcome
-
-    def _solve_hinge(self, *_: Any) -> Outcome:
-        raise NotImplementedError
-
-    def _attributes(self, functions: KernelExpansion) -> dict[str, Any]:
-        """Return the fitted attributes that follow from the functions alone."""
-        found: dict[str, Any] = super()._attributes(functions)  # type: ignore[misc]
-        found["basis_indices_"] = found.pop("support_")
-        found["basis_vectors_"] = found.pop("support_vectors_")
-        return found
-
-    def _count_support(self, y: Any) -> None:
-        """Basis vectors have no class."""
-
-
-class SubspaceClassifier(_InSpan, CoreVectorClassifier):
+class SubspaceClassifier(InSpan, CoreVectorClassifier):
     r"""Kernel classifier with few basis vectors, whose weights see every row.
 
     With :math:`f = \sum_j c_j k(b_j, \cdot) + b_0` over few vectors :math:`b_j`, solves
@@ -348,7 +222,7 @@ def _column(functions: KernelExpansion, t: int) -> KernelExpansion:
     )
 
 
-class SubspaceRegressor(_InSpan, CoreVectorRegressor):
+class SubspaceRegressor(InSpan, CoreVectorRegressor):
     r"""Kernel regression with few basis vectors, whose weights see every row.
 
     Inside, y is standardised, :math:`z = (y - m)/d`. With

@@ -1,0 +1,236 @@
+"""Models with few vectors in place of many: what `compress` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    OutlierMixin,
+    RegressorMixin,
+)
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from corevec.estimators._base import _CHECKS
+from corevec.estimators.classify import _votes
+from corevec.sources import (
+    DEFAULT_MEMORY_BUDGET,
+    Workers,
+    as_source,
+)
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Form:
+    """How values become what a model says."""
+
+    kind: str  # "two classes", "ovr", "ovo", "regressor", "detector", "ball"
+    classes: Array | None = None
+    breaks_ties: bool = True  # "ovo": whether `predict` looks at the confidence too
+    raw: bool = False  # "ovo": whether `decision_function` returns the pairs
+    offset: float = 0.0  # "detector", "ball": score_samples - offset decides
+    one_output: bool = True
+    upright: bool = True  # "ovo": whether a pair's value is above 0 for its second
+
+
+class CompressedModel(BaseEstimator):
+    """A kernel model in few vectors, as `compress` returns it; not made otherwise.
+
+    It has the methods that the original has: ``predict``, for classifiers and detectors
+    ``decision_function``, for detectors ``score_samples``. ``fit`` returns it as it is,
+    so that it can stand at the end of a pipeline.
+
+    Parameters
+    ----------
+    memory_budget : float, default=2**28
+        Bytes to use beside the rows to predict.
+    n_jobs : int, optional
+        Threads; None uses the available cores (or ``OMP_NUM_THREADS``).
+
+    Attributes
+    ----------
+    basis_vectors_ : ndarray or CSR of shape (n_basis, n_features)
+        The vectors b_j; empty for ``kernel="precomputed"``.
+    dual_coef_ : ndarray of shape (n_outputs, n_basis)
+        Their coefficients, one row per machine (pair of classes for "ovo").
+    intercept_ : ndarray of shape (n_outputs,)
+        As in the original.
+    distance_ : ndarray of shape (n_outputs,)
+        ``|f - f'|`` in the feature space. Rounding hides less than about 1e-7 |f|.
+    relative_distance_ : ndarray of shape (n_outputs,)
+        The same divided by ``|f|``. ``|f(x) - f'(x)| <= distance_ sqrt(k(x, x))`` for
+        every row x, training row or not.
+    classes_ : ndarray
+        Class labels of a classifier.
+    offset_ : float
+        Of a detector: ``decision_function = score_samples - offset_``.
+    """
+
+    def __init__(
+        self,
+        memory_budget: float = DEFAULT_MEMORY_BUDGET,
+        n_jobs: int | None = None,
+    ):
+        self.memory_budget = memory_budget
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any = None, y: Any = None) -> CompressedModel:
+        """Return the model as it is: `compress` made it.
+
+        Parameters
+        ----------
+        X, y : ignored
+            There for scikit-learn's sake.
+
+        Returns
+        -------
+        self
+            Unchanged.
+        """
+        check_is_fitted(self)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return what the original would, nearly: targets, or scores of a ranker.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows (kernel values against the training rows if precomputed).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_targets)
+            Values.
+        """
+        values = self._values(X)
+        return np.ascontiguousarray(values[:, 0]) if self._form.one_output else values
+
+    def _values(self, X: Any) -> Array:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **_CHECKS)
+        with Workers(self.n_jobs) as workers:
+            source = as_source(X, self.memory_budget, workers)
+            return np.asarray(self._functions.values(source))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether `compress` made it."""
+        return hasattr(self, "_functions")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.requires_fit = True
+        return tags
+
+
+class CompressedClassifier(ClassifierMixin, CompressedModel):
+    """The `CompressedModel` of a classifier."""
+
+    def decision_function(self, X: Any) -> Array:
+        """Return signed values as the original does.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), (n_rows, n_classes) or (n_rows, n_pairs)
+            Above 0 for ``classes_[1]``; or one column per class, or per pair of classes
+            for an SVC with ``decision_function_shape="ovo"``.
+        """
+        values, form = self._values(X), self._form
+        if form.kind == "two classes":
+            return np.ascontiguousarray(values[:, 0])
+        if form.kind == "ovr" or form.raw:
+            return values
+        return _votes(values if form.upright else -values, len(self.classes_))
+
+    def predict(self, X: Any) -> Array:
+        """Return the class of each row.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Labels out of ``classes_``.
+        """
+        values, form = self._values(X), self._form
+        if form.kind == "two classes":
+            return np.asarray(self.classes_[(values[:, 0] > 0).astype(int)])
+        if form.kind == "ovo":
+            n_classes = len(self.classes_)
+            values = _votes(values if form.upright else -values, n_classes)
+            # The confidence is less than half a vote: rounding leaves the votes.
+            values = values if form.breaks_ties else np.round(values)
+        return np.asarray(self.classes_[values.argmax(axis=1)])
+
+
+class CompressedRegressor(RegressorMixin, CompressedModel):
+    """The `CompressedModel` of a regressor."""
+
+
+class CompressedDetector(OutlierMixin, CompressedModel):
+    """The `CompressedModel` of a one-class machine or a ball."""
+
+    def score_samples(self, X: Any) -> Array:
+        """Return the larger values, the more a row belongs.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            f(x), or minus the squared distance from a ball's centre.
+        """
+        values = self._values(X)[:, 0]
+        if self._form.kind == "detector":
+            return np.asarray(values - self.intercept_[0])
+        X = validate_data(self, X, reset=False, **_CHECKS)
+        own = as_source(X, self.memory_budget).map(self._functions.kernel.diagonal)
+        return np.asarray(2 * values - own - self._centre_norm_sq)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return ``score_samples(X) - offset_``: below 0 for outliers.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows to judge.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Signed distance-like value.
+        """
+        return np.asarray(self.score_samples(X) - self.offset_)
+
+    def predict(self, X: Any) -> Array:
+        """Return +1 for rows that belong, -1 for outliers.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows to judge.
+
+        Returns
+        -------
+        ndarray of int of shape (n_rows,)
+            +1 where ``decision_function`` is at least 0.
+        """
+        return np.where(self.decision_function(X) >= 0, 1, -1)

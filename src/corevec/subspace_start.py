@@ -1,0 +1,232 @@
+"""Weights in the span of a basis, solved on a sample of the rows, or on all.
+
+What is left of it is the start of ``subspace.py``, and the metric of its steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from corevec.bases import Basis
+from corevec.expansion import KernelExpansion
+from corevec.newton import minimise_each
+from corevec.problems import Problem, Terms
+from corevec.sources import Source
+from corevec.working import WorkingRows, capacity, size_of, terms_of
+
+Array = npt.NDArray[Any]
+
+# Rows of the sample: so many per basis row (2.5 took 30 rounds at C = 100, where the
+# sample alone is fitted too closely), more while its Hessian costs no more than so many
+# products. It is a start and a metric: float32 and a few Newton steps will do.
+SAMPLE_SHARE, SAMPLE_PRODUCTS, SAMPLE_STEPS = 5, 2e10, 4
+# Where the sample is all rows, this is the solution.
+WHOLE_STEPS = 50
+
+
+@dataclass
+class Fit:
+    """The weights of one problem, and their values on all rows."""
+
+    problem: Problem
+    terms: Terms
+    v: Array  # weights, bias, offset
+    hessian: Any = None  # Cholesky factor, of the sample
+    values: Array = field(default_factory=lambda: np.empty(0))
+    last_step: Array | None = None
+    last_values: Array | None = None
+    primal: float = np.inf
+    promise: float = np.inf  # what the next step would gain, as a share
+    dual: float = -np.inf  # what `prove` or the problem alone says
+    n_violated: int = 0
+
+    @property
+    def weights(self) -> Array:
+        """The weights and the bias, without the offset."""
+        return self.v[: len(self.v) - int(self.problem.has_offset)]
+
+    @property
+    def offset(self) -> float:
+        """The offset t of the problem, 0 where it has none."""
+        return float(self.v[-1]) if self.problem.has_offset else 0.0
+
+    def violations(self) -> Array:
+        """Return ``p - y f - t`` of all entries."""
+        both = np.tile(self.values, len(self.problem.sides))
+        return np.asarray(self.terms.target - self.terms.sign * both - self.offset)
+
+    def violated(self, source: Source) -> Array:
+        """Return the entries with a positive violation."""
+        inside = (self.violations() > 0) & (self.terms.omega > 0)
+        return entries_at(self.problem, source, np.flatnonzero(inside))
+
+    def row_share(self) -> Array:
+        """Return each row's share of the sum of squared multipliers."""
+        beta = self.terms.omega * np.maximum(self.violations(), 0.0)
+        squares = (beta**2).reshape(len(self.problem.sides), -1).sum(axis=0)
+        total = float(squares.sum())
+        return np.asarray(squares / total if total > 0 else squares)
+
+    def row_pull(self) -> Array:
+        """Return ``sum y beta`` of each row's entries, and set the primal value."""
+        excess = np.maximum(self.violations(), 0.0)
+        beta = self.terms.omega * excess
+        regular = float(self.weights @ self.weights) / 2
+        self.primal = regular + self.problem.price * self.offset
+        self.primal += float(beta @ excess) / 2
+        self.n_violated = int(np.count_nonzero(beta))
+        sides = len(self.problem.sides)
+        return np.asarray((self.terms.sign * beta).reshape(sides, -1).sum(axis=0))
+
+
+def solve_on_sample(
+    problems: list[Problem],
+    source: Source,
+    basis: Basis,
+    present: Array,
+    rng: np.random.Generator,
+    start: KernelExpansion | None = None,
+) -> list[Fit]:
+    """Return the fits as solved on a sample."""
+    numbers, kernel = source.numbers, basis.kernel
+    fits = [
+        Fit(problem, terms_of(problem, source, kernel, numbers), v)
+        for problem, v in zip(
+            problems, _first_weights(problems, basis, start), strict=True
+        )
+    ]
+    _solve_sample(fits, source, basis, present, rng)
+    return fits
+
+
+def _first_weights(
+    problems: list[Problem], basis: Basis, start: KernelExpansion | None
+) -> list[Array]:
+    """Return weights whose functions agree with `start` on the basis, or zeros."""
+    found = [np.zeros(size_of(problem, basis)) for problem in problems]
+    if start is None or any(problem.has_offset for problem in problems):
+        return found
+    values = start.evaluate(basis.rows, start.prepared()) - start.intercept
+    weights = basis.features(values.T)
+    for t, (problem, v) in enumerate(zip(problems, found, strict=True)):
+        v[: len(basis)] = weights[t]
+        if problem.has_bias:
+            v[-1] = start.intercept[t]
+    return found
+
+
+def _solve_sample(
+    fits: list[Fit],
+    source: Source,
+    basis: Basis,
+    present: Array,
+    rng: np.random.Generator,
+) -> None:
+    """Solve each problem on a sample, and keep its Hessian there."""
+    k = len(basis)
+    wanted = max(SAMPLE_SHARE * k, int(SAMPLE_PRODUCTS / k**2))
+    # Squares of kernel values must stay in the range of float32.
+    small = float(np.abs(basis.factor).max()) ** 2 < 1e15
+    dtype = np.float32 if small else np.float64
+    # Half of what the span may use: the basis itself takes the other half.
+    room = capacity(source, k + 2, dtype) // 2
+    if all(fit.problem.response is None for fit in fits) and len(present) <= room:
+        # Of a classifier only the violated rows count in the Hessian.
+        wanted = len(present)
+    most = min(wanted, room, len(present))
+    most = max(most, min(k, len(present)))
+    sample, stands_for = _weighted_sample(fits, source, present, most, rng)
+    whole = len(sample) == len(present)
+    steps = WHOLE_STEPS if whole else SAMPLE_STEPS
+    if whole and len(present) * k**2 <= SAMPLE_PRODUCTS and len(present) <= room // 2:
+        dtype = np.float64
+    designs: list[WorkingRows] = []
+    for fit in fits:
+        like = designs[0] if designs else None
+        designs.append(WorkingRows(fit.problem, source, basis, sample, like, dtype))
+    boosts = [np.tile(stands_for, len(fit.problem.sides)) for fit in fits]
+    starts = [fit.v for fit in fits]
+    solved = minimise_each(designs, starts, boosts, steps)
+    for fit, rows, boost, found in zip(fits, designs, boosts, solved, strict=True):
+        fit.v, system = found.v, found.gram
+        if whole:
+            fit.promise = 0.0
+            continue
+        if system is None:
+            omega = boost * rows.terms.omega
+            violation = rows.terms.target - rows.times(fit.v)
+            active = np.flatnonzero((violation > 0) & (omega > 0))
+            system = rows.gram(active, omega)[0]
+        if fit.problem.has_offset:
+            system = _without_offset(system, fit.offset)
+        else:
+            system = system.copy()
+        fit.hessian = _factor(system)
+
+
+def _weighted_sample(
+    fits: list[Fit],
+    source: Source,
+    present: Array,
+    size: int,
+    rng: np.random.Generator,
+) -> tuple[Array, Array]:
+    """Return about `size` rows, and how many each stands for.
+
+    Heavy rows are likelier: with balanced weights of 1:100 half of the weight is in a
+    hundredth of the rows, and a uniform sample's Hessian took 30 rounds. A row is in
+    with a probability q of its own, and stands for 1/q rows.
+    """
+    if size >= len(present):
+        return present, np.ones(len(present))
+    at = np.searchsorted(source.numbers, present)
+    weight = np.sum([fit.terms.omega[: source.n_rows][at] for fit in fits], axis=0)
+    q = _shares(weight, size)
+    drawn = np.flatnonzero(rng.random(len(q)) < q)
+    return present[drawn], 1.0 / q[drawn]
+
+
+def _shares(weight: Array, size: int) -> Array:
+    """Return probabilities that add up to `size`, like the weights but at most 1."""
+    q = np.minimum(weight * (size / weight.sum()), 1.0)
+    while True:
+        below = q < 1.0
+        left = size - np.count_nonzero(~below)
+        scaled = weight[below] * (left / weight[below].sum())
+        if (scaled <= 1.0).all():
+            q[below] = scaled
+            return np.asarray(q)
+        q[below] = np.minimum(scaled, 1.0)
+
+
+def _factor(gram: Array) -> Any:
+    """Return the Cholesky factor of ``gram + 1``; summed in float32, it may need more.
+
+    It is a metric only: a larger diagonal makes smaller steps, no other result.
+    """
+    diagonal = np.diag_indices(len(gram))
+    gram[diagonal] += 1.0
+    while True:
+        try:
+            return linalg.cho_factor(gram, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            gram[diagonal] += 1e-6 * float(gram[diagonal].max())
+
+
+def _without_offset(gram: Array, offset: float) -> Array:
+    """Return the Hessian in the weights alone: the offset follows at its best."""
+    inner, column, corner = gram[:-1, :-1].copy(), gram[:-1, -1], gram[-1, -1]
+    if offset != 0 and corner > 0:
+        inner -= np.outer(column, column) / corner
+    return np.asarray(inner)
+
+
+def entries_at(problem: Problem, source: Source, positions: Array) -> Array:
+    """Return the problem's entries at these positions of the rows' sides."""
+    rows = source.numbers[positions % source.n_rows]
+    return np.asarray(rows + positions // source.n_rows * problem.labels.n_rows)
