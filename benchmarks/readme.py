@@ -274,7 +274,9 @@ def few_vectors():
     title = (
         "**Few vectors** (`python -m benchmarks cpsp_tables`, tables 1 and 2 of the "
         "CPSP paper;\nfewest vectors within half a point of SVC's accuracy, seconds, "
-        "seconds / SVC's; `*`: ended\nby its limit of 60 s):"
+        "seconds / SVC's; `*`: ended\nby its limit of 20 s, 60 s for the pursuit. "
+        "One seed; the pursuit's constants were chosen on these sets:\nits docstring "
+        "says how):"
     )
     head = (
         "| data | SVC: accuracy; vectors; s | the paper's CPSP | our pursuit "

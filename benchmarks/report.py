@@ -112,8 +112,9 @@ def setting(params):
 
 
 def latest(rows):
-    """Return the last measured commit's rows; if a case ran twice, the last run."""
-    newest = rows.sort_values("timestamp")["commit"].iloc[-1]
+    """Return each case's rows of its last commit; if it ran twice, the last run."""
+    rows = rows.sort_values("timestamp", kind="stable")
+    newest = rows.groupby("case")["commit"].transform("last")
     rows = rows[rows["commit"] == newest]
     return rows.drop_duplicates(["case", "repeat"], keep="last")
 
@@ -241,10 +242,11 @@ def heading(path, rows):
     row = rows.iloc[-1]
     facts = ("python", "numpy", "numba", "sklearn", "corevec")
     versions = ", ".join(f"{name} {row[name]}" for name in facts)
+    commits = ", ".join(rows["commit"].unique())
     return (
         f"# {path.stem}\n\n"
         f"Generated from `{path.name}` by `python -m benchmarks report`; do not edit. "
-        f"Commit {row['commit']}, {row['machine']}, {row['threads']} threads "
+        f"Commit {commits}, {row['machine']}, {row['threads']} threads "
         f"(scikit-learn's SVC uses one), {versions}. {len(rows)} fits, "
         f"{rows['timestamp'].min()} to {rows['timestamp'].max()}. Ratios below 1 mean "
         "faster than the reference; a number of rows in brackets is the reference's, "

@@ -9,6 +9,8 @@ fitted here.
 `predict_seconds` is the median of several calls on the whole test part (at least 3, at
 most 9, or 20 s), after one call that is not counted; rows per second are `n_test` over
 it. Of a compressed SVC `fit_seconds` are those of `compress` alone.
+
+The rows of ijcnn1 of 2026-11-16 were measured with another benchmark beside them.
 """
 
 import statistics
