@@ -584,7 +584,11 @@ def test_vectors_move_among_sparse_rows_too(classes, loss):
     model = SubspaceClassifier(12, "pursuit", loss, **SHAPE)
     plain = reading.fit(clone(model), rows, classes).certificate_
     found = reading.fit(model, sparse.csr_array(rows), classes).certificate_
-    assert max(found.dual, plain.dual) <= min(found.primal, plain.primal) * (1 + 1e-9)
+    # Class by class: the certificate of several is that of the worst, and which class
+    # that is depends on the vectors.
+    pairs = zip(found.parts or (found,), plain.parts or (plain,), strict=True)
+    for one, other in pairs:
+        assert max(one.dual, other.dual) <= min(one.primal, other.primal) * (1 + 1e-9)
     assert model.score(sparse.csr_array(rows), classes) > 0.75
 
 
