@@ -39,7 +39,8 @@ HOW = ("auto", "exact", "projection", "sample")
 CONFIDENCE = 0.999
 # Rows drawn in the first try and in the second.
 DRAWN = (1000, 8000)
-# "auto" sums exactly up to this many kernel values: about a second.
+# "auto" sums exactly up to this many kernel values: adult's 8.5e7, of 123 columns, took
+# 1 s on one busy core.
 AFFORDABLE = 1e9
 _PART = 2048
 

@@ -232,8 +232,8 @@ def part_of(
 def _is_better_dense(values: Any, source: Source) -> bool:
     """Whether a part is better held dense: few columns, and it fits the budget.
 
-    A product of CSR rows runs on one thread, at some 1e9 products/s: below a fortieth
-    of a dense one, so rows with more than one entry in forty are faster dense.
+    A product of CSR rows runs on one thread, entry by entry; the matrix product of
+    BLAS is worth it down to about one entry in forty (adult has one in nine).
     """
     size = values.shape[0] * values.shape[1]
     return bool(size <= 40 * values.nnz and 4 * size <= source.memory_budget / 8)

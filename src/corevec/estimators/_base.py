@@ -123,21 +123,30 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         progress.stop_asked = stop_asked
         try:
             with progress.listening_for_interrupt():
-                outcome = engine.fit(
-                    problems,
-                    source,
-                    kernel,
-                    self._settings(),
-                    progress,
-                    low_rank=self.low_rank,
-                    warm=self._warm(source),
-                    weights=getattr(self, "weights", "auto"),
-                )
-        except KernelError as error:
-            raise KernelError(f"{type(self).__name__}: {error}") from None
+                outcome = self._solve(problems, source, kernel, progress)
+        except (KernelError, InvalidInputError) as error:
+            raise type(error)(f"{type(self).__name__}: {error}") from None
         self.history_ = progress.history
         self._stop_asked = progress.stop_asked
         return outcome
+
+    def _solve(
+        self,
+        problems: list[Problem],
+        source: Source,
+        kernel: AnyKernel,
+        progress: Progress,
+    ) -> Outcome:
+        return engine.fit(
+            problems,
+            source,
+            kernel,
+            self._settings(),
+            progress,
+            low_rank=self.low_rank,
+            warm=self._warm(source),
+            weights=getattr(self, "weights", "auto"),
+        )
 
     def _settings(self) -> Settings:
         seed = check_random_state(self.random_state).randint(2**31 - 1)

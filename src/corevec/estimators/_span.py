@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_array
 
-from corevec import basis_engine, bounds
+from corevec import basis_engine, bounds, hinge_engine
 from corevec.basis_engine import Wanted
-from corevec.estimators._callbacks import RoundReporter
 from corevec.estimators._parameters import check_choice
-from corevec.exceptions import InvalidInputError, KernelError
+from corevec.exceptions import InvalidInputError
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems import Problem
@@ -110,33 +109,17 @@ class InSpan:
             return Wanted(len(rows), rows, self.certificate, own_norm)
         return Wanted(self.n_basis, self.basis, self.certificate, own_norm)
 
-    def _run(
+    def _solve(
         self,
         problems: list[Problem],
         source: Source,
         kernel: AnyKernel,
-        reporter: RoundReporter,
-        stop_asked: bool = False,
+        progress: Progress,
     ) -> Outcome:
         model: Any = self
-        progress = Progress(source.n_rows, model.max_iter, model.max_time)
-        progress.listeners.append(reporter.listen(progress))
-        progress.stop_asked = stop_asked
-        solve = self._solve_hinge if self.loss == "hinge" else basis_engine.fit
+        solve = hinge_engine.fit if self.loss == "hinge" else basis_engine.fit
         asked = problems, source, kernel, self._wanted()
-        try:
-            with progress.listening_for_interrupt():
-                outcome = solve(*asked, model._settings(), progress)
-        except KernelError as error:
-            raise KernelError(f"{type(self).__name__}: {error}") from None
-        except InvalidInputError as error:
-            raise InvalidInputError(f"{type(self).__name__}: {error}") from None
-        model.history_ = progress.history
-        model._stop_asked = progress.stop_asked
-        return outcome
-
-    def _solve_hinge(self, *_: Any) -> Outcome:
-        raise NotImplementedError
+        return solve(*asked, model._settings(), progress)
 
     def _attributes(self, functions: KernelExpansion) -> dict[str, Any]:
         """Return the fitted attributes that follow from the functions alone."""

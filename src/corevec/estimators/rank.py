@@ -168,7 +168,7 @@ class CoreVectorRanker(CoreVectorEstimator):
             source = as_source(X, self.memory_budget, workers)
             kernel = self._make_kernel(source, weights)
             with RoundReporter(self, self._attributes) as reporter:
-                outcome = self._solve(pairs, source, kernel, reporter)
+                outcome = self._solve_pairs(pairs, source, kernel, reporter)
         self._set_fitted(outcome, "ranking")
         return self
 
@@ -248,7 +248,9 @@ class CoreVectorRanker(CoreVectorEstimator):
         per_query = self.pair_weight == "query"
         return pairs_of(y, query, weights, float(self.C), per_query)
 
-    def _solve(self, pairs: Pairs, source: Any, kernel: Any, reporter: Any) -> Any:
+    def _solve_pairs(
+        self, pairs: Pairs, source: Any, kernel: Any, reporter: Any
+    ) -> Any:
         progress = Progress(source.n_rows, self.max_iter, self.max_time)
         progress.listeners.append(reporter.listen(progress))
         asked = ranking.Asked(self.tol, self.max_core, self._settings().random_state)

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from corevec import hinge_engine
-from corevec.basis_engine import Wanted
 from corevec.certificate import Certificate
 from corevec.estimators._parameters import check_flag, check_positive
 from corevec.estimators._span import InSpan
@@ -17,10 +16,7 @@ from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.regress import CoreVectorRegressor
 from corevec.exceptions import InvalidInputError
 from corevec.expansion import KernelExpansion
-from corevec.kernels import AnyKernel
 from corevec.problems import Problem
-from corevec.progress import Progress
-from corevec.settings import Outcome, Settings
 from corevec.sources import DEFAULT_MEMORY_BUDGET, Source
 
 Array = npt.NDArray[Any]
@@ -192,17 +188,6 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
             raise InvalidInputError(
                 f"{who}: regulariser='coefficients' needs loss='squared_hinge'."
             )
-
-    def _solve_hinge(
-        self,
-        problems: list[Problem],
-        source: Source,
-        kernel: AnyKernel,
-        wanted: Wanted,
-        settings: Settings,
-        progress: Progress,
-    ) -> Outcome:
-        return hinge_engine.fit(problems, source, kernel, wanted, settings, progress)
 
     def _certify_one(self, t: int, problem: Problem, source: Source) -> Certificate:
         if self.loss != "hinge":
