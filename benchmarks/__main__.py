@@ -23,6 +23,7 @@ def parse_arguments():
     parser.add_argument("--out", type=Path, help="folder of the CSV files")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", help="solvers to run, separated by commas")
+    parser.add_argument("--sets", help="data sets to run, separated by commas")
     parser.add_argument(
         "--fresh-peers", action="store_true", help="measure slow peers again"
     )
@@ -58,6 +59,7 @@ def main():
         repeats=arguments.repeats,
         quick=arguments.quick,
         only=frozenset(arguments.only.split(",")) if arguments.only else None,
+        sets=frozenset(arguments.sets.split(",")) if arguments.sets else None,
         fresh_peers=arguments.fresh_peers,
     )
     for module in experiments.choose(arguments.name):

@@ -44,6 +44,7 @@ class Settings:
     repeats: int | None = None
     quick: bool = False
     only: frozenset[str] | None = None
+    sets: frozenset[str] | None = None
     fresh_peers: bool = False
 
 
@@ -61,6 +62,9 @@ def run_experiment(module, settings):
     path = settings.out / f"{experiment_name(module)}.csv"
     known = records.known_cases(path)
     repeats = 1 if settings.quick else settings.repeats or module.REPEATS
+    if settings.sets is not None and hasattr(module, "SETS"):
+        # Before the cases are made: parameters need not be tuned for other sets.
+        module.SETS = tuple(name for name in module.SETS if name in settings.sets)
     cases = [c for c in module.cases(settings.quick) if _is_wanted(c, settings)]
     for _, group in groupby(cases, key=lambda case: case.dataset):
         _run_group(list(group), repeats, known, path, settings)
@@ -68,6 +72,7 @@ def run_experiment(module, settings):
 
 def _is_wanted(case, settings):
     chosen = settings.only is None or case.solver in settings.only
+    chosen = chosen and (settings.sets is None or case.dataset in settings.sets)
     return chosen and not _skip_reason(case.solver)
 
 

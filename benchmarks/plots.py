@@ -39,6 +39,13 @@ COLOURS = {
     "corevec_subspace_regressor": "tab:blue",
     "corevec_tube_all": "tab:cyan",
     "sklearn_linear": "black",
+    "corevec_stream": "tab:blue",
+    "corevec_stream_oneclass": "tab:blue",
+    "pegasos": "tab:purple",
+    "river_oneclass": "tab:green",
+    "sklearn_perceptron": "tab:orange",
+    "sklearn_sgd": "tab:red",
+    "sklearn_sgd_oneclass": "tab:red",
 }
 PANEL = 3.2  # inches
 

@@ -268,11 +268,11 @@ def test_the_three_dual_bounds_are_ordered_and_the_sampled_one_holds_its_rate():
             how="sample",
             rng=np.random.default_rng(seed),
         ).value
-        for seed in range(200)
+        for seed in range(1000)
     ]
     sampled = np.array(drawn)
-    # 200 draws at 99.9 %: more than 3 failures have a probability of 6e-5.
-    assert np.count_nonzero(sampled > values["exact"] * (1 + 1e-12)) <= 3
+    # 1000 draws at 99.9 %: more than 6 failures have a probability of 8e-5.
+    assert np.count_nonzero(sampled > values["exact"] * (1 + 1e-12)) <= 6
     assert values["projection"] <= sampled.min() + 1e-12
     assert np.median(sampled) > values["projection"]
 

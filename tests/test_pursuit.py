@@ -5,11 +5,16 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 
-from corevec import moving, pursuit
+from corevec import SubspaceClassifier, certify, moving, pursuit
+from corevec.certificate import relative_gap
+from corevec.exceptions import NotCertifiedWarning
 from corevec.kernels import make_kernel
 from corevec.problems import Labels, regression, two_class
 from corevec.progress import Progress
 from corevec.sources import Workers, as_source, row_statistics
+
+# Weights are solved until no value moves by more than 0.03, by Newton: far closer.
+NEARLY_SOLVED = 1e-3
 
 
 def rows(task="classes", n=400, d=4, seed=0, as_sparse=False, shift=0.0):
@@ -32,6 +37,12 @@ def rows(task="classes", n=400, d=4, seed=0, as_sparse=False, shift=0.0):
         z = np.sin(2 * first)
         problems = [regression(Labels(n), 3.0, z, tube=0.05)]
     return problems, source, kernel
+
+
+def grown(*case, **more):
+    """The last of the vectors, all that were asked for."""
+    *_, last = pursuit.grow(*case, **more)
+    return last
 
 
 def part(task="classes", **more):
@@ -92,7 +103,7 @@ def test_moving_lowers_the_objective_and_growing_lowers_it_more(task):
     problems, source, kernel = rows(task)
     values = []
     for size in (4, 16):
-        vectors = pursuit.grow(
+        vectors = grown(
             problems,
             source,
             kernel,
@@ -108,7 +119,7 @@ def test_moving_lowers_the_objective_and_growing_lowers_it_more(task):
 def test_vectors_come_back_in_the_units_of_the_rows():
     near, far = rows(), rows(shift=1e6)
     found = [
-        pursuit.grow(*case, 8, Progress(400), np.random.default_rng(0), np.arange(400))
+        grown(*case, 8, Progress(400), np.random.default_rng(0), np.arange(400))
         for case in (near, far)
     ]
     # float32 rows after the shift by their mean: 1e-5 of their size.
@@ -122,7 +133,7 @@ def test_rows_of_no_weight_are_never_looked_at():
     others[1::2] = np.nan
     torn = as_source(others, 2**28, Workers(1))
     found = [
-        pursuit.grow(
+        grown(
             problems, one, kernel, 5, Progress(400), np.random.default_rng(0), present
         )
         for one in (source, torn)
@@ -147,7 +158,7 @@ def test_duplicated_rows_give_fewer_vectors_and_no_error():
     source = as_source(X, 2**28, Workers(1))
     kernel = make_kernel("rbf", 1.0, 3, 0.0, row_statistics(source))
     problem = two_class(Labels(150, np.repeat([0, 1, 1], 50)), 10.0, 1, 0)
-    vectors = pursuit.grow(
+    vectors = grown(
         [problem],
         source,
         kernel,
@@ -158,3 +169,40 @@ def test_duplicated_rows_give_fewer_vectors_and_no_error():
     )
     assert 1 <= len(vectors) <= 20
     assert np.isfinite(vectors).all()
+
+
+def test_growing_ends_when_the_certificate_of_all_rows_meets_tol():
+    # Four blobs, easy: a gap of a tenth needs few vectors.
+    rng = np.random.default_rng(5)
+    corners = rng.integers(0, 2, size=(3000, 2))
+    X = corners * 4.0 + rng.normal(scale=0.5, size=(3000, 2))
+    y = corners[:, 0] ^ corners[:, 1]
+    own = {"n_basis": 64, "gamma": 0.2, "C": 1.0, "random_state": 0}
+    easy = SubspaceClassifier(tol=0.1, **own).fit(X, y)
+    assert easy.certificate_.converged
+    assert easy.certificate_.n_verified == 3000
+    assert most_vectors(easy) < 64
+    assert certify(easy, X, y).relative_gap <= 0.1
+    # Whoever accepts any gap gets all vectors.
+    assert most_vectors(SubspaceClassifier(tol=1.0, **own).fit(X, y)) == 64
+    with pytest.warns(NotCertifiedWarning):
+        hard = SubspaceClassifier(tol=1e-12, **own).fit(X, y)
+    assert most_vectors(hard) == 64
+
+
+def most_vectors(model):
+    """Vectors that were grown; some may be in the span of others at the end."""
+    return max(record["core"] for record in model.history_)
+
+
+def test_gap_told_by_the_candidates_is_that_of_the_rows_worked_on():
+    work = part()
+    B = np.random.default_rng(2).normal(size=(12, 4))
+    value, K = work.solve(B)
+    found = pursuit._candidates(work, B, 400, np.random.default_rng(0))
+    r = work.pulls[:, 0]
+    exact = work.kernel.block(work.points, work.points).astype(float)
+    norm_sq = r @ exact @ r - 2 * r @ (K @ work.c[:, 0])
+    f = work.c[:, 0] @ (work.factor @ work.factor.T) @ work.c[:, 0]
+    gap = relative_gap(value, value - (norm_sq + f) / 2)
+    assert found.gap == pytest.approx(gap, rel=NEARLY_SOLVED)

@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 from benchmarks.datasets import (
     adult,
     checkerboard,
+    clouds,
     covtype,
     cpsp,
     gaussian,
@@ -14,9 +15,11 @@ from benchmarks.datasets import (
     kddcup99,
     mnist,
     mnist10,
+    novelty,
     ranking,
     regression,
     scans,
+    streaming,
 )
 
 REGRESSIONS = (
@@ -33,6 +36,10 @@ DATASETS = {
     "adult": adult.load,
     "bunny": partial(scans.load, "bunny"),
     "checkerboard": checkerboard.load,
+    "clouds_d22": partial(clouds.load, d=22),
+    "clouds_d784_f32": partial(clouds.load, d=784, dtype="float32"),
+    "clouds_d784_f64": partial(clouds.load, d=784),
+    "clouds_d40000": partial(clouds.load, d=40_000, entries=100),
     "covtype": covtype.load,
     "dragon": partial(scans.load, "dragon"),
     "gaussian": gaussian.load,
@@ -42,10 +49,12 @@ DATASETS = {
     "kddcup99": kddcup99.load,
     "mnist": mnist.load,
     "mnist10": mnist10.load,
+    "novelty": novelty.load,
     "ranking": ranking.load,
     "ranking_rotated": partial(ranking.load, rotated=True),
     **{name: regression.loader(name) for name in REGRESSIONS},
     **{name: cpsp.loader(name.removeprefix("cpsp_")) for name in cpsp.SETS},
+    **{name: streaming.loader(name) for name in streaming.SETS},
 }
 
 

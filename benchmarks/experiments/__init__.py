@@ -15,6 +15,11 @@ from benchmarks.experiments import (
     real_data,
     regression,
     shared_basis,
+    streaming_kernel,
+    streaming_memory,
+    streaming_novelty,
+    streaming_speed,
+    streaming_table,
     subspace_regression,
     surfaces,
 )
@@ -36,6 +41,11 @@ EXPERIMENTS = {
     "covtype_curve": covtype_curve,
     "cold_start": cold_start,
     "memory": memory,
+    "streaming_table": streaming_table,
+    "streaming_speed": streaming_speed,
+    "streaming_memory": streaming_memory,
+    "streaming_kernel": streaming_kernel,
+    "streaming_novelty": streaming_novelty,
 }
 
 

@@ -8,6 +8,7 @@ hinge. The vectors are chosen by name (``choosing.py``), grown and moved
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,11 +34,11 @@ from corevec.exceptions import KernelError
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Kernel, Rows
 from corevec.moving import can_move
-from corevec.oracle import Subset
 from corevec.problems import Problem
 from corevec.progress import Progress, logger
 from corevec.settings import Outcome, Settings
 from corevec.sources import Source
+from corevec.views import view_that_fits
 
 Array = npt.NDArray[Any]
 
@@ -94,7 +95,26 @@ def fit(
 ) -> Outcome:
     """Solve `problems` over all rows in the span of few vectors."""
     rng = np.random.default_rng(settings.random_state)
-    basis = choose(problems, source, kernel, wanted, settings, progress, rng)
+    for basis in _bases(problems, source, kernel, wanted, settings, progress, rng):
+        found = _fit_in(
+            problems, source, kernel, basis, wanted, settings, progress, rng
+        )
+        if all(one.converged for one in found.certificates):
+            break
+    return found
+
+
+def _fit_in(
+    problems: list[Problem],
+    source: Source,
+    kernel: AnyKernel,
+    basis: Basis,
+    wanted: Wanted,
+    settings: Settings,
+    progress: Progress,
+    rng: np.random.Generator,
+) -> Outcome:
+    """Solve and certify in the span of one basis."""
     # The pursuit leaves functions of (nearly) these vectors, if there was one.
     moved = wanted.basis == "pursuit" and can_move(kernel) and wanted.own_norm
     start = progress.snapshot() if moved and progress.snapshot is not None else None
@@ -128,6 +148,33 @@ def fit(
     )
 
 
+def _bases(
+    problems: list[Problem],
+    source: Source,
+    kernel: AnyKernel,
+    wanted: Wanted,
+    settings: Settings,
+    progress: Progress,
+    rng: np.random.Generator,
+) -> Iterator[Basis]:
+    """Yield the basis that was asked for, after smaller ones that may do."""
+    present = subspace.rows_present(problems, source)
+    size = wanted.size(len(present))
+    # The span of all rows holds the optimum: there is nothing to move.
+    grows = wanted.basis == "pursuit" and can_move(kernel) and size < len(present)
+    if not grows or _are_solved_by_zero(problems, present):
+        yield choose(problems, source, kernel, wanted, settings, progress, rng)
+        return
+    assert isinstance(kernel, Kernel)
+    # Whoever accepts any gap wants all vectors.
+    tol = settings.tol if settings.tol < 1 else 0.0
+    for vectors in pursuit.grow(
+        problems, source, kernel, size, progress, rng, present, tol
+    ):
+        rows = Rows(vectors, np.full(len(vectors), -1))
+        yield _spanned_by(rows, kernel, source, SPREAD_THRESHOLD)
+
+
 def choose(
     problems: list[Problem],
     source: Source,
@@ -137,7 +184,7 @@ def choose(
     progress: Progress,
     rng: np.random.Generator,
 ) -> Basis:
-    """Return the basis that was asked for."""
+    """Return the basis that was asked for, of vectors that do not move."""
     check_definite(kernel)
     present = subspace.rows_present(problems, source)
     size = wanted.size(len(present))
@@ -146,11 +193,6 @@ def choose(
         rows = name
     elif _are_solved_by_zero(problems, present):
         rows = uniform(source, kernel, 1, rng, present)
-    # The span of all rows holds the optimum: there is nothing to move.
-    elif name == "pursuit" and can_move(kernel) and size < len(present):
-        assert isinstance(kernel, Kernel)
-        vectors = pursuit.grow(problems, source, kernel, size, progress, rng, present)
-        rows = Rows(vectors, np.full(len(vectors), -1))
     elif name in ("pursuit", "train"):
         found = subspace.choose_basis(problems, source, kernel, size, progress, rng)
         return _checked(found, kernel)
@@ -162,6 +204,12 @@ def choose(
         rows = incomplete_cholesky(source, kernel, size, rng, present, threshold)
     else:
         rows = CHOOSERS[name](source, kernel, size, rng, present)
+    return _spanned_by(rows, kernel, source, threshold)
+
+
+def _spanned_by(
+    rows: Rows, kernel: AnyKernel, source: Source, threshold: float
+) -> Basis:
     if len(rows) == 0:
         return _checked(None, kernel)
     basis, is_definite = basis_of_rows(rows, kernel, source.workers, threshold)
@@ -219,7 +267,6 @@ def _solve(
 
     No certificates where the rounds have not proved what was asked for.
     """
-    most = subspace.rows_that_fit(problems, source)
     tol = min(settings.tol, WEIGHTS_TOL)
     if _is_streamed(problems, source, len(basis)):
         samples = [
@@ -236,12 +283,7 @@ def _solve(
             proofs = span.certificates(found, settings.tol, progress, stopped_by)
         functions = span.expansion(found, basis)
         return functions, [one.offset for one in found], stopped_by, proofs
-    view, scaled = source, problems
-    if source.n_rows > most:
-        size = min(most, coreset.rows_that_fit(source))
-        view = Subset(source, source.draw(rng, size))
-        ratio = source.n_rows / view.n_rows
-        scaled = [replace(one, slack=one.slack * ratio) for one in problems]
+    view, scaled = view_that_fits(problems, source, rng)
     fits, stopped_by = subspace.solve(
         scaled, view, basis, tol, progress, rng, measured=False, start=start
     )

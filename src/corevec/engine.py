@@ -26,6 +26,7 @@ from corevec.selection import FIRST_SUBSET
 from corevec.settings import Outcome, Settings
 from corevec.sources import Source
 from corevec.subspace_start import Fit
+from corevec.views import view_that_fits
 
 Array = npt.NDArray[Any]
 
@@ -262,7 +263,7 @@ def _fit_in_subspace(
     """
     if kernel.name == "sigmoid":
         return None
-    view, scaled = _view_that_fits(problems, source, rng)
+    view, scaled = view_that_fits(problems, source, rng)
     n_present = len(subspace.rows_present(scaled, view))
     size = subspace.basis_size(
         n_present, settings.max_core, source.memory_budget, len(problems)
@@ -285,7 +286,7 @@ def _fit_in_core(
 
     The core set doubles while that lowers the objective by more than `PAYS`.
     """
-    view, scaled = _view_that_fits(problems, source, rng)
+    view, scaled = view_that_fits(problems, source, rng)
     budget = source.memory_budget
     most = subspace.basis_size(view.n_rows, settings.max_core, budget, len(problems))
     size, best = min(most, max(1, most // 4, SMALLEST_CORE)), None
@@ -346,22 +347,6 @@ def _solve_in(
     entries = [fit.violated(source) for fit in fits]
     numbers = [np.zeros(len(few)) for few in entries]
     return outcome, Warm(functions, entries, numbers, same_rows=True)
-
-
-def _view_that_fits(
-    problems: list[Problem], source: Source, rng: np.random.Generator
-) -> tuple[Source, list[Problem]]:
-    """Return all rows, or as many random ones as the budget allows to work on.
-
-    Each of those then stands for n/m rows.
-    """
-    most = subspace.rows_that_fit(problems, source)
-    if source.n_rows <= most:
-        return source, problems
-    size = min(most, coreset.rows_that_fit(source))
-    view = Subset(source, source.draw(rng, size))
-    ratio = source.n_rows / view.n_rows
-    return view, [replace(one, slack=one.slack * ratio) for one in problems]
 
 
 def _measure_on_all(

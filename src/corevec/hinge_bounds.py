@@ -21,13 +21,12 @@ import numpy.typing as npt
 from corevec.bases import Basis
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows
+from corevec.norms import norms_sq, parts_of
 from corevec.problems import Labels, Problem
 from corevec.sources import Source
 
 Array = npt.NDArray[Any]
 
-# Rows per part of an exact sum: two parts and the values between them stay in cache.
-_PART = 2048
 _EPS = float(np.finfo(np.float64).eps)
 # A sampled bound holds with this probability. Rows of one draw, and how often a fresh
 # and four times larger draw is tried; the probability is split over the tries.
@@ -151,33 +150,6 @@ def dual_at_best_scale(slope: float, curve: float, most: float) -> tuple[float, 
     return t * slope - t * t * curve / 2, t
 
 
-def norms_sq(
-    source: Source, kernel: AnyKernel, numbers: Array, coef: Array
-) -> tuple[Array, float]:
-    """Return ``|sum_i coef[i, t] phi(x_i)|^2`` for each t, and the largest |k_ii|.
-
-    Part by part of the symmetric matrix: memory does not grow with the rows.
-    """
-    parts = [slice(s, s + _PART) for s in range(0, len(numbers), _PART)]
-
-    def product(pair: tuple[slice, slice]) -> Array:
-        left = kernel.prepare(source.take(numbers[pair[0]]))
-        right = kernel.prepare_basis(source.take(numbers[pair[1]]))
-        values = kernel.times(left, right, coef[pair[1]])
-        twice = 1.0 if pair[0] == pair[1] else 2.0
-        return np.asarray(twice * np.einsum("it,it->t", coef[pair[0]], values))
-
-    def largest(part: slice) -> float:
-        own = kernel.diagonal(source.take(numbers[part]))
-        return float(np.abs(own).max(initial=0.0))
-
-    pairs = [(p, q) for i, p in enumerate(parts) for q in parts[i:]]
-    total = np.zeros(coef.shape[1])
-    for part in source.workers.run(product, pairs):
-        total += part
-    return total, max(source.workers.run(largest, parts), default=0.0)
-
-
 def distances_to_span(source: Source, basis: Basis, numbers: Array) -> Array:
     """Return ``|(I - P) phi(x_i)|`` of some rows, rounded up."""
     return _features_of(source, basis, numbers, np.zeros(len(numbers)))[1]
@@ -188,7 +160,7 @@ def _features_of(
 ) -> tuple[Array, Array]:
     """Return the coordinates of ``sum_i signed_i P phi_i``, and the rows' distances."""
     kernel = basis.kernel
-    parts = [slice(s, s + _PART) for s in range(0, len(numbers), _PART)]
+    parts = parts_of(numbers)
 
     def project(part: slice) -> tuple[Array, Array]:
         rows = source.take(numbers[part])
@@ -273,7 +245,7 @@ class _Pull:
         kernel, source = self.kernel, self.source
         some, where = np.unique(drawn, return_inverse=True)
         few = kernel.prepare_basis(source.take(self.numbers[some]))
-        parts = [slice(s, s + _PART) for s in range(0, len(self.beta), _PART)]
+        parts = parts_of(self.beta)
 
         def values(part: slice) -> Array:
             rows = kernel.prepare(source.take(self.numbers[part]))

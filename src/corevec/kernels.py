@@ -104,6 +104,12 @@ class RowMap:
         # One memory layout, so that each compiled loop has one signature per dtype.
         return np.ascontiguousarray(values, dtype=dtype)
 
+    def back(self, mapped: Array) -> Array:
+        """Return vectors of the mapped space in the user's units."""
+        if self.exponent:
+            mapped = np.ldexp(mapped, self.exponent)
+        return mapped if self.shift is None else mapped + self.shift
+
 
 @dataclass(frozen=True)
 class Points:

@@ -16,7 +16,7 @@ from corevec.kernels import AnyKernel, Kernel, Points, RowMap, Rows
 from corevec.newton import minimise_each
 from corevec.problems import Problem, Terms
 from corevec.sources import Source, Workers
-from corevec.working import CHUNK, Design, slices, terms_of
+from corevec.working import Design, slices, terms_of
 
 Array = npt.NDArray[Any]
 
@@ -41,6 +41,7 @@ class Part:
     pulls: Array = field(default_factory=lambda: np.empty((0, 0)))
     factor: Array = field(default_factory=lambda: np.empty((0, 0)))
     worst: Array = field(default_factory=lambda: np.empty(0))  # violation of each row
+    worths: list[float] = field(default_factory=list)  # objective of each problem
 
     def __len__(self) -> int:
         return len(self.points)
@@ -73,7 +74,8 @@ class Part:
         def task(part: slice) -> None:
             out[part] = self.kernel.block(_cut(self.points, part), points)
 
-        for _ in self.workers.run(task, slices(len(self))):
+        # A kernel value costs about ten products.
+        for _ in self.workers.run(task, slices(len(self), 10 * len(points))):
             pass
         return out
 
@@ -97,10 +99,11 @@ class Part:
         weights = [one.v for one in found]
         self.worst = np.full(len(self), -np.inf)
         worths = [self._worth(t, rows, weights[t]) for t, rows in enumerate(designs)]
-        total, pulls = sum(value for value, _ in worths), [pull for _, pull in worths]
-        self.v, self.pulls = weights, np.stack(pulls, axis=1)
+        self.worths = [value for value, _ in worths]
+        self.v = weights
+        self.pulls = np.stack([pull for _, pull in worths], axis=1)
         self.c = inverse.T @ np.stack([v[:k] for v in weights], axis=1)
-        return total, K
+        return sum(self.worths), K
 
     def _features(self, K: Array, inverse: Array) -> Array:
         bias = int(self.problems[0].has_bias)
@@ -110,7 +113,7 @@ class Part:
         def task(part: slice) -> None:
             design[part, : K.shape[1]] = K[part] @ turned
 
-        for _ in self.workers.run(task, slices(len(K))):
+        for _ in self.workers.run(task, slices(len(K), K.shape[1])):
             pass
         return design
 
@@ -141,10 +144,12 @@ class Part:
     def gradient(self, B: Array, K: Array) -> Array:
         """Return dF/dB at the weights of the last `solve`."""
         active = np.flatnonzero(self.pulls.any(axis=1))
-        chunks = [active[s : s + CHUNK] for s in range(0, len(active), CHUNK)]
+        chunks: list[Any] = [active[part] for part in slices(len(active))]
+        if len(active) > len(self) / 2:
+            chunks = slices(len(self))  # rows that do not pull cost less than a copy
         values, kernel = self.points.values, self.kernel
 
-        def task(few: Array) -> tuple[Array, Array]:
+        def task(few: Any) -> tuple[Array, Array]:
             dtype = K.dtype
             mixed = (self.pulls[few] @ self.c.T).astype(dtype)
             mixed *= kernel.slope(K[few])
@@ -169,7 +174,7 @@ class Part:
         some = self.take(at)
         active = np.flatnonzero(self.pulls.any(axis=1))
         g = np.zeros((len(at), self.pulls.shape[1]))
-        chunks = [active[s : s + CHUNK] for s in range(0, len(active), CHUNK)]
+        chunks = [active[part] for part in slices(len(active))]
 
         def task(few: Array) -> Array:
             return self.kernel.times(
@@ -237,10 +242,3 @@ def _is_better_dense(values: Any, source: Source) -> bool:
     """
     size = values.shape[0] * values.shape[1]
     return bool(size <= 40 * values.nnz and 4 * size <= source.memory_budget / 8)
-
-
-def unmapped(kernel: Kernel, B: Array) -> Array:
-    """Return vectors of the mapped space in the user's units."""
-    if kernel.row_map.exponent:
-        B = np.ldexp(B, kernel.row_map.exponent)
-    return B if kernel.row_map.shift is None else B + kernel.row_map.shift

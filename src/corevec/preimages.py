@@ -20,13 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import optimize, sparse
 
-from corevec.kernels import AnyKernel, Kernel, PrecomputedKernel, Rows
+from corevec.kernels import AnyKernel, Kernel, Points, PrecomputedKernel, Rows
 from corevec.sources import Source
 
 Array = npt.NDArray[Any]
@@ -36,6 +37,8 @@ CANDIDATES = 59
 # Best candidates from which the search goes on, and how long. The objective has many
 # local maxima; two starts cost little beside the pass that finds the candidates.
 STARTS, STEPS, GAIN = 2, 50, 1e-7
+# Rows that are prepared once for all steps: as many as fit this share of the budget.
+HELD_SHARE, HELD_ROWS = 4, 4096
 SHORTEST = 2.0**-8  # share of a step, halved where it does not gain
 NEW = -1  # the row number of a vector that is no training row
 
@@ -57,14 +60,55 @@ class Residual:
 
     def values(self, candidates: Rows) -> Array:
         """Return ``<r, phi(z)>`` for each row z; one pass."""
-        kernel, dtype = self.kernel, self.dtype
-        points = kernel.prepare_basis(candidates, dtype)
+        points = self.kernel.prepare_basis(candidates, self.dtype)
 
-        def score(rows: Rows, coef: Array) -> Array:
-            prepared = kernel.prepare(rows, dtype)
-            return kernel.times(points, prepared, coef[:, None])[:, 0]
+        def score(rows: Points, coef: Array) -> Array:
+            return self.kernel.times(points, rows, coef[:, None])[:, 0]
 
-        return self.sum(score, np.zeros(len(candidates)))
+        return self.sum_prepared(score, np.zeros(len(candidates)))
+
+    @cached_property
+    def _held(self) -> list[tuple[Points, Array]] | None:
+        """The rows with a coefficient, prepared; None where they do not fit."""
+        inside, source = np.flatnonzero(self.theta), self.source
+        size = len(inside) * source.row_entries * np.dtype(self.dtype).itemsize
+        if HELD_SHARE * size > source.memory_budget:
+            return None
+
+        def task(few: Array) -> tuple[Points, Array]:
+            rows = source.take(source.numbers[few])
+            return self.kernel.prepare(rows, self.dtype), self.theta[few]
+
+        starts = range(0, len(inside), HELD_ROWS)
+        return list(
+            source.workers.run(task, [inside[s : s + HELD_ROWS] for s in starts])
+        )
+
+    @cached_property
+    def _basis_points(self) -> Points | None:
+        if self.basis is None or len(self.basis) == 0:
+            return None
+        return self.kernel.prepare_basis(self.basis, self.dtype)
+
+    def sum_prepared(
+        self, score: Callable[[Points, Array], Array], total: Array
+    ) -> Array:
+        """As `sum`, for a score of prepared rows."""
+        if self._held is None:
+
+            def unprepared(rows: Rows, coef: Array) -> Array:
+                return score(self.kernel.prepare(rows, self.dtype), coef)
+
+            return self.sum(unprepared, total)
+
+        def task(part: tuple[Points, Array]) -> Array:
+            return score(*part)
+
+        for found in self.source.workers.run(task, self._held):
+            total = total + found
+        if self._basis_points is not None and self.beta is not None:
+            total = total + score(self._basis_points, -self.beta)
+        return total
 
     def sum(self, score: Callable[[Rows, Array], Array], total: Array) -> Array:
         """Return `total` plus ``score(rows, coefficients)`` over rows and basis."""
@@ -107,12 +151,16 @@ def best_training_row(
 
 
 def preimage(
-    residual: Residual, rng: np.random.Generator, size: int = CANDIDATES
+    residual: Residual,
+    rng: np.random.Generator,
+    size: int = CANDIDATES,
+    gain: float = GAIN,
 ) -> Rows:
     """Return the vector found for `residual`: one row, with the number `NEW`.
 
     A local maximum, started from the best of `size` random training rows; never worse
-    than those. For a precomputed kernel, which has no other vectors, the best row.
+    than those. For a precomputed kernel, which has no other vectors, the best row. The
+    fixed-point iteration ends with a step that gains less than the share `gain`.
     """
     kernel = residual.kernel
     if isinstance(kernel, PrecomputedKernel):
@@ -123,11 +171,13 @@ def preimage(
     value = residual.objective(rows)
     order = np.argsort(-value)[:STARTS]
     z, best = _dense(rows.values[order]), value[order]
-    z, best = _search_for(kernel)(residual, z, best, rng)
+    z, best = _search_for(kernel)(residual, z, best, rng, gain)
     return _new(z[int(np.argmax(best))])
 
 
-_Search = Callable[[Residual, Array, Array, np.random.Generator], tuple[Array, Array]]
+_Search = Callable[
+    [Residual, Array, Array, np.random.Generator, float], tuple[Array, Array]
+]
 
 
 def _search_for(kernel: AnyKernel) -> _Search:
@@ -139,7 +189,7 @@ def _search_for(kernel: AnyKernel) -> _Search:
 
 
 def _fixed_point(
-    residual: Residual, z: Array, value: Array, rng: np.random.Generator
+    residual: Residual, z: Array, value: Array, rng: np.random.Generator, least: float
 ) -> tuple[Array, Array]:
     """Iterate ``z <- sum c g x / sum c g`` for all starts at once.
 
@@ -159,7 +209,7 @@ def _fixed_point(
         target[taken] = following[better]
         length[taken] = np.minimum(1.0, 2 * length[taken])
         length[moving[~better]] /= 2
-        enough = better & (gain <= GAIN * value[moving])
+        enough = better & (gain <= least * value[moving])
         moving = moving[~enough & (length[moving] > SHORTEST)]
         if len(moving) == 0:
             break
@@ -176,19 +226,20 @@ def _look(residual: Residual, z: Array) -> tuple[Array, Array]:
     candidates = _as_rows(z)
     points = kernel.prepare_basis(candidates, dtype)
 
-    def score(rows: Rows, coef: Array) -> Array:
-        block = kernel.block(points, kernel.prepare(rows, dtype))
+    def score(rows: Points, coef: Array) -> Array:
+        block = kernel.block(points, rows)
         pull = _slope(kernel, block) * coef.astype(dtype)
         # Sparse rows stay sparse: the answer has the size of z.
         moved = np.asarray((rows.values.T @ pull.T).T, dtype=np.float64)
         sums = np.stack([block @ coef, pull.sum(axis=1)], axis=1)
         return np.concatenate([sums, moved], axis=1)
 
-    found = residual.sum(score, np.zeros((len(z), 2 + z.shape[1])))
+    found = residual.sum_prepared(score, np.zeros((len(z), 2 + z.shape[1])))
     products, total, moved = found[:, 0], found[:, 1], found[:, 2:]
     safe = np.abs(total) > 1e-100
     with np.errstate(over="ignore"):
-        step = moved / np.where(safe, total, 1.0)[:, None] - z
+        mean = kernel.row_map.back(moved / np.where(safe, total, 1.0)[:, None])
+        step = mean - z
     usable = safe & (np.abs(step) < 1e100).all(axis=1)
     # Uphill: for the Gaussian `total` is the product itself; for the others their
     # signs may differ.
@@ -213,7 +264,7 @@ def _slope(kernel: Kernel, values: Array) -> Array:
 
 
 def _ascend(
-    residual: Residual, z: Array, value: Array, rng: np.random.Generator
+    residual: Residual, z: Array, value: Array, rng: np.random.Generator, least: float
 ) -> tuple[Array, Array]:
     """Maximise ``log <r, phi(z)>^2 - log k(z, z)`` of a polynomial kernel by L-BFGS."""
     kernel = residual.kernel
@@ -247,7 +298,7 @@ def _ascend(
 
 
 def _wander(
-    residual: Residual, z: Array, value: Array, rng: np.random.Generator
+    residual: Residual, z: Array, value: Array, rng: np.random.Generator, least: float
 ) -> tuple[Array, Array]:
     """Search around the best vector with steps made of differences of rows.
 

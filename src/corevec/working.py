@@ -15,8 +15,9 @@ from corevec.sources import Source, Workers
 
 Array = npt.NDArray[Any]
 
-# Rows per task of the thread pool: few enough that 10,000 rows still make several.
-CHUNK = 2048
+# Rows per task of the thread pool: few enough that 10,000 rows still make several. Of
+# narrow designs more, for a task to be worth handing out (20,000 rows x 6: 20 us).
+CHUNK, NARROW, MOST_CHUNKS = 2048, 64, 16
 
 
 def size_of(problem: Problem, basis: Basis) -> int:
@@ -61,7 +62,8 @@ class Design:
             rows = self.rows(part)
             return np.asarray(rows @ v[: self.signed].astype(rows.dtype))
 
-        values = np.concatenate(list(self.workers.run(task, slices(self.n_rows))))
+        parts = slices(self.n_rows, self.width)
+        values = np.concatenate(list(self.workers.run(task, parts)))
         offset = v[-1] if self.problem.has_offset else 0.0
         both = np.tile(values, len(self.problem.sides))
         return np.asarray(self.terms.sign * both + offset)
@@ -85,7 +87,7 @@ class Design:
             return part.T @ part, pull @ part
 
         matrix, vector = np.zeros((self.width, self.width)), np.zeros(self.width)
-        chunks = [entries[s : s + CHUNK] for s in range(0, len(entries), CHUNK)]
+        chunks = [entries[part] for part in slices(len(entries), self.width)]
         for part_matrix, part_vector in self.workers.run(task, chunks):
             matrix += part_matrix
             vector += part_vector
@@ -100,7 +102,7 @@ class Design:
             return np.asarray(rows.T @ rows)
 
         matrix = np.zeros((self.signed, self.signed))
-        chunks = [few[s : s + CHUNK] for s in range(0, len(few), CHUNK)]
+        chunks = [few[part] for part in slices(len(few), self.width)]
         for part in self.workers.run(task, chunks):
             matrix += part
         return matrix
@@ -113,7 +115,7 @@ class Design:
             return np.asarray(rows.T @ vectors[part].astype(rows.dtype))
 
         total = np.zeros((self.signed, vectors.shape[1]))
-        for part in self.workers.run(task, slices(self.n_rows)):
+        for part in self.workers.run(task, slices(self.n_rows, self.width)):
             total += part
         return total
 
@@ -196,6 +198,7 @@ def terms_of(
     )
 
 
-def slices(n: int) -> list[slice]:
-    """Return slices of `CHUNK` rows that cover n rows."""
-    return [slice(s, min(s + CHUNK, n)) for s in range(0, n, CHUNK)]
+def slices(n: int, width: int = NARROW) -> list[slice]:
+    """Return slices that cover n rows: `CHUNK` each, more where rows are narrow."""
+    step = CHUNK * min(MOST_CHUNKS, max(1, NARROW // max(width, 1)))
+    return [slice(s, min(s + step, n)) for s in range(0, n, step)]

@@ -40,7 +40,8 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
     Parameters
     ----------
     n_basis : int or float, default=100
-        Basis vectors; a float between 0 and 1 is a share of the rows.
+        Basis vectors; a float between 0 and 1 is a share of the rows. The pursuit
+        (squared hinge) ends with fewer where the certificate meets `tol` earlier.
     basis : str or array of shape (k, n_features), default="pursuit"
         How they are chosen. "pursuit": by the functional gradient of the full
         objective and then moved, so that they are no training rows (kernel "rbf";
@@ -66,7 +67,8 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         (squared hinge only); the certificate is that of the former.
     tol : float, default=1e-3
         Relative duality gap of the full problem asked for. 1.0 accepts any, without a
-        warning; the weights in the span are solved to 1e-2 at least.
+        warning, and takes all `n_basis` vectors; the weights in the span are solved to
+        1e-2 at least.
     certificate : {"auto", "exact", "projection", "sample"}, default="auto"
         How the dual value is bounded: summed over all pairs of violated rows; the
         cheap bound of the span, loose where the kernel is not of low rank; from a

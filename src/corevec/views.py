@@ -1,0 +1,28 @@
+"""The rows that are worked on: all, or as many as the memory budget allows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from corevec import coreset, subspace
+from corevec.oracle import Subset
+from corevec.problems import Problem
+from corevec.sources import Source
+
+
+def view_that_fits(
+    problems: list[Problem], source: Source, rng: np.random.Generator
+) -> tuple[Source, list[Problem]]:
+    """Return all rows, or as many random ones as the budget allows to work on.
+
+    Each of those then stands for n/m rows.
+    """
+    most = subspace.rows_that_fit(problems, source)
+    if source.n_rows <= most:
+        return source, problems
+    size = min(most, coreset.rows_that_fit(source))
+    view = Subset(source, source.draw(rng, size))
+    ratio = source.n_rows / view.n_rows
+    return view, [replace(one, slack=one.slack * ratio) for one in problems]
