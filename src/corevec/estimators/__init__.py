@@ -6,6 +6,7 @@ from corevec.estimators.compress import CompressedModel, compress
 from corevec.estimators.detect import SVDD, CoreVectorOneClass
 from corevec.estimators.rank import CoreVectorRanker
 from corevec.estimators.regress import CoreVectorRegressor
+from corevec.estimators.stream import StreamingBallClassifier, StreamingOneClass
 from corevec.estimators.structural import StructuralSVM
 from corevec.estimators.subspace import SubspaceClassifier, SubspaceRegressor
 from corevec.estimators.transform import CoreSetNystroem
@@ -18,6 +19,8 @@ __all__ = [
     "CoreVectorOneClass",
     "CoreVectorRanker",
     "CoreVectorRegressor",
+    "StreamingBallClassifier",
+    "StreamingOneClass",
     "StructuralSVM",
     "SubspaceClassifier",
     "SubspaceRegressor",

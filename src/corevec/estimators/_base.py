@@ -345,7 +345,8 @@ def certify(
     Parameters
     ----------
     model : CoreVectorClassifier, SubspaceClassifier, CoreVectorRegressor, ...
-        A fitted model: these, SubspaceRegressor, CoreVectorOneClass or SVDD.
+        A fitted model: these, SubspaceRegressor, CoreVectorOneClass, SVDD,
+        StreamingBallClassifier or StreamingOneClass.
     X : array-like or CSR matrix of shape (n_rows, n_features)
         Rows to certify on.
     y : array-like of shape (n_rows,), optional
@@ -362,7 +363,8 @@ def certify(
         raise InvalidInputError(
             f"certify: a {type(model).__name__} was given; only fitted corevec models "
             "(CoreVectorClassifier, CoreVectorRegressor, CoreVectorOneClass, SVDD, "
-            "SubspaceClassifier, SubspaceRegressor) can be certified."
+            "SubspaceClassifier, SubspaceRegressor, StreamingBallClassifier, "
+            "StreamingOneClass) can be certified."
         )
     return model._certify(X, y, sample_weight)
 

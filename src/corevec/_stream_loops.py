@@ -1,0 +1,200 @@
+"""Every compiled loop of the streaming balls, and nothing else.
+
+One pass over a block of rows: a row inside a ball costs one look at its entries and
+changes nothing; a row outside stops the pass, or, where there is one ball only, moves
+it there and then. The rules are those of ``_loops.py``; the twin of all of it is
+``tests/test_streaming_balls.py::Twin``, in lifted coordinates that are written out.
+"""
+
+# mypy: ignore-errors
+# Numba reads these functions, not Python: annotations would say nothing of use.
+
+import numpy as np
+from numba import njit
+
+# "reassoc" and "nsz" let LLVM sum in vector lanes; NaN and infinity keep their meaning,
+# because a norm that is neither finite nor below `_LARGEST` is how a bad row shows.
+_SUMS = {"error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
+# Squared norms above this may overflow in a squared distance, which is 4 of them.
+_LARGEST = 1e300
+
+# Places in `numbers`: what the balls share, and the only one has besides its table row.
+ETA, POWER, DEFICIT, IS_ROW, UPDATES = range(5)
+# Places in a row of `table`, one row per ball: squared norm of its centre, slack, what
+# a row inside has at least as its value, squared width.
+NORM, SLACK, LEAST, WIDTH = range(4)
+
+
+@njit(nogil=True, cache=True, **_SUMS)
+def _take_in(centre, row, inverse, numbers, ball, plain):
+    """Move the only ball so that it holds `row` too (``streaming_balls.enclosed``)."""
+    apart, own = 0.0, 0.0
+    for j in range(centre.shape[0]):
+        step = row[j] - centre[j]
+        apart += step * step
+        own += row[j] * row[j]
+    own = inverse if plain else own + inverse
+    h_sq = apart + ball[SLACK] + inverse
+    height_sq = max(numbers[ETA] - own, 0.0)
+    radius_sq = max(numbers[ETA] - numbers[POWER], 0.0)
+    h, width = np.sqrt(h_sq), np.sqrt(ball[WIDTH])
+    weight = 0.0
+    if h > 0.0:
+        weight = (h_sq + height_sq - radius_sq) / (2.0 * h * (h + width))
+        weight = min(max(weight, 0.0), 1.0)
+    kept = 1.0 - weight
+    near, far = weight * h, kept * h
+    reach_sq = radius_sq + 2.0 * near * width + near * near
+    reach_sq = max(reach_sq, far * far + height_sq)
+    width = max(width + near, far)
+    mean = kept * (numbers[DEFICIT] - near * near) + weight * (own - far * far)
+    numbers[POWER] = numbers[ETA] - reach_sq
+    numbers[DEFICIT] = mean
+    numbers[IS_ROW] = 0.0
+    numbers[UPDATES] += 1.0
+    norm = 0.0
+    for j in range(centre.shape[0]):
+        centre[j] = kept * centre[j] + weight * row[j]
+        norm += centre[j] * centre[j]
+    ball[NORM], ball[WIDTH] = norm, width * width
+    ball[SLACK] = kept * kept * ball[SLACK] + weight * weight * inverse
+    ball[LEAST] = ball[SLACK] + numbers[POWER]
+    if not plain:
+        ball[LEAST] = 0.5 * (ball[LEAST] + norm)
+
+
+@njit(nogil=True, cache=True, **_SUMS)
+def _holds(value, lifted, ball, plain):
+    """Whether a ball holds a row; its width then covers the row too."""
+    if value < ball[LEAST]:
+        return False
+    apart_sq = ball[SLACK] + lifted
+    apart_sq += -value if plain else ball[NORM] - 2.0 * value
+    if apart_sq > ball[WIDTH]:
+        ball[WIDTH] = apart_sq
+    return True
+
+
+@njit(nogil=True, cache=True, **_SUMS)
+def _dense_look(x, centre, plain):
+    """Return (squared norm, inner product), or squared distance twice if `plain`."""
+    first, second = 0.0, 0.0
+    if plain:
+        for j in range(x.shape[0]):
+            step = np.float64(x[j]) - centre[j]
+            first += step * step
+        return first, first
+    for j in range(x.shape[0]):
+        value = np.float64(x[j])
+        first += value * value
+        second += value * centre[j]
+    return first, second
+
+
+@njit(nogil=True, cache=True, **_SUMS)
+def dense_pass(
+    X, codes, positive, inverse, start, centres, table, numbers, row, bias, plain, alone
+):
+    """Go through rows of `X` from `start` on; return the first one outside all balls.
+
+    ``len(X)`` if there is none, ``-1 - i`` if row i is not finite or too large. `bias`
+    is the value of the bias column; `plain` says that the ball is that of the rows
+    themselves, `alone` to move the only ball and go on. `row` receives the row outside,
+    signed, with its bias. `codes` and `inverse` hold one entry per row, or one for all.
+    """
+    d = X.shape[1]
+    code_step = 1 if codes.shape[0] > 1 else 0
+    inverse_step = 1 if inverse.shape[0] > 1 else 0
+    for i in range(start, X.shape[0]):
+        x = X[i]
+        norm, product = _dense_look(x, centres[0], plain)
+        if not norm < _LARGEST:
+            return -1 - i
+        own = inverse[i * inverse_step]
+        if own == np.inf:
+            continue
+        sign = 1.0 if codes[i * code_step] == positive else -1.0
+        lifted = own if plain else norm + bias * bias + own
+        if lifted > numbers[ETA]:
+            numbers[ETA] = lifted
+        value = -product if plain else sign * (product + bias * centres[0, d])
+        held = _holds(value, lifted, table[0], plain)
+        k = 1
+        while not held and k < centres.shape[0]:
+            product = _dense_look(x, centres[k], plain)[1]
+            value = -product if plain else sign * (product + bias * centres[k, d])
+            held = _holds(value, lifted, table[k], plain)
+            k += 1
+        if not held:
+            for j in range(d):
+                row[j] = sign * x[j]
+            row[d] = sign * bias
+            if not alone:
+                return i
+            _take_in(centres[0], row, own, numbers, table[0], plain)
+    return X.shape[0]
+
+
+@njit(nogil=True, cache=True, **_SUMS)
+def _sparse_product(data, indices, first, last, centre):
+    product = 0.0
+    for e in range(first, last):
+        product += np.float64(data[e]) * centre[indices[e]]
+    return product
+
+
+@njit(nogil=True, cache=True, **_SUMS)
+def csr_pass(
+    data,
+    indices,
+    indptr,
+    codes,
+    positive,
+    inverse,
+    start,
+    centres,
+    table,
+    numbers,
+    row,
+    bias,
+    plain,
+    alone,
+):
+    """`dense_pass` for the rows of a CSR matrix."""
+    n, d = indptr.shape[0] - 1, centres.shape[1] - 1
+    code_step = 1 if codes.shape[0] > 1 else 0
+    inverse_step = 1 if inverse.shape[0] > 1 else 0
+    for i in range(start, n):
+        first, last = indptr[i], indptr[i + 1]
+        norm = 0.0
+        for e in range(first, last):
+            value = np.float64(data[e])
+            norm += value * value
+        if not norm < _LARGEST:
+            return -1 - i
+        own = inverse[i * inverse_step]
+        if own == np.inf:
+            continue
+        sign = 1.0 if codes[i * code_step] == positive else -1.0
+        lifted = own if plain else norm + bias * bias + own
+        if lifted > numbers[ETA]:
+            numbers[ETA] = lifted
+        held = False
+        k = 0
+        while not held and k < centres.shape[0]:
+            product = _sparse_product(data, indices, first, last, centres[k])
+            if plain:
+                value = 2.0 * product - table[k, NORM] - norm
+            else:
+                value = sign * (product + bias * centres[k, d])
+            held = _holds(value, lifted, table[k], plain)
+            k += 1
+        if not held:
+            row[:] = 0.0
+            for e in range(first, last):
+                row[indices[e]] = sign * data[e]
+            row[d] = sign * bias
+            if not alone:
+                return i
+            _take_in(centres[0], row, own, numbers, table[0], plain)
+    return n

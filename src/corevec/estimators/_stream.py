@@ -1,0 +1,326 @@
+"""What the two streaming estimators share: blocks in, one ball per machine out."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from corevec.certificate import Certificate, relative_gap, worst_of
+from corevec.estimators._base import _CHECKS, CoreVectorEstimator, _named
+from corevec.estimators._stream_blocks import Block, BlockReporter, first_unusable
+from corevec.estimators._stream_checks import check_mergeable, check_streaming
+from corevec.exceptions import InvalidInputError, KernelError
+from corevec.expansion import KernelExpansion
+from corevec.kernels import AnyKernel, Rows, make_kernel
+from corevec.progress import Progress
+from corevec.sources import DEFAULT_MEMORY_BUDGET, as_source
+from corevec.streaming import BallStream, LinearStream, Signs, stacked
+from corevec.streaming_balls import Form, UnusableRow
+from corevec.streaming_kernel import KernelStream
+
+Array = npt.NDArray[Any]
+
+
+class StreamingEstimator(CoreVectorEstimator):
+    """Base of the streaming estimators; not to be used on its own."""
+
+    # Of the base class: one pass has one thread, and holds nothing of this size.
+    n_jobs = None
+    memory_budget = DEFAULT_MEMORY_BUDGET
+
+    C: Any
+    n_balls: Any
+    balls: Any
+    budget: Any
+    overflow: Any
+
+    @property
+    @abstractmethod
+    def _form(self) -> Form: ...
+
+    @abstractmethod
+    def _machines(self) -> list[int]:
+        """Return the class code that each machine has on its positive side."""
+
+    def _check(self) -> None:
+        check_streaming(self)
+
+    # One pass -----------------------------------------------------------------------
+
+    def _fit_blocks(
+        self, blocks: Iterable[Block], learn: Callable[[Any, Any, Any], None]
+    ) -> None:
+        """Learn from every block, in order, once; Ctrl-C ends it between two."""
+        progress = Progress(0)
+        reporter = BlockReporter(self, lambda _: self._fitted_attributes())
+        progress.snapshot = lambda: None
+        with reporter, progress.listening_for_interrupt():
+            told = reporter.listen(progress)
+            for number, block in enumerate(blocks):
+                learn(*block)
+                stop = told(
+                    {
+                        "block": number,
+                        "rows": self._position,
+                        "updates": self._total_updates(),
+                        "accuracy": getattr(self, "test_then_train_accuracy_", np.nan),
+                    }
+                )
+                if stop or progress.stop_asked:
+                    self._stopped_by = "interrupt"
+                    break
+        if not self.__sklearn_is_fitted__():
+            raise InvalidInputError(
+                f"{type(self).__name__}: the stream holds no row, so there is nothing "
+                "to fit. (An iterator can be gone through once only.)"
+            )
+
+    def _forget(self) -> None:
+        for name in self._fitted_attributes():
+            self.__dict__.pop(name, None)
+
+    def _fitted_attributes(self) -> dict[str, Any]:
+        """Return what a pass leaves behind."""
+        names = ("classes_", "n_features_in_", "feature_names_in_")
+        private = ("_streams", "_position", "_seconds", "_stopped_by")
+        more = ("_right", "_tested", "_sample")
+        kept = (*names, *private, *more)
+        return {n: self.__dict__[n] for n in kept if n in self.__dict__}
+
+    def _validated(self, X: Any, y: Any, *, first: bool) -> Any:
+        """Return validated rows and labels; NaN is left to the linear loop."""
+        linear = self.kernel == "linear"
+        checks = {**_CHECKS, "order": "C", "reset": first}
+        if not first:
+            checks["ensure_min_samples"] = 0  # an empty block changes nothing
+        try:
+            return validate_data(self, X, y, ensure_all_finite=not linear, **checks)
+        except ValueError as error:
+            self._name_bad_row(X, y, checks)
+            raise _named(self, error) from None
+
+    def _name_bad_row(self, X: Any, y: Any, checks: dict[str, Any]) -> None:
+        """Raise an error that names the first row that is not finite, if one is."""
+        try:
+            found = validate_data(self, X, y, ensure_all_finite=False, **checks)
+        except ValueError:
+            return
+        rows = found[0] if isinstance(found, tuple) else found
+        self._raise_bad_row(rows)
+
+    def _raise_bad_row(self, X: Any, row: int | None = None) -> None:
+        found = first_unusable(X)
+        if found is not None:
+            row, kind = found
+            raise InvalidInputError(
+                f"{type(self).__name__}: Input X contains {kind} in "
+                f"{self._where(row)}. No row of this block was learned; drop or impute "
+                "such rows."
+            )
+        if row is not None:
+            raise KernelError(
+                f"{type(self).__name__}: the squared norm of {self._where(row)} "
+                "overflows. Scale the columns (StandardScaler)."
+            )
+
+    def _where(self, row: int) -> str:
+        position = self.__dict__.get("_position", 0)
+        return f"row {row} of this block (row {position + row:,} of the stream)"
+
+    def _learn(self, X: Any, codes: Array, weights: Array | None) -> None:
+        """Go through validated rows with every machine; all of them or none move."""
+        began = time.perf_counter()
+        fitted = self.__sklearn_is_fitted__()
+        inverse = self._inverse(weights)
+        streams = self._streams if fitted else self._new_streams(X, weights)
+        try:
+            streams = [
+                stream.absorb(X, Signs(codes, positive, inverse))
+                for stream, positive in zip(streams, self._machines(), strict=True)
+            ]
+        except UnusableRow as error:
+            self._raise_bad_row(X, error.row)
+        except KernelError as error:
+            raise KernelError(f"{type(self).__name__}: {error}") from None
+        self._position = self.__dict__.get("_position", 0) + X.shape[0]
+        self._seconds = self.__dict__.get("_seconds", 0.0)
+        self._seconds += time.perf_counter() - began
+        self._streams: list[BallStream] = streams
+
+    def _inverse(self, weights: Array | None) -> Array:
+        """Return 1/C_i per row, or once for all; infinite for weight 0."""
+        unit = 0.0 if self.C is None else 1.0 / self._slack
+        if weights is None:
+            return np.array([unit])
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return np.where(weights > 0, unit / weights, np.inf)
+
+    @property
+    def _slack(self) -> float:
+        return float(self.C)
+
+    def _new_streams(self, X: Any, weights: Array | None) -> list[BallStream]:
+        machines = range(len(self._machines()))
+        if self.kernel == "linear":
+            return [LinearStream(self._form, X.shape[1]) for _ in machines]
+        kernel = self._make_kernel(as_source(X, self.memory_budget), weights)
+        merge = self.overflow == "merge"
+        return [
+            KernelStream(self._form, kernel, self.budget, merge=merge) for _ in machines
+        ]
+
+    def _block_weights(self, sample_weight: Any, n: int) -> Array | None:
+        """Return checked weights; a block without any weight is no error later on."""
+        if sample_weight is None or n == 0:
+            return None
+        plain = np.asarray(sample_weight)
+        nothing = plain.shape == (n,) and plain.dtype.kind in "fiu" and not plain.any()
+        if nothing and self.__sklearn_is_fitted__():
+            return np.zeros(n)
+        return self._checked_weights(sample_weight, n)
+
+    # What it leaves -----------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether a row has been seen."""
+        return "_streams" in self.__dict__
+
+    @property
+    def radius_(self) -> Any:
+        """Radius of the ball around all rows seen, one per machine."""
+        return self._each(lambda stream: stream.whole().radius)
+
+    @property
+    def lower_radius_(self) -> Any:
+        """What the radius of the smallest ball is at least, one per machine."""
+        return self._each(lambda stream: stream.whole().lower_radius)
+
+    @property
+    def n_updates_(self) -> Any:
+        """Rows taken in, one count per machine: the paper's nSV."""
+        return self._each(lambda stream: stream.n_updates)
+
+    @property
+    def n_rows_seen_(self) -> int:
+        """Rows seen, those of weight 0 apart."""
+        return int(self._streams[0].n_rows)
+
+    def _each(self, value: Any) -> Any:
+        found = [value(stream) for stream in self._streams]
+        return found[0] if len(found) == 1 else np.array(found)
+
+    def _total_updates(self) -> int:
+        return sum(stream.n_updates for stream in self._streams)
+
+    @property  # made when asked for: every block would make another one
+    def certificate_(self) -> Certificate:  # type: ignore[override]
+        """What is known about the ball: the worst machine's, with all in `.parts`."""
+        parts = [self._ball_certificate(stream) for stream in self._streams]
+        return worst_of(parts, "one ball per class: that")
+
+    def _ball_certificate(self, stream: BallStream) -> Certificate:
+        whole = stream.whole()
+        primal, dual = whole.radius**2, whole.lower_radius**2
+        gap = relative_gap(primal, dual)
+        return Certificate(
+            problem="minimum enclosing ball: min R^2 over the lifted rows seen",
+            primal=primal,
+            dual=dual,
+            relative_gap=gap,
+            ball_epsilon=0.0,
+            radius=whole.radius,
+            n_verified=stream.n_rows,
+            n_rows=stream.n_rows,
+            passes=1.0,
+            seconds=self._seconds,
+            converged=bool(gap <= self.tol),
+            stopped_by=self.__dict__.get("_stopped_by", "one pass"),
+            tol=self.tol,
+        )
+
+    # Functions ----------------------------------------------------------------------
+
+    @property
+    def _functions(self) -> KernelExpansion:
+        """The centres as one expansion with an output per machine, not scaled."""
+        streams, bias = self._streams, self._form.bias
+        kernel: AnyKernel
+        if self.kernel == "linear":
+            kernel = make_kernel("linear")
+            centres = [s.centre() for s in streams if isinstance(s, LinearStream)]
+            rows: Any = np.stack([centre for centre, _ in centres])
+            coef = np.eye(len(streams))
+            intercept = np.array([own for _, own in centres])
+        else:
+            expansions = [s for s in streams if isinstance(s, KernelStream)]
+            kernel, rows = expansions[0].kernel, expansions[0].rows
+            for one in expansions[1:]:
+                rows = stacked(rows, one.rows)
+            sizes = np.cumsum([0, *(len(one.own) for one in expansions)])
+            coef = np.zeros((sizes[-1], len(streams)))
+            for t, one in enumerate(expansions):
+                coef[sizes[t] : sizes[t + 1], t] = one.centre()
+            intercept = bias * coef.sum(axis=0)
+        return KernelExpansion(
+            kernel, Rows(rows, np.arange(rows.shape[0])), coef, intercept
+        )
+
+    def _values(self, X: Any) -> Array:
+        """Return the centres' values on new rows, shape (n_rows, machines)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **_CHECKS)
+        return self._values_of(X)
+
+    def _values_of(self, X: Any) -> Array:
+        functions = self._functions
+        if self.kernel == "linear":
+            return np.asarray(X @ functions.basis.values.T + functions.intercept)
+        return np.asarray(functions.values(as_source(X, self.memory_budget)))
+
+    def _unless_linear(self) -> None:
+        if self.kernel == "linear":
+            raise AttributeError("a linear model keeps no rows: see coef_")
+
+    @property
+    def support_vectors_(self) -> Any:
+        """The rows kept, for kernels other than the linear one."""
+        self._unless_linear()
+        return self._functions.basis.values
+
+    # Joining ------------------------------------------------------------------------
+
+    def merge(self, other: Any) -> Self:
+        """Join a model trained on other rows into this one.
+
+        The ball of the two holds all rows that either has seen; its promises, bounds
+        and counts are those of one stream. `other` is left as it is.
+
+        Parameters
+        ----------
+        other : estimator of the same class
+            Fitted on rows that this one has not seen, with the same parameters (those
+            that only report apart), classes and columns.
+
+        Returns
+        -------
+        self
+            The joined model.
+        """
+        check_is_fitted(self)
+        check_mergeable(self, other)
+        self._join(other)
+        return self
+
+    def _join(self, other: Any) -> None:
+        self._streams = [
+            mine.joined(theirs)
+            for mine, theirs in zip(self._streams, other._streams, strict=True)
+        ]
+        self._position += other._position
+        self._seconds += other._seconds

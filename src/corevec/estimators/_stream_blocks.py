@@ -1,0 +1,104 @@
+"""What a stream is made of: blocks of rows, told apart, named, reported."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from corevec.estimators._callbacks import RoundReporter
+from corevec.exceptions import InvalidInputError
+from corevec.progress import logger
+
+Array = npt.NDArray[Any]
+Block = tuple[Any, Any, Any]  # rows, labels, weights
+
+
+def is_stream(X: Any) -> bool:
+    """Whether `X` is an iterable of blocks rather than one array of rows.
+
+    Arrays, data frames and matrices are not; a list is, if its first item is a block.
+    """
+    if any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__")):
+        return False
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and _is_block(X[0])
+    return isinstance(X, Iterable) and not isinstance(X, str | bytes | dict)
+
+
+def _is_block(item: Any) -> bool:
+    rows = item[0] if isinstance(item, tuple) and len(item) > 0 else item
+    return len(getattr(rows, "shape", ())) == 2
+
+
+def blocks_of(who: str, stream: Iterable[Any], *, labelled: bool) -> Iterator[Block]:
+    """Yield (rows, labels, weights) of every block that holds a row."""
+    for number, item in enumerate(stream):
+        parts = item
+        if not isinstance(item, tuple) and not labelled:
+            parts = (item, None)
+        if not isinstance(parts, tuple) or not 2 <= len(parts) <= 3:
+            what = type(item).__name__
+            if isinstance(item, tuple):
+                what += f" of {len(item)}"
+            wanted = "(X, y) or (X, y, sample_weight)"
+            if not labelled:
+                wanted = f"X, {wanted}"
+            raise InvalidInputError(
+                f"{who}: block {number} of the stream is a {what}; every block must be "
+                f"{wanted}."
+            )
+        X, y = parts[0], parts[1]
+        if getattr(X, "shape", (1,))[0] > 0:
+            yield X, y, parts[2] if len(parts) == 3 else None
+
+
+def first_unusable(X: Any) -> tuple[int, str] | None:
+    """Return the first row that is not finite, and what it contains."""
+    if sparse.issparse(X):
+        bad = np.flatnonzero(~np.isfinite(X.data))
+        if len(bad) == 0:
+            return None
+        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
+        return row, _kind(X.data[X.indptr[row] : X.indptr[row + 1]])
+    bad = np.flatnonzero(~np.isfinite(X).all(axis=1))
+    return None if len(bad) == 0 else (int(bad[0]), _kind(X[bad[0]]))
+
+
+def _kind(values: Array) -> str:
+    return "NaN" if np.isnan(values).any() else "infinity"
+
+
+class BlockReporter(RoundReporter):
+    """Tells the ``verbose`` line, the log and callbacks about each block."""
+
+    def __enter__(self) -> BlockReporter:
+        super().__enter__()
+        self.begun = time.perf_counter()
+        if self.line is not None:
+            self.line.unit, self.line.unit_scale = " rows", True
+        return self
+
+    def _show(self, record: dict[str, Any]) -> None:
+        rate = record["rows"] / max(time.perf_counter() - self.begun, 1e-9)
+        accuracy = record.get("accuracy", float("nan"))
+        right = "" if np.isnan(accuracy) else f", accuracy so far {accuracy:.4f}"
+        if self.model.verbose > 1:
+            logger.log(
+                logging.INFO,
+                "%s block %d: %d rows, %.0f rows/s%s, %d updates",
+                type(self.model).__name__,
+                record["block"],
+                record["rows"],
+                rate,
+                right,
+                record["updates"],
+            )
+        if self.line is not None:
+            self.line.set_postfix_str(f"{record['updates']} updates{right}", False)
+            self.line.update(record["rows"] - self.line.n)

@@ -1,0 +1,105 @@
+"""Checks of the streaming estimators: parameters, and models to be joined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from corevec.estimators._parameters import (
+    _check_gamma,
+    check_choice,
+    check_number,
+    check_positive,
+)
+from corevec.exceptions import InvalidInputError
+from corevec.kernels import Kernel, check_kernel_name
+
+# Parameters that may differ between two models that are joined.
+_FREE = ("verbose", "tol", "random_state", "contamination")
+
+
+def check_streaming(model: Any) -> None:
+    """Raise `InvalidInputError` for the first parameter that cannot be used."""
+    who = type(model).__name__
+    check_kernel_name(who, model.kernel)
+    if isinstance(model.kernel, str) and model.kernel == "precomputed":
+        raise InvalidInputError(
+            f"{who}: kernel='precomputed' has no rows to keep. Give a kernel of rows, "
+            "or a function k(X, Z)."
+        )
+    _check_gamma(who, model.gamma)
+    check_number(who, "degree", model.degree, above=0, remedy="Use 3.")
+    check_number(who, "coef0", model.coef0)
+    check_number(who, "tol", model.tol, above=0, remedy="1e-3 is the default.")
+    if model.C is not None or model._form.constrained:
+        check_positive(who, "C", model.C)
+    _check_count(who, "n_balls", model.n_balls, 1, "Use 1, or 8 for a smaller ball.")
+    check_choice(who, "balls", model.balls, ("lookahead", "general"))
+    check_choice(who, "overflow", model.overflow, ("merge", "drop"))
+    if model.budget is not None:
+        remedy = "More rows than balls are needed; None keeps all rows taken in."
+        _check_count(who, "budget", model.budget, model.n_balls + 1, remedy)
+
+
+def check_mergeable(model: Any, other: Any) -> None:
+    """Raise where the balls of two models are not balls of the same problem."""
+    who = type(model).__name__
+    if type(other) is not type(model):
+        raise InvalidInputError(
+            f"{who}: a {type(other).__name__} cannot be merged into a {who}."
+        )
+    check_is_fitted(other)
+    if other is model:
+        raise InvalidInputError(
+            f"{who}: a model was merged with itself; the two must have seen different "
+            "rows."
+        )
+    mine, theirs = model.get_params(), other.get_params()
+    for name in mine:
+        if name not in _FREE and mine[name] != theirs[name]:
+            raise InvalidInputError(
+                f"{who}: merge needs equal parameters; {name} is {mine[name]!r} here "
+                f"and {theirs[name]!r} there."
+            )
+    if model.n_features_in_ != other.n_features_in_:
+        raise InvalidInputError(
+            f"{who}: merge needs the same columns; there are {model.n_features_in_} "
+            f"here and {other.n_features_in_} there."
+        )
+    if model.kernel != "linear":
+        _check_same_width(who, model._streams[0].kernel, other._streams[0].kernel)
+
+
+def refuse_weights(model: Any, sample_weight: Any) -> None:
+    """Raise where weights are given beside a stream."""
+    if sample_weight is not None:
+        raise InvalidInputError(
+            f"{type(model).__name__}: sample_weight cannot be given beside a stream; "
+            "put the weights into its blocks: (X, y, sample_weight)."
+        )
+
+
+def _check_same_width(who: str, mine: Any, theirs: Any) -> None:
+    """Raise where a gamma in words came out differently in two models."""
+    if not isinstance(mine, Kernel):
+        return
+    here, there = (
+        float(one.gamma) * 4.0 ** -float(one.row_map.exponent) for one in (mine, theirs)
+    )
+    if not np.isclose(here, there, rtol=1e-12, atol=0.0):
+        raise InvalidInputError(
+            f"{who}: merge needs the same kernel; gamma came out as {here:g} here "
+            f"and {there:g} there, each from its first block. Give gamma as a "
+            "number."
+        )
+
+
+def _check_count(who: str, name: str, value: Any, least: int, remedy: str) -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if whole and value >= least:
+        return
+    raise InvalidInputError(
+        f"{who}: {name}={value!r} must be a whole number of at least {least}. {remedy}"
+    )

@@ -1,0 +1,329 @@
+"""StreamingOneClass: novelties on a stream, in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import OutlierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from corevec.certificate import Certificate
+from corevec.estimators._base import _CHECKS
+from corevec.estimators._callbacks import with_callbacks
+from corevec.estimators._parameters import check_share
+from corevec.estimators._stream import StreamingEstimator
+from corevec.estimators._stream_blocks import blocks_of, is_stream
+from corevec.estimators._stream_checks import refuse_weights
+from corevec.kernels import Rows
+from corevec.problems import Labels, svdd
+from corevec.qp import balance
+from corevec.sources import as_source
+from corevec.streaming_balls import Form
+from corevec.streaming_sample import RowSample
+from corevec.verify import verify
+
+Array = npt.NDArray[Any]
+
+
+class StreamingOneClass(OutlierMixin, StreamingEstimator):
+    r"""Novelty detector that sees every row once: a ball around a stream.
+
+    The centre is moved as in `StreamingBallClassifier`; the smallest such ball is that
+    of `SVDD` with the same C,
+
+    .. math:: \min_{c, R} R^2 + C \sum_i s_i \xi_i^2, \quad
+              \|\varphi(x_i) - c\|^2 \le R^2 + \xi_i.
+
+    A row is the more of a novelty the farther it is from the centre. The result depends
+    on the order of the rows; memory does not grow with their number.
+
+    Parameters
+    ----------
+    C : float or None, default=1.0
+        Weight of the squared slack, as in `SVDD`: the smaller, the less one row moves
+        the centre. None: no slack, the ball of the rows themselves.
+    contamination : float or None, default=0.1
+        Share of the rows seen (by weight) that counts as outliers: it sets `offset_`
+        and nothing else. It is measured on a uniform sample of the rows seen, of at
+        most 4000 rows and 64 MiB, at their distance from the centre as it is *now*.
+        None: rows outside the ball, which with ``C=None`` holds every row seen.
+    n_balls, balls : optional
+        As in `StreamingBallClassifier`.
+    kernel : str or callable, default="rbf"
+        As in `StreamingBallClassifier`.
+    gamma, degree, coef0, budget, overflow, tol, verbose : optional
+        As in `StreamingBallClassifier`.
+    random_state : int or RandomState, optional
+        Seed of the sample that `contamination` is measured on.
+
+    Attributes
+    ----------
+    offset_ : float
+        ``decision_function = score_samples - offset_``.
+    radius_, lower_radius_ : float
+        Every row seen, lifted by its slack, lies within `radius_` of the centre; the
+        smallest ball is not smaller than `lower_radius_`.
+    n_updates_, n_rows_seen_, certificate_
+        As in `StreamingBallClassifier`.
+    centre_norm_sq_ : float
+        Squared norm of the centre in the feature space.
+    support_vectors_, dual_coef_ : ndarray
+        The centre, for kernels other than the linear one; for that one, `coef_` is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corevec import StreamingOneClass
+    >>> X = np.random.default_rng(0).normal(size=(2000, 2))
+    >>> model = StreamingOneClass(contamination=0.05, random_state=0)
+    >>> for block in np.array_split(X, 20):
+    ...     _ = model.partial_fit(block)
+    >>> model.predict([[0.0, 0.0], [9.0, 9.0]])
+    array([ 1, -1])
+    """
+
+    _sample: RowSample
+
+    def __init__(
+        self,
+        C: float | None = 1.0,
+        contamination: float | None = 0.1,
+        n_balls: int = 8,
+        balls: str = "lookahead",
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        budget: int | None = None,
+        overflow: str = "merge",
+        tol: float = 1e-3,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.C = C
+        self.contamination = contamination
+        self.n_balls = n_balls
+        self.balls = balls
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.budget = budget
+        self.overflow = overflow
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Forget everything and learn from rows or a stream, in order, once.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features), or iterable
+            Rows; or an iterable of blocks ``X``, ``(X, y)`` or ``(X, y,
+            sample_weight)``, whose labels are not looked at.
+        y : ignored
+            There for scikit-learn's sake.
+        sample_weight : array-like of shape (n_rows,), optional
+            C is multiplied by it; weight 0 leaves a row out.
+
+        Returns
+        -------
+        self
+            The detector.
+        """
+        self._check()
+        self._forget()
+        blocks: Any = [(X, None, sample_weight)]
+        if is_stream(X):
+            refuse_weights(self, sample_weight)
+            blocks = blocks_of(type(self).__name__, X, labelled=False)
+        self._fit_blocks(blocks, self._learn_block)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Go on with more rows: all of them, or none if one cannot be used.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows.
+        y : ignored
+            There for scikit-learn's sake.
+        sample_weight : array-like of shape (n_rows,), optional
+            As in ``fit``.
+
+        Returns
+        -------
+        self
+            The detector after these rows.
+        """
+        self._check()
+        self._learn_block(X, None, sample_weight)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return +1 for rows that belong, -1 for outliers.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows to judge.
+
+        Returns
+        -------
+        ndarray of int of shape (n_rows,)
+            +1 where ``decision_function`` is at least 0.
+        """
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return ``score_samples(X) - offset_``: below 0 for outliers.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows to judge.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Signed value.
+        """
+        return np.asarray(self.score_samples(X) - self.offset_)
+
+    def score_samples(self, X: Any) -> Array:
+        """Return minus the squared distance from the centre.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            The larger, the closer to the centre.
+        """
+        check_is_fitted(self)
+        return self._scores(validate_data(self, X, reset=False, **_CHECKS))
+
+    def distance(self, X: Any) -> Array:
+        """Return each row's distance from the centre, in the feature space.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows to measure.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            ``sqrt(k(x, x) - 2 f(x) + |c|^2)``.
+        """
+        return np.sqrt(np.maximum(-self.score_samples(X), 0.0))
+
+    @property
+    def offset_(self) -> float:
+        """What the scores of outliers are below."""
+        if self.contamination is None:
+            # R of SVDD: a row that the centre has no part of, lifted, is at a squared
+            # distance of |phi(x) - w|^2 + s + eta <= radius_^2.
+            stream = self._streams[0]
+            whole = stream.whole()
+            offset = min(whole.slack + stream.eta - whole.radius**2, 0.0)
+            # A row on the boundary stays inside, whatever its score's rounding.
+            size = whole.radius**2
+            size += 0.0 if self.kernel == "linear" else whole.norm_sq
+            return offset - 1e-12 * size
+        scores = self._scores(self._sample.rows)
+        share = float(self.contamination)
+        return float(self._sample.lower_quantile(scores, share))
+
+    @property
+    def centre_norm_sq_(self) -> float:
+        """Squared norm of the centre in the feature space."""
+        return self._streams[0].whole().norm_sq
+
+    @property
+    def coef_(self) -> Array:
+        """The centre, for the linear kernel, shape (1, n_features)."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ exists for kernel='linear' only")
+        return np.asarray(self._functions.basis.values)
+
+    @property
+    def dual_coef_(self) -> Array:
+        """Coefficients of `support_vectors_` in the centre, shape (1, n_kept)."""
+        self._unless_linear()
+        return np.ascontiguousarray(self._functions.coef.T)
+
+    def _join(self, other: Any) -> None:
+        super()._join(other)
+        self._sample = self._sample.joined(other._sample)
+
+    @property
+    def _form(self) -> Form:
+        return Form(
+            int(self.n_balls),
+            general=self.balls == "general",
+            constrained=False,
+            bias=0.0,
+        )
+
+    @property
+    def _slack(self) -> float:
+        return 4.0 * float(self.C)
+
+    def _machines(self) -> list[int]:
+        return [0]
+
+    def _check(self) -> None:
+        super()._check()
+        if self.contamination is not None:
+            check_share(type(self).__name__, "contamination", self.contamination)
+
+    def _learn_block(self, X: Any, y: Any, weights: Any) -> None:
+        X = self._validated(X, "no_validation", first=not self.__sklearn_is_fitted__())
+        weights = self._block_weights(weights, X.shape[0])
+        sample = self.__dict__.get("_sample")
+        if sample is None:
+            seed = check_random_state(self.random_state).randint(2**31 - 1)
+            sample = RowSample(np.random.default_rng(seed))
+        self._learn(X, np.zeros(1, dtype=np.int32), weights)
+        self._sample = sample.after(X, weights)
+
+    def _scores(self, X: Any) -> Array:
+        """Return minus squared distances; differences are written out if linear."""
+        functions = self._functions
+        if self.kernel == "linear" and isinstance(X, np.ndarray):
+            steps = X - functions.basis.values
+            return np.asarray(-np.einsum("ij,ij->i", steps, steps))
+        rows = Rows(X, np.arange(X.shape[0]))
+        own = functions.kernel.diagonal(rows)
+        values = self._values_of(X)[:, 0]
+        return np.asarray(2 * values - own - self.centre_norm_sq_)
+
+    def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
+        """Return the gap of `SVDD` at this centre, with the best radius, on rows."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **_CHECKS)
+        weights = self._checked_weights(sample_weight, X.shape[0])
+        problem = svdd(Labels(X.shape[0], sample_weight=weights), self.C)
+        offset, function = 0.0, self._functions
+        source = as_source(X, self.memory_budget)
+        if not problem.is_hard:
+            rows = source.block(0, source.n_rows)
+            terms = problem.terms(rows, function.kernel)
+            slope = terms.target - self._values_of(X)[:, 0]
+            present = terms.omega > 0
+            offset = balance(slope[present], terms.omega[present], problem.price)
+            offset = max(offset, -self.centre_norm_sq_ / 2)  # R^2 >= 0
+        found = verify(problem, function, offset, source, None, self.tol)
+        return replace(found, stopped_by="one pass")

@@ -1,0 +1,382 @@
+"""StreamingBallClassifier: one pass over a stream, one ball per class.
+
+`StreamingOneClass`, the same ball without labels, is in ``_stream_detect.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from corevec.certificate import Certificate, worst_of
+from corevec.estimators._base import _CHECKS
+from corevec.estimators._callbacks import with_callbacks
+from corevec.estimators._parameters import check_flag
+from corevec.estimators._stream import StreamingEstimator
+from corevec.estimators._stream_blocks import blocks_of, is_stream
+from corevec.estimators._stream_checks import refuse_weights
+from corevec.estimators._stream_detect import StreamingOneClass
+from corevec.estimators._stream_labels import (
+    encoded,
+    first_classes,
+    same_classes,
+    winner,
+)
+from corevec.exceptions import InvalidInputError
+from corevec.expansion import KernelExpansion
+from corevec.kernels import Rows
+from corevec.problems import Labels, two_class
+from corevec.sources import as_source
+from corevec.streaming_balls import Form
+from corevec.streaming_gap import gap_of
+
+Array = npt.NDArray[Any]
+
+
+class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
+    r"""Classifier that sees every row once (StreamSVM).
+
+    Keeps a ball around the rows seen, lifted so that the smallest such ball is the
+    squared-hinge machine with penalised bias,
+
+    .. math:: \min_f \tfrac12 (\|w\|^2 + b_0^2)
+              + \tfrac C2 \sum_i s_i \max(0, 1 - y_i f(x_i))^2.
+
+    A row inside the ball changes nothing; a row outside moves the centre towards it.
+    The result depends on the order of the rows. Memory does not grow with their
+    number: ``n_balls`` numbers per column for the linear kernel.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the squared slack, as in `CoreVectorClassifier`.
+    n_balls : int, default=8
+        Balls kept. More of them give a smaller ball and a better model in the end, at
+        the same speed (the paper's experiments: 6 to 8; its plain algorithm: 1).
+    balls : {"lookahead", "general"}, default="lookahead"
+        "lookahead": one ball, and up to ``n_balls - 1`` rows outside it that are taken
+        in together (the paper's experiments). "general": balls of which the two that
+        grow least are merged when a row is outside all of them.
+    kernel : str or callable, default="linear"
+        As in `CoreVectorClassifier`, "precomputed" apart.
+    gamma : float or {"scale", "auto", "mean-distance"}, default="scale"
+        Kernel width; in words it is taken from the *first* block.
+    degree, coef0 : float, default=3, 0.0
+        Parameters of "poly" and "sigmoid".
+    budget : int, optional
+        Most rows that the expansion of a kernel machine may keep, per class. None keeps
+        every row taken in: `n_updates_` of them, usually few.
+    overflow : {"merge", "drop"}, default="merge"
+        What happens to the row of least weight above the budget: its coefficient goes
+        to the row most like it, or is dropped. The radius grows by what that moves.
+    fit_intercept : bool, default=True
+        Whether to have the (penalised) bias. The paper has none.
+    tol : float, default=1e-3
+        Relative gap at which `certificate_` says ``converged``. One pass is one pass:
+        it stops nothing.
+    verbose : int, default=0
+        While fitting: 1, a live line on a terminal with rows, rows/s and accuracy so
+        far; 2, one log record per block.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        Class labels.
+    coef_, intercept_ : ndarray of shape (n_machines, n_features) and (n_machines,)
+        ``w / (|w|^2 + s)``, with s the squared norm of the centre's slack part: at the
+        smallest ball this is the machine above, with margin 1. `coef_` exists for the
+        linear kernel only.
+    support_vectors_, dual_coef_ : ndarray
+        Rows kept and their coefficients, for other kernels.
+    radius_ : float, or ndarray of shape (n_classes,)
+        Every row seen lies within this of the centre. One per class if there are more
+        than two, like the next two.
+    lower_radius_ : float or ndarray
+        The smallest ball is not smaller than this: ``radius_ / lower_radius_`` is a
+        proved approximation factor. Theory promises 3/2 for one ball, rows of
+        constant norm and equal weights; any method of one ball has (1 + sqrt 2)/2 or
+        more in the worst case.
+    n_updates_ : int or ndarray
+        Rows taken in (the paper's nSV).
+    n_rows_seen_ : int
+        Rows seen, those of weight 0 apart.
+    test_then_train_accuracy_ : float
+        Share of the rows that was classified rightly before the model learned their
+        block; nan unless a stream was given to ``fit``, or ``verbose`` is set.
+    certificate_ : Certificate
+        ``radius_**2`` and ``lower_radius_**2`` as primal and dual value. For the gap
+        of the machine on given rows see `corevec.certify`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corevec import StreamingBallClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 2))
+    >>> y = np.where(X[:, 0] > 0, "right", "left")
+    >>> model = StreamingBallClassifier(n_balls=8)
+    >>> for start in range(0, 1000, 100):
+    ...     block = slice(start, start + 100)
+    ...     _ = model.partial_fit(X[block], y[block], classes=["left", "right"])
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        n_balls: int = 8,
+        balls: str = "lookahead",
+        *,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        budget: int | None = None,
+        overflow: str = "merge",
+        fit_intercept: bool = True,
+        tol: float = 1e-3,
+        verbose: int = 0,
+    ):
+        self.C = C
+        self.n_balls = n_balls
+        self.balls = balls
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.budget = budget
+        self.overflow = overflow
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, classes: Any = None
+    ) -> Self:
+        """Forget everything and learn from rows or a stream, in order, once.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features), or iterable
+            Rows; or, with ``y=None``, an iterable of blocks ``(X, y)`` or ``(X, y,
+            sample_weight)``, such as a generator or a reader of `corevec.streams`.
+        y : array-like of shape (n_rows,), optional
+            Labels: numbers or strings, two classes or more.
+        sample_weight : array-like of shape (n_rows,), optional
+            C is multiplied by it; weight 0 leaves a row out.
+        classes : array-like, optional
+            All labels there will be. The default is those in y, or in the first block.
+
+        Returns
+        -------
+        self
+            The model. Ctrl-C ends a stream early: the model is that of the blocks so
+            far, and ``certificate_.stopped_by`` says "interrupt".
+        """
+        self._check()
+        self._forget()
+        stream = y is None and is_stream(X)
+        blocks: Any = [(X, y, sample_weight)]
+        if stream:
+            refuse_weights(self, sample_weight)
+            blocks = blocks_of(type(self).__name__, X, labelled=True)
+
+        def learn(X: Any, y: Any, weights: Any) -> None:
+            self._learn_block(X, y, weights, classes, test=stream)
+
+        self._fit_blocks(blocks, learn)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Go on with more rows: all of them, or none if one cannot be used.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows.
+        y : array-like of shape (n_rows,)
+            Labels.
+        classes : array-like, optional
+            All labels there will be; needed at the first call.
+        sample_weight : array-like of shape (n_rows,), optional
+            As in ``fit``.
+
+        Returns
+        -------
+        self
+            The model after these rows.
+        """
+        self._check()
+        if classes is None and not self.__sklearn_is_fitted__():
+            raise InvalidInputError(
+                f"{type(self).__name__}: classes= must be given at the first call of "
+                "partial_fit: all labels that the stream will have."
+            )
+        test = bool(self.verbose)
+        self._learn_block(X, y, sample_weight, classes, test=test)
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Return signed values: above 0 for ``classes_[1]``, or one column per class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_classes)
+            Values at the scale of margin 1.
+        """
+        values = self._values(X) / self._scales
+        return np.ascontiguousarray(values[:, 0]) if len(self._scales) == 1 else values
+
+    def predict(self, X: Any) -> Array:
+        """Return the class of each row.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Labels out of ``classes_``.
+        """
+        values = self.decision_function(X)
+        return np.asarray(self.classes_[winner(values)])
+
+    @property
+    def coef_(self) -> Array:
+        """Weights of the columns, for the linear kernel, shape (n_machines, d)."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ exists for kernel='linear' only")
+        return np.asarray(self._functions.basis.values / self._scales[:, None])
+
+    @property
+    def intercept_(self) -> Array:
+        """Penalised biases, shape (n_machines,)."""
+        return np.asarray(self._functions.intercept / self._scales)
+
+    @property
+    def dual_coef_(self) -> Array:
+        """Coefficients of `support_vectors_`, shape (n_machines, n_kept)."""
+        self._unless_linear()
+        return np.ascontiguousarray((self._functions.coef / self._scales).T)
+
+    @property
+    def test_then_train_accuracy_(self) -> float:
+        """Share of rows classified rightly before their block was learned."""
+        tested = self.__dict__.get("_tested", 0.0)
+        return float(self._right / tested) if tested > 0 else float("nan")
+
+    @property
+    def _scales(self) -> Array:
+        return np.array([stream.whole().centre_norm_sq for stream in self._streams])
+
+    @property
+    def _form(self) -> Form:
+        return Form(
+            int(self.n_balls),
+            general=self.balls == "general",
+            constrained=True,
+            bias=1.0 if self.fit_intercept else 0.0,
+        )
+
+    def _machines(self) -> list[int]:
+        n_classes = len(self.classes_)
+        return [1] if n_classes == 2 else list(range(n_classes))
+
+    def _check(self) -> None:
+        super()._check()
+        check_flag(type(self).__name__, "fit_intercept", self.fit_intercept)
+
+    def _learn_block(
+        self, X: Any, y: Any, weights: Any, classes: Any, *, test: bool
+    ) -> None:
+        who, first = type(self).__name__, not self.__sklearn_is_fitted__()
+        X, y = self._validated(X, y, first=first)
+        weights = self._block_weights(weights, X.shape[0])
+        if first:
+            self.classes_ = first_classes(who, y, weights, classes)
+        elif classes is not None and not same_classes(classes, self.classes_):
+            raise InvalidInputError(
+                f"{who}: classes={list(classes)!r} are not those of the first call, "
+                f"{self.classes_.tolist()}."
+            )
+        codes = encoded(who, y, weights, self.classes_, self._where)
+        right = tested = 0.0
+        if test and not first:
+            right, tested = self._tested_on(X, codes, weights)
+        self._learn(X, codes, weights)
+        self._right = self.__dict__.get("_right", 0.0) + right
+        self._tested = self.__dict__.get("_tested", 0.0) + tested
+
+    def _tested_on(
+        self, X: Any, codes: Array, weights: Array | None
+    ) -> tuple[float, float]:
+        """Return the weight of the rows classified rightly, and of all rows."""
+        with np.errstate(invalid="ignore", over="ignore"):  # learning names a bad row
+            values = self._values_of(X) / self._scales
+        right = winner(values[:, 0] if values.shape[1] == 1 else values) == codes
+        if weights is None:
+            return float(np.count_nonzero(right)), float(len(codes))
+        return float(weights[right].sum()), float(weights.sum())
+
+    def _join(self, other: Any) -> None:
+        if not same_classes(self.classes_, other.classes_):
+            raise InvalidInputError(
+                f"{type(self).__name__}: merge needs the same classes; they are "
+                f"{self.classes_.tolist()} here and {other.classes_.tolist()} there."
+            )
+        super()._join(other)
+        self._right += other._right
+        self._tested += other._tested
+
+    def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
+        """Return the gap of the machine, at its best multiple, on the given rows."""
+        check_is_fitted(self)
+        if y is None:
+            raise InvalidInputError(
+                f"{type(self).__name__}: labels y are needed to certify a classifier."
+            )
+        X, y = validate_data(self, X, y, reset=False, **_CHECKS)
+        weights = self._checked_weights(sample_weight, X.shape[0])
+        who = type(self).__name__
+        codes = encoded(who, y, weights, self.classes_, lambda row: f"row {row}")
+        labels = Labels(X.shape[0], codes, weights)
+        source, functions = as_source(X, self.memory_budget), self._functions
+        parts = []
+        for t, (stream, positive) in enumerate(
+            zip(self._streams, self._machines(), strict=True)
+        ):
+            bias = bool(self.fit_intercept)
+            problem = two_class(labels, float(self.C), positive, has_bias=bias)
+            whole, few = stream.whole(), np.flatnonzero(functions.coef[:, t])
+            scale = whole.centre_norm_sq
+            one = KernelExpansion(
+                functions.kernel,
+                Rows(functions.basis.values[few], few),
+                functions.coef[few, t : t + 1] / scale,
+                functions.intercept[t : t + 1] / scale,
+            )
+            found = gap_of(problem, one, whole.norm_sq / scale**2, source)
+            done = bool(found.relative_gap <= self.tol)
+            parts.append(
+                replace(found, converged=done, tol=self.tol, stopped_by="one pass")
+            )
+        return worst_of(parts, "one machine per class")
+
+
+__all__ = ["StreamingBallClassifier", "StreamingOneClass"]
