@@ -1,5 +1,7 @@
 """Growing and moving basis vectors: gradients, objectives, memory, edge cases."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -199,10 +201,24 @@ def test_gap_told_by_the_candidates_is_that_of_the_rows_worked_on():
     work = part()
     B = np.random.default_rng(2).normal(size=(12, 4))
     value, K = work.solve(B)
-    found = pursuit._candidates(work, B, 400, np.random.default_rng(0))
+    found = pursuit._candidates(work, B, 400, np.random.default_rng(0), 400)
     r = work.pulls[:, 0]
     exact = work.kernel.block(work.points, work.points).astype(float)
     norm_sq = r @ exact @ r - 2 * r @ (K @ work.c[:, 0])
     f = work.c[:, 0] @ (work.factor @ work.factor.T) @ work.c[:, 0]
     gap = relative_gap(value, value - (norm_sq + f) / 2)
     assert found.gap == pytest.approx(gap, rel=NEARLY_SOLVED)
+
+
+def test_growing_many_vectors_stays_within_the_budget():
+    # 8 candidates per vector, 1600 a stage, would be 40 MB of kernel values.
+    problems, whole, kernel = rows(n=6000)
+    source = as_source(whole.take(np.arange(6000)).values, 2**24, Workers(1))
+    size, rng = 400, np.random.default_rng(0)
+    tracemalloc.start()
+    found = grown(problems, source, kernel, size, Progress(6000), rng, np.arange(6000))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found) > size / 2
+    # Beside the budget: some matrices of the vectors themselves.
+    assert peak < 2**24 + 8 * 8 * size**2

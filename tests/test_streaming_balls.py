@@ -39,20 +39,23 @@ class Twin:
         own = inverse if plain else (self.points**2).sum(axis=1)
         self.centre, self.radius, self.width, self.eta = None, 0.0, 0.0, 0.0
         self.is_row = True
-        for point, lifted in zip(self.points, own, strict=True):
+        self.slack = inverse
+        for i, (point, lifted) in enumerate(zip(self.points, own, strict=True)):
             grown = max(self.eta, lifted)
             if self.centre is not None:
                 self.radius = np.sqrt(self.radius**2 + grown - self.eta)
             self.eta = grown
-            self._see(point, np.sqrt(max(grown - lifted, 0.0)))
+            self._see(point, np.sqrt(max(grown - lifted, 0.0)), self.slack[i])
 
-    def _see(self, point, height):
+    def _see(self, point, height, slack):
         if self.centre is None:
             self.centre, self.radius = point, height
             return
         apart = np.linalg.norm(point - self.centre)
         if not self.is_row and np.hypot(apart, height) <= self.radius:
-            self.width = max(self.width, apart)
+            # Of the row's own slack coordinate no centre will have a part.
+            image = np.sqrt(max(apart**2 - slack, 0.0))
+            self.width = max(self.width, image)
             return
         weight = self._balanced(apart, height)
         old, new = self._reaches(weight, apart, height)
@@ -539,7 +542,7 @@ def test_the_enclosing_ball_is_the_smallest_one(seed, n, n_wide):
     none = np.zeros(n)
     power = eta - radius**2
     balls = Balls(none, power, power, width, none, none > 0)
-    weights, ball = enclosed(steps @ steps.T, balls, eta)
+    weights, ball = enclosed(steps @ steps.T, balls)
 
     def largest(point):
         apart = np.linalg.norm(point - centres, axis=1)
@@ -564,7 +567,7 @@ def test_two_balls_of_which_one_holds_the_other():
     radius = np.array([5.0, 1.0])
     power = eta - radius**2
     balls = Balls(none, power, power, radius, none, none > 0)
-    weights, ball = enclosed(np.diag([0.0, 4.0]), balls, eta)
+    weights, ball = enclosed(np.diag([0.0, 4.0]), balls)
     assert weights == pytest.approx([1.0, 0.0])
     assert ball.radius(eta) == pytest.approx(5.0)
 
@@ -623,3 +626,99 @@ def test_a_sample_of_everything_counts_weights():
     weights = np.array([9.0, *np.ones(9)])
     sample = RowSample(np.random.default_rng(0)).after(X, weights)
     assert sample.lower_quantile(sample.rows[:, 0], 0.5) == pytest.approx(0.5)
+
+
+# --- numbers of very different size ---------------------------------------------------
+
+
+def one_pass(X, y, inverse, *, form, as_csr=False):
+    """A stream after all rows, and its rows' squared distances less eta."""
+    values = sparse.csr_matrix(X) if as_csr else X
+    codes = (y > 0).astype(np.int32)
+    signs = Signs(codes, 1, np.broadcast_to(inverse, len(X)).astype(float).copy())
+    return LinearStream(form, X.shape[1]).absorb(values, signs)
+
+
+def farthest(stream, X, y):
+    """The largest squared distance less eta of rows that no centre has a part of."""
+    centre, bias = stream.centre()
+    whole, form = stream.whole(), stream.form
+    if form.constrained:
+        values = y * (X @ centre + form.bias * bias)
+        return (whole.norm_sq + whole.slack - 2 * values).max()
+    return ((X - centre) ** 2).sum(axis=1).max() + whole.slack
+
+
+@pytest.mark.parametrize("n_balls", [1, 8])
+def test_one_huge_row_does_not_take_the_digits_of_the_others(n_balls):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 3)) + np.array([1.0, 0, 0])
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    form = Form(n_balls)
+    before = one_pass(X, y, 0.25, form=form).n_updates
+    far = np.vstack([X[:500], [[1e9, 0.0, 0.0]], X[500:]])
+    labels = np.concatenate([y[:500], [1.0], y[500:]])
+    found = one_pass(far, labels, 0.25, form=form)
+    # Its height is 0 and its margin huge: it is inside, and changes nothing.
+    assert found.n_updates <= before + 2
+    _, ball = enclosed(found._gram(np.arange(len(found.balls))), found.balls)
+    # R^2 - eta holds for every row, to the rounding of the numbers themselves.
+    inside = farthest(found, X, y)
+    assert -float(ball.power[0]) >= inside - 1e-9 * abs(inside) - 2 * 0.25
+
+
+@pytest.mark.parametrize("n_balls", [1, 8])
+def test_rows_far_from_the_origin_are_in_a_plain_ball_of_sparse_rows_too(n_balls):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(1000, 4)) + np.array([0, 1.7e9, 0, 0])
+    form = Form(n_balls, constrained=False, bias=0.0)
+    y = np.ones(1000)
+    dense = one_pass(X, y, 0.25, form=form)
+    csr = one_pass(X, y, 0.25, form=form, as_csr=True)
+    assert csr.n_updates == dense.n_updates
+    assert csr.whole().radius == pytest.approx(dense.whole().radius, rel=1e-6)
+
+
+@pytest.mark.parametrize("weight", [1e-2, 1e-6, 1e-20])
+def test_a_held_row_of_small_weight_changes_nothing(weight):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(1000, 3)) + np.array([1.0, 0, 0])
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    inverse = np.full(1000, 0.25)
+    plain = one_pass(X, y, inverse, form=Form(8))
+    light = inverse.copy()
+    # A row that is right by far: it lies inside whatever its weight.
+    row = 500 + int(np.argmax((y * X[:, 0])[500:]))
+    light[row] /= weight
+    found = one_pass(X, y, light, form=Form(8))
+    assert found.n_updates == plain.n_updates
+    np.testing.assert_allclose(found.centre()[0], plain.centre()[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["unsorted", "int64", "zeros"])
+def test_forms_of_csr_are_the_same_rows(kind):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 6)) * (rng.random((300, 6)) < 0.5)
+    y = np.where(X[:, 0] + 0.1 > 0, 1.0, -1.0)
+    rows = sparse.csr_matrix(X)
+    if kind == "unsorted":
+        order = np.concatenate(
+            [np.arange(b - 1, a - 1, -1) for a, b in pairwise(rows.indptr)]
+        )
+        rows = sparse.csr_matrix(
+            (rows.data[order], rows.indices[order], rows.indptr), shape=rows.shape
+        )
+        rows.has_sorted_indices = False
+    elif kind == "int64":
+        rows.indices, rows.indptr = (
+            rows.indices.astype(np.int64),
+            rows.indptr.astype(np.int64),
+        )
+    else:
+        rows = sparse.csr_matrix(np.where(X == 0, 7.0, X))
+        rows.data[rows.data == 7.0] = 0.0
+    signs = Signs((y > 0).astype(np.int32), 1, np.array([0.5]))
+    found = LinearStream(Form(4), 6).absorb(rows, signs)
+    plain = LinearStream(Form(4), 6).absorb(X, signs)
+    assert found.n_updates == plain.n_updates
+    np.testing.assert_allclose(found.centre()[0], plain.centre()[0], rtol=1e-9)

@@ -684,3 +684,65 @@ def test_checkerboard_within_a_budget():
         assert len(model.support_vectors_) == 200
         assert model.n_updates_ > 200
         assert model.score(X, y) > 0.75
+
+
+# --- what a review found --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("begun", "changed"),
+    [
+        ({}, {"kernel": "rbf"}),
+        ({"kernel": "rbf"}, {"fit_intercept": False}),
+        ({}, {"n_balls": 3}),
+        ({}, {"C": 2.0}),
+    ],
+)
+def test_a_parameter_changed_in_mid_stream_is_an_error(begun, changed):
+    X, y = make_blobs(60, centers=2, random_state=0)
+    model = StreamingBallClassifier(**begun).partial_fit(X, y, classes=[0, 1])
+    before = model.decision_function(X)
+    model.set_params(**changed)
+    # What was learned stays what it was.
+    np.testing.assert_array_equal(model.decision_function(X), before)
+    name = next(iter(changed))
+    with pytest.raises(InvalidInputError, match=f"{name} was .* when the stream began"):
+        model.partial_fit(X, y)
+    model.set_params(**{name: StreamingBallClassifier(**begun).get_params()[name]})
+    model.partial_fit(X, y)
+
+
+def test_columns_of_other_names_cannot_be_merged():
+    X, y = make_blobs(60, centers=2, random_state=0)
+    here = StreamingBallClassifier().fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    there = StreamingBallClassifier().fit(pd.DataFrame(X, columns=["b", "a"]), y)
+    with pytest.raises(InvalidInputError, match="same columns"):
+        here.merge(there)
+
+
+def test_an_empty_block_is_nothing_to_test_on():
+    X, y = make_blobs(60, centers=2, random_state=0)
+    model = StreamingBallClassifier(kernel="rbf", verbose=1)
+    model.partial_fit(X, y, classes=[0, 1])
+    before = model.decision_function(X)
+    model.partial_fit(X[:0], y[:0])
+    np.testing.assert_array_equal(model.decision_function(X), before)
+
+
+def test_the_offset_follows_the_stream():
+    rng = np.random.default_rng(0)
+    model = StreamingOneClass(contamination=0.1, random_state=0)
+    for scale in (1.0, 5.0):
+        X = scale * rng.normal(size=(400, 2))
+        model.partial_fit(X)
+        fresh = -np.quantile(-model.score_samples(model._sample.rows), 0.9)
+        assert model.offset_ == pytest.approx(fresh, rel=0.02)
+        assert model.offset_ == model.offset_
+
+
+def test_a_pass_that_went_on_was_not_interrupted():
+    X, y = make_blobs(60, centers=2, random_state=0)
+    model = StreamingBallClassifier().partial_fit(X, y, classes=[0, 1])
+    model._stopped_by = "interrupt"
+    model.partial_fit(X, y)
+    assert model.certificate_.stopped_by == "one pass"

@@ -33,8 +33,8 @@ SIZES = (20_000, 200_000)
 QUICK_SIZES = (2_000, 4_000)
 BUDGET = 200
 
-LINEAR = {"kernel": "linear"}
-RBF = {"kernel": "rbf", "gamma": GAMMA, "budget": BUDGET}
+LINEAR = {"kernel": "linear", "n_balls": 1}
+RBF = {"kernel": "rbf", "gamma": GAMMA, "budget": BUDGET, "n_balls": 1}
 BALLS = RBF | {"n_balls": 64}
 OURS = [{"C": C} | ball for ball in (LINEAR, RBF, BALLS) for C in (0.01, 1.0, 100.0)]
 LEARNERS = (

@@ -42,7 +42,7 @@ FROM_TEXT = {
     "text_d47236": {"n": 65_000, "d": 47_236, "entries": 75},
 }
 LEARNERS = (
-    ("corevec_stream", {"C": 1.0}),
+    ("corevec_stream", {"C": 1.0, "n_balls": 1}),
     ("corevec_stream", {"C": 1.0, "n_balls": 8, "balls": "lookahead"}),
     ("sklearn_sgd", {"C": 1.0}),
 )

@@ -17,6 +17,9 @@ from numba import njit
 _SUMS = {"error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
 # Squared norms above this may overflow in a squared distance, which is 4 of them.
 _LARGEST = 1e300
+# A squared distance below this share of the squared norms is summed by differences:
+# |x|^2 - 2 x.c + |c|^2 would have lost more than four digits.
+_CANCELLED = 1e-4
 
 # Places in `numbers`: what the balls share, and the only one has besides its table row.
 ETA, POWER, DEFICIT, IS_ROW, UPDATES = range(5)
@@ -35,20 +38,19 @@ def _take_in(centre, row, inverse, numbers, ball, plain):
         own += row[j] * row[j]
     own = inverse if plain else own + inverse
     h_sq = apart + ball[SLACK] + inverse
-    height_sq = max(numbers[ETA] - own, 0.0)
-    radius_sq = max(numbers[ETA] - numbers[POWER], 0.0)
     h, width = np.sqrt(h_sq), np.sqrt(ball[WIDTH])
     weight = 0.0
     if h > 0.0:
-        weight = (h_sq + height_sq - radius_sq) / (2.0 * h * (h + width))
+        # Squared height and radius both hold eta, which may be far larger than what
+        # is left of their difference: it is cancelled here, not in the numbers.
+        weight = (h_sq - own + numbers[POWER]) / (2.0 * h * (h + width))
         weight = min(max(weight, 0.0), 1.0)
     kept = 1.0 - weight
     near, far = weight * h, kept * h
-    reach_sq = radius_sq + 2.0 * near * width + near * near
-    reach_sq = max(reach_sq, far * far + height_sq)
-    width = max(width + near, far)
+    power = numbers[POWER] - 2.0 * near * width - near * near
     mean = kept * (numbers[DEFICIT] - near * near) + weight * (own - far * far)
-    numbers[POWER] = numbers[ETA] - reach_sq
+    width = max(width + near, far)
+    numbers[POWER] = min(power, own - far * far)
     numbers[DEFICIT] = mean
     numbers[IS_ROW] = 0.0
     numbers[UPDATES] += 1.0
@@ -64,12 +66,15 @@ def _take_in(centre, row, inverse, numbers, ball, plain):
 
 
 @njit(nogil=True, cache=True, **_SUMS)
-def _holds(value, lifted, ball, plain):
-    """Whether a ball holds a row; its width then covers the row too."""
+def _holds(value, norm, ball, plain):
+    """Whether a ball holds a row; its width then covers the row too.
+
+    Its image only: no centre will ever move along the row's own slack coordinate.
+    """
     if value < ball[LEAST]:
         return False
-    apart_sq = ball[SLACK] + lifted
-    apart_sq += -value if plain else ball[NORM] - 2.0 * value
+    apart_sq = ball[SLACK]
+    apart_sq += -value if plain else norm + ball[NORM] - 2.0 * value
     if apart_sq > ball[WIDTH]:
         ball[WIDTH] = apart_sq
     return True
@@ -114,16 +119,17 @@ def dense_pass(
         if own == np.inf:
             continue
         sign = 1.0 if codes[i * code_step] == positive else -1.0
-        lifted = own if plain else norm + bias * bias + own
+        image = norm + bias * bias
+        lifted = own if plain else image + own
         if lifted > numbers[ETA]:
             numbers[ETA] = lifted
         value = -product if plain else sign * (product + bias * centres[0, d])
-        held = _holds(value, lifted, table[0], plain)
+        held = _holds(value, image, table[0], plain)
         k = 1
         while not held and k < centres.shape[0]:
             product = _dense_look(x, centres[k], plain)[1]
             value = -product if plain else sign * (product + bias * centres[k, d])
-            held = _holds(value, lifted, table[k], plain)
+            held = _holds(value, image, table[k], plain)
             k += 1
         if not held:
             for j in range(d):
@@ -141,6 +147,19 @@ def _sparse_product(data, indices, first, last, centre):
     for e in range(first, last):
         product += np.float64(data[e]) * centre[indices[e]]
     return product
+
+
+@njit(nogil=True, cache=True, **_SUMS)
+def _sparse_distance(data, indices, first, last, centre):
+    """Squared distance by differences, over all columns; indices are sorted."""
+    total, e = 0.0, first
+    for j in range(centre.shape[0]):
+        step = centre[j]
+        if e < last and indices[e] == j:
+            step -= np.float64(data[e])
+            e += 1
+        total += step * step
+    return total
 
 
 @njit(nogil=True, cache=True, **_SUMS)
@@ -176,7 +195,8 @@ def csr_pass(
         if own == np.inf:
             continue
         sign = 1.0 if codes[i * code_step] == positive else -1.0
-        lifted = own if plain else norm + bias * bias + own
+        image = norm + bias * bias
+        lifted = own if plain else image + own
         if lifted > numbers[ETA]:
             numbers[ETA] = lifted
         held = False
@@ -185,9 +205,11 @@ def csr_pass(
             product = _sparse_product(data, indices, first, last, centres[k])
             if plain:
                 value = 2.0 * product - table[k, NORM] - norm
+                if -value < _CANCELLED * (table[k, NORM] + norm):
+                    value = -_sparse_distance(data, indices, first, last, centres[k])
             else:
                 value = sign * (product + bias * centres[k, d])
-            held = _holds(value, lifted, table[k], plain)
+            held = _holds(value, image, table[k], plain)
             k += 1
         if not held:
             row[:] = 0.0

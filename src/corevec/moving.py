@@ -190,7 +190,10 @@ class Part:
             phi = linalg.solve_triangular(
                 self.factor, cross.T, lower=True, check_finite=False
             )
-            K -= phi.T @ phi
+            # K -= phi'phi in place: as large as K, a temporary would count.
+            K = linalg.blas.dgemm(
+                -1.0, phi, phi, beta=1.0, c=K.T, trans_a=True, overwrite_c=True
+            )
         return g, K, some.points.values
 
 

@@ -58,8 +58,9 @@ FAR = 0.7
 FIRST_ROWS, ROWS_PER_VECTOR, MANY_PER_VECTOR = 5000, 10, 200
 # Rows of the last stage: so many, or more while a step has fewer products than this.
 LAST_ROWS, STEP_PRODUCTS = 20_000, 2e9
-# Candidates for a new vector: so many rows per vector, at least so many.
-CANDIDATES, FEWEST_CANDIDATES = 8, 300
+# Candidates for a new vector: so many rows per vector, at least so many; fewer where
+# their kernel matrix (12 bytes a value on the way) would not fit half of the budget.
+CANDIDATES, FEWEST_CANDIDATES, BYTES_PER_VALUE = 8, 300, 12
 
 
 def grow(
@@ -95,7 +96,8 @@ def grow(
             part = _all_near(part, B, source, kernel, most, rng)
         wanted = -(-size * stage // stages)
         if wanted > len(B):
-            found = _candidates(part, B, wanted - len(B), rng)
+            fitting = int(np.sqrt(source.memory_budget / (2 * BYTES_PER_VALUE)))
+            found = _candidates(part, B, wanted - len(B), rng, fitting)
             if len(B) and found.gap <= tol:
                 yield kernel.row_map.back(B)
             B = np.concatenate([B, _new_vectors(found, B, wanted - len(B))])
@@ -186,9 +188,9 @@ class _Candidates(NamedTuple):
 
 
 def _candidates(
-    part: Part, B: Array, size: int, rng: np.random.Generator
+    part: Part, B: Array, size: int, rng: np.random.Generator, most: int
 ) -> _Candidates:
-    """Return random rows that pull, for `size` new vectors."""
+    """Return random rows that pull for `size` new vectors; at most `most` if it can."""
     if not part.v:
         part.pulls = np.stack(
             [
@@ -203,7 +205,8 @@ def _candidates(
     there = np.flatnonzero(np.abs(part.pulls).sum(axis=1))
     if len(there) == 0:
         there = np.arange(len(part))
-    count = min(len(there), max(FEWEST_CANDIDATES, CANDIDATES * size))
+    count = max(FEWEST_CANDIDATES, CANDIDATES * size)
+    count = min(len(there), max(size, min(count, most)))
     at = np.sort(rng.choice(there, count, replace=False))
     g, K, values = part.functional_gradient(B, at)
     # At the best weights primal - dual = |g|^2/2, and |g|^2 = sum_i r_i g(x_i).

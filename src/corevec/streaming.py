@@ -108,7 +108,7 @@ class BallStream(ABC):
         """Return the ball that holds every row seen (kept until the next row)."""
         if self._whole is None:
             everything = np.arange(len(self.balls))
-            weights, ball = enclosed(self._gram(everything), self.balls, self.eta)
+            weights, ball = enclosed(self._gram(everything), self.balls)
             norm_sq = max(self._norm_sq(weights), 0.0)
             slack, deficit = float(ball.slack[0]), float(ball.deficit[0])
             if self.form.constrained:

@@ -26,7 +26,8 @@ does R^2. A ball is therefore stored by numbers that do not depend on eta:
   constrained ball the deficit is |w|^2 + s.
 
 - ``width``, which no row of the ball is farther from the centre than if heights are
-  left out. A row within R and width is, seen from a centre at a distance t, within
+  left out, and the own slack of rows that no centre has a part of. A row within R
+  and width is, seen from a centre at a distance t, within
 
       sqrt(R^2 + 2 t width + t^2)        (width = R, all heights 0: R + t, the paper's)
 
@@ -57,7 +58,8 @@ Array = npt.NDArray[Any]
 Gram = Callable[[Array], Array]
 
 # Several wide balls: cuts by their far points, at most so many, until R^2 is so near to
-# its lower bound. The ball is an enclosing one whatever these are.
+# its lower bound, in units of the centres' largest squared distance. The ball is an
+# enclosing one whatever these are.
 _MOST_CUTS = 30
 _CLOSE = 1e-6
 # Quadratic programmes are scaled to entries of 1 at most: solved to rounding. Rows in
@@ -150,6 +152,15 @@ class Balls:
         """Return each radius; for a row its height."""
         return np.sqrt(np.maximum(eta - self.power, 0.0))
 
+    @property
+    def above(self) -> Array:
+        """Each squared radius (a row's squared height), less the smallest of them.
+
+        Only differences decide how elements are enclosed: eta, which may be far larger
+        than all of them, does not come in.
+        """
+        return np.asarray(self.power.max() - self.power)
+
     def displaced(self, which: int, by: float) -> Balls:
         """Return the elements after the centre of one has been moved by a length."""
         power, width, drift = self.power.copy(), self.width.copy(), self.drift.copy()
@@ -159,7 +170,7 @@ class Balls:
         return replace(self, power=power, width=width, drift=drift)
 
 
-def enclosed(gram: Array, balls: Balls, eta: float) -> tuple[Array, Balls]:
+def enclosed(gram: Array, balls: Balls) -> tuple[Array, Balls]:
     """Return the weights of the elements in one ball's centre, and that ball.
 
     `gram` holds the inner products of the centres, images and slacks together, with the
@@ -167,20 +178,20 @@ def enclosed(gram: Array, balls: Balls, eta: float) -> tuple[Array, Balls]:
     """
     if len(balls) == 1:
         return np.ones(1), balls
-    radius, width = balls.radius(eta), balls.width
+    above, width = balls.above, balls.width
     if len(balls) == 2:
         apart = np.sqrt(max(float(gram[1, 1]), 0.0))
-        weight = float(_pair_weight(apart, radius, width))
+        weight = float(_pair_weight(apart, above, width))
         weights = np.array([1.0 - weight, weight])
         distance = apart * weights[::-1]
     else:
-        weights = _smallest(gram, radius, width)
+        weights = _smallest(gram, above, width)
         distance = _distances(gram, weights)
     drift = float(weights @ balls.drift)
     sure = np.maximum(distance - balls.drift - drift, 0.0)
     ball = Balls(
         np.array([weights**2 @ balls.slack]),
-        np.array([eta - float(_reach_sq(distance, radius, width).max())]),
+        -_reach_sq(distance, -balls.power, width).max(keepdims=True),
         np.array([weights @ (balls.deficit - sure**2)]),
         np.array([float((distance + width).max())]),
         np.array([drift]),
@@ -201,10 +212,10 @@ def settle(
     if n <= form.n_balls:
         return None
     if n == 2 or not form.general:
-        weights, ball = enclosed(gram(np.arange(n)), balls, eta)
+        weights, ball = enclosed(gram(np.arange(n)), balls)
         return weights[None, :], ball
     pair = _least_growth(gram(np.arange(n)), balls, eta)
-    weights, ball = enclosed(gram(pair), balls[pair], eta)
+    weights, ball = enclosed(gram(pair), balls[pair])
     others = np.setdiff1d(np.arange(n), pair)
     change = np.zeros((n - 1, n))
     change[0, pair] = weights
@@ -212,36 +223,44 @@ def settle(
     return change, ball.joined(balls[others])
 
 
-def _pair_weight(apart: Any, radius: Any, width: Any) -> Any:
+def _pair_weight(apart: Any, above: Any, width: Any) -> Any:
     """Return the second one's weight in the centre that encloses two elements.
 
     Where the two reach equally far: a linear equation, because the squares of the
     distances cancel. 0 or 1 where one holds the other.
     """
-    lead = apart**2 + 2 * apart * width[1] + radius[1] ** 2 - radius[0] ** 2
+    lead = apart**2 + 2 * apart * width[1] + above[1] - above[0]
     base = 2 * apart * (apart + width[0] + width[1])
-    inside = np.where(radius[1] > radius[0], 1.0, 0.0)
+    inside = np.where(above[1] > above[0], 1.0, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(base > 0, np.clip(lead / base, 0.0, 1.0), inside)
 
 
-def _reach_sq(distance: Any, radius: Any, width: Any) -> Array:
-    """Return how far each element reaches from a centre at this distance, squared."""
-    return np.asarray(radius**2 + 2 * distance * width + distance**2)
+def _reach_sq(distance: Any, above: Any, width: Any) -> Array:
+    """Return how far each element reaches from a centre at this distance, squared.
+
+    `above` holds squared radii, all less the same number, and so does the answer.
+    """
+    return np.asarray(above + 2 * distance * width + distance**2)
 
 
 def _least_growth(gram: Array, balls: Balls, eta: float) -> Array:
     """Return the two elements whose ball exceeds the larger of them least."""
-    radius, width = balls.radius(eta), balls.width
+    above, width, radius = balls.above, balls.width, balls.radius(eta)
     i, j = np.array(list(combinations(range(len(balls)), 2))).T
     own = gram.diagonal()
     apart = np.sqrt(np.maximum(own[i] + own[j] - 2 * gram[i, j], 0.0))
-    weight = _pair_weight(apart, (radius[i], radius[j]), (width[i], width[j]))
+    weight = _pair_weight(apart, (above[i], above[j]), (width[i], width[j]))
     reach_sq = np.maximum(
-        _reach_sq(weight * apart, radius[i], width[i]),
-        _reach_sq((1 - weight) * apart, radius[j], width[j]),
+        _reach_sq(weight * apart, above[i], width[i]),
+        _reach_sq((1 - weight) * apart, above[j], width[j]),
     )
-    best = int(np.argmin(np.sqrt(reach_sq) - np.maximum(radius[i], radius[j])))
+    # R' - R = (R'^2 - R^2) / (R' + R): the squares differ by numbers without eta.
+    before, more = np.maximum(radius[i], radius[j]), np.maximum(above[i], above[j])
+    gain = np.maximum(reach_sq - more, 0.0)
+    both = before + np.sqrt(before**2 + gain)
+    growth = np.where(gain > 0, gain / np.where(both > 0, both, 1.0), 0.0)
+    best = int(np.argmin(growth))
     return np.array([i[best], j[best]])
 
 
@@ -252,19 +271,18 @@ def _distances(gram: Array, weights: Array) -> Array:
     return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
 
-def _smallest(gram: Array, radius: Array, width: Array) -> Array:
+def _smallest(gram: Array, above: Array, width: Array) -> Array:
     """Return weights that minimise the largest reach, over the hull of the centres."""
-    scale = max(float(gram.diagonal().max()), float(radius.max()) ** 2)
+    scale = max(float(gram.diagonal().max()), float(above.max()))
     if scale <= 0.0:
-        return np.full(len(radius), 1.0 / len(radius))
-    gram = gram / scale
-    radius, width = radius / np.sqrt(scale), width / np.sqrt(scale)
+        return np.full(len(above), 1.0 / len(above))
+    gram, above, width = gram / scale, above / scale, width / np.sqrt(scale)
     wide = np.flatnonzero(width > 0)
     if len(wide) == 0:
-        return _around_points(gram, gram.diagonal() + radius**2)
+        return _around_points(gram, gram.diagonal() + above)
     if len(wide) == 1:
-        return _around_ball_and_points(gram, radius, width, int(wide[0]))
-    return _around_balls(gram, radius, width)
+        return _around_ball_and_points(gram, above, width, int(wide[0]))
+    return _around_balls(gram, above, width)
 
 
 def _around_points(gram: Array, linear: Array, start: Array | None = None) -> Array:
@@ -285,7 +303,7 @@ def _around_points(gram: Array, linear: Array, start: Array | None = None) -> Ar
 
 
 def _around_ball_and_points(
-    gram: Array, radius: Array, width: Array, ball: int
+    gram: Array, above: Array, width: Array, ball: int
 ) -> Array:
     """Return the weights of the smallest ball around one ball and points.
 
@@ -294,11 +312,11 @@ def _around_ball_and_points(
     the a that maximise ``a'q - k a'Ga``, ``q_i = |v_i|^2 + height_i^2``. As k grows,
     the points' reach falls and the ball's rises: the smallest ball is where they meet.
     """
-    points = np.delete(np.arange(len(radius)), ball)
+    points = np.delete(np.arange(len(above)), ball)
     origin = gram - gram[ball] - gram[:, [ball]] + gram[ball, ball]
     own = origin[np.ix_(points, points)]
-    linear = own.diagonal() + radius[points] ** 2
-    weights, last = np.zeros(len(radius)), [np.full(len(points), 1.0 / len(points))]
+    linear = own.diagonal() + above[points]
+    weights, last = np.zeros(len(above)), [np.full(len(points), 1.0 / len(points))]
 
     def lead(k: float) -> float:
         """Return how much farther the points reach than the ball, squared."""
@@ -307,10 +325,10 @@ def _around_ball_and_points(
         moved_sq = max(k * k * float(a @ values), 0.0)
         reach_sq = float((linear - 2 * k * values).max()) + moved_sq
         moved = np.sqrt(moved_sq)
-        return reach_sq - float(_reach_sq(moved, radius[ball], width[ball]))
+        return reach_sq - float(_reach_sq(moved, above[ball], width[ball]))
 
     share = 0.0
-    if linear.max() > radius[ball] ** 2:
+    if linear.max() > above[ball]:
         share = 1.0
         if lead(1.0) < 0:
             share = brentq(lead, 0.0, 1.0, xtol=1e-15)
@@ -319,7 +337,7 @@ def _around_ball_and_points(
     return weights
 
 
-def _around_balls(gram: Array, radius: Array, width: Array) -> Array:
+def _around_balls(gram: Array, above: Array, width: Array) -> Array:
     """Return weights of a small ball around several balls.
 
     A ball is replaced by some points that bound its reach from below: first one above
@@ -327,8 +345,8 @@ def _around_balls(gram: Array, radius: Array, width: Array) -> Array:
     found, `width` behind its own centre. Enclosing points is a quadratic programme,
     whose value is a lower bound.
     """
-    n = len(radius)
-    points, heights, a = np.eye(n), radius**2, np.full(n, 1.0 / n)
+    n = len(above)
+    points, heights, a = np.eye(n), above, np.full(n, 1.0 / n)
     best, least = a, np.inf
     for _ in range(_MOST_CUTS):
         inner = points @ gram @ points.T
@@ -338,18 +356,18 @@ def _around_balls(gram: Array, radius: Array, width: Array) -> Array:
         # At the optimum the centre is in the hull; on the way there it may not be.
         weights = np.maximum(centre, 0.0)
         weights /= weights.sum()
-        reach_sq = float(_reach_sq(_distances(gram, weights), radius, width).max())
+        reach_sq = float(_reach_sq(_distances(gram, weights), above, width).max())
         if reach_sq < least:
             best, least = weights, reach_sq
         bound = float(linear @ a - a @ inner @ a)
         distance = _distances(gram, centre)
-        beyond = _reach_sq(distance, radius, width) > bound
+        beyond = _reach_sq(distance, above, width) > bound
         far = np.flatnonzero((width > 0) & beyond & (distance > 0))
-        if least <= bound * (1 + _CLOSE) or len(far) == 0:
+        if least <= bound + _CLOSE or len(far) == 0:
             break
         own = np.eye(n)[far]
         ahead = (width[far] / distance[far])[:, None]
         points = np.vstack([points, own + ahead * (own - centre)])
-        heights = np.append(heights, radius[far] ** 2 - width[far] ** 2)
+        heights = np.append(heights, above[far] - width[far] ** 2)
         a = np.append(a, np.zeros(len(far)))
     return best

@@ -100,11 +100,13 @@ class KernelStream(BallStream):
         self._values = self._values_on(chunk)
         at, n = 0, len(chunk.own)
         while at < n:
-            apart_sq = self._apart_sq(chunk, at)
             balls = ~self.balls.is_row
-            # The squared distance is apart_sq less what is lifted, plus eta; R^2 is eta
-            # less the power: eta cancels.
-            held = apart_sq - chunk.lifted[at:, None] <= -self.balls.power[balls]
+            beyond = self._beyond(chunk, at)
+            apart_sq = beyond
+            if self.form.constrained:
+                apart_sq = np.maximum(beyond + chunk.own[at:, None], 0.0)
+            # The squared distance is `beyond` plus eta, R^2 eta less the power.
+            held = beyond <= -self.balls.power[balls]
             outside = np.flatnonzero(chunk.present[at:] & ~held.any(axis=1))
             stop = int(outside[0]) if len(outside) else n - at
             self._widen(
@@ -116,16 +118,21 @@ class KernelStream(BallStream):
                 at += 1
         self.eta = float(chunk.eta[-1])
 
-    def _apart_sq(self, chunk: _Chunk, at: int) -> Array:
-        """Return squared distances of rows from centres, heights left out."""
+    def _beyond(self, chunk: _Chunk, at: int) -> Array:
+        """Return squared distances of rows from centres, less eta.
+
+        For a plain ball that is the distance of the images, and the centre's slack.
+        """
         balls = ~self.balls.is_row
         centre_sq = self.products.diagonal()[balls] + self.balls.slack[balls]
         values = chunk.sign[at:, None] * self._values[at:, balls]
-        own = (chunk.own + chunk.inverse)[at:, None]
-        return np.asarray(np.maximum(centre_sq - 2 * values + own, 0.0))
+        beyond = centre_sq - 2 * values
+        if not self.form.constrained:
+            beyond = np.maximum(beyond + chunk.own[at:, None], 0.0)
+        return np.asarray(beyond)
 
     def _widen(self, balls: Array, held: Array, apart_sq: Array) -> None:
-        """Let the first ball that holds a row cover it in its width too."""
+        """Let the first ball that holds a row cover its image in its width too."""
         if held.size == 0:
             return
         first = held & (np.cumsum(held, axis=1) == 1)

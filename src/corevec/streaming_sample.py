@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from corevec.streaming import stacked
 
@@ -17,6 +18,7 @@ Array = npt.NDArray[Any]
 _MOST_ROWS = 4000
 _MOST_BYTES = 1 << 26
 _LEAST_ROWS = 100
+_SPARSE_ENTRIES = 1000
 
 
 @dataclass(frozen=True)
@@ -85,5 +87,10 @@ class RowSample:
 
 
 def _size(X: Any) -> int:
-    """Return how many rows a sample of rows like these may have."""
-    return int(np.clip(_MOST_BYTES // (8 * X.shape[1] + 8), _LEAST_ROWS, _MOST_ROWS))
+    """Return how many rows a sample of rows with so many columns may have."""
+    entries = X.shape[1]
+    if sparse.issparse(X):
+        # Twelve bytes an entry; few rows are as full as this. It must not depend on
+        # the block, or samples would.
+        entries = min(entries, _SPARSE_ENTRIES)
+    return int(np.clip(_MOST_BYTES // (12 * entries + 8), _LEAST_ROWS, _MOST_ROWS))

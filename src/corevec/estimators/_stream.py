@@ -14,7 +14,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from corevec.certificate import Certificate, relative_gap, worst_of
 from corevec.estimators._base import _CHECKS, CoreVectorEstimator, _named
 from corevec.estimators._stream_blocks import Block, BlockReporter, first_unusable
-from corevec.estimators._stream_checks import check_mergeable, check_streaming
+from corevec.estimators._stream_checks import (
+    FREE,
+    check_mergeable,
+    check_streaming,
+    check_unchanged,
+)
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows, make_kernel
@@ -50,6 +55,12 @@ class StreamingEstimator(CoreVectorEstimator):
 
     def _check(self) -> None:
         check_streaming(self)
+
+    def _check_unchanged(self) -> None:
+        """Raise where a parameter is not the one that the stream was begun with."""
+        if self.__sklearn_is_fitted__():
+            check_unchanged(self, self._begun_with)
+        self.__dict__.pop("_stopped_by", None)
 
     # One pass -----------------------------------------------------------------------
 
@@ -88,14 +99,14 @@ class StreamingEstimator(CoreVectorEstimator):
     def _fitted_attributes(self) -> dict[str, Any]:
         """Return what a pass leaves behind."""
         names = ("classes_", "n_features_in_", "feature_names_in_")
-        private = ("_streams", "_position", "_seconds", "_stopped_by")
-        more = ("_right", "_tested", "_sample")
+        private = ("_streams", "_position", "_seconds", "_stopped_by", "_begun_with")
+        more = ("_right", "_tested", "_sample", "_offsets")
         kept = (*names, *private, *more)
         return {n: self.__dict__[n] for n in kept if n in self.__dict__}
 
     def _validated(self, X: Any, y: Any, *, first: bool) -> Any:
         """Return validated rows and labels; NaN is left to the linear loop."""
-        linear = self.kernel == "linear"
+        linear = self._is_linear
         checks = {**_CHECKS, "order": "C", "reset": first}
         if not first:
             checks["ensure_min_samples"] = 0  # an empty block changes nothing
@@ -152,6 +163,12 @@ class StreamingEstimator(CoreVectorEstimator):
         self._seconds = self.__dict__.get("_seconds", 0.0)
         self._seconds += time.perf_counter() - began
         self._streams: list[BallStream] = streams
+        if not fitted:
+            self._begun_with = {
+                name: value
+                for name, value in self.get_params().items()
+                if name not in FREE
+            }
 
     def _inverse(self, weights: Array | None) -> Array:
         """Return 1/C_i per row, or once for all; infinite for weight 0."""
@@ -167,7 +184,7 @@ class StreamingEstimator(CoreVectorEstimator):
 
     def _new_streams(self, X: Any, weights: Array | None) -> list[BallStream]:
         machines = range(len(self._machines()))
-        if self.kernel == "linear":
+        if self._is_linear:
             return [LinearStream(self._form, X.shape[1]) for _ in machines]
         kernel = self._make_kernel(as_source(X, self.memory_budget), weights)
         merge = self.overflow == "merge"
@@ -211,6 +228,13 @@ class StreamingEstimator(CoreVectorEstimator):
         """Rows seen, those of weight 0 apart."""
         return int(self._streams[0].n_rows)
 
+    @property
+    def _is_linear(self) -> bool:
+        """Whether centres are vectors: of the stream, where there is one."""
+        if self.__sklearn_is_fitted__():
+            return isinstance(self._streams[0], LinearStream)
+        return isinstance(self.kernel, str) and self.kernel == "linear"
+
     def _each(self, value: Any) -> Any:
         found = [value(stream) for stream in self._streams]
         return found[0] if len(found) == 1 else np.array(found)
@@ -249,9 +273,9 @@ class StreamingEstimator(CoreVectorEstimator):
     @property
     def _functions(self) -> KernelExpansion:
         """The centres as one expansion with an output per machine, not scaled."""
-        streams, bias = self._streams, self._form.bias
+        streams, bias = self._streams, self._streams[0].form.bias
         kernel: AnyKernel
-        if self.kernel == "linear":
+        if self._is_linear:
             kernel = make_kernel("linear")
             centres = [s.centre() for s in streams if isinstance(s, LinearStream)]
             rows: Any = np.stack([centre for centre, _ in centres])
@@ -279,12 +303,12 @@ class StreamingEstimator(CoreVectorEstimator):
 
     def _values_of(self, X: Any) -> Array:
         functions = self._functions
-        if self.kernel == "linear":
+        if self._is_linear:
             return np.asarray(X @ functions.basis.values.T + functions.intercept)
         return np.asarray(functions.values(as_source(X, self.memory_budget)))
 
     def _unless_linear(self) -> None:
-        if self.kernel == "linear":
+        if self._is_linear:
             raise AttributeError("a linear model keeps no rows: see coef_")
 
     @property

@@ -16,8 +16,8 @@ from corevec.estimators._parameters import (
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Kernel, check_kernel_name
 
-# Parameters that may differ between two models that are joined.
-_FREE = ("verbose", "tol", "random_state", "contamination")
+# Parameters that may differ between two models that are joined, and change in a stream.
+FREE = ("verbose", "tol", "random_state", "contamination")
 
 
 def check_streaming(model: Any) -> None:
@@ -58,7 +58,7 @@ def check_mergeable(model: Any, other: Any) -> None:
         )
     mine, theirs = model.get_params(), other.get_params()
     for name in mine:
-        if name not in _FREE and mine[name] != theirs[name]:
+        if name not in FREE and mine[name] != theirs[name]:
             raise InvalidInputError(
                 f"{who}: merge needs equal parameters; {name} is {mine[name]!r} here "
                 f"and {theirs[name]!r} there."
@@ -68,8 +68,26 @@ def check_mergeable(model: Any, other: Any) -> None:
             f"{who}: merge needs the same columns; there are {model.n_features_in_} "
             f"here and {other.n_features_in_} there."
         )
-    if model.kernel != "linear":
+    names = [getattr(one, "feature_names_in_", None) for one in (model, other)]
+    if all(one is not None for one in names) and list(names[0]) != list(names[1]):
+        raise InvalidInputError(
+            f"{who}: merge needs the same columns; they are {list(names[0])} here and "
+            f"{list(names[1])} there."
+        )
+    if not model._is_linear:
         _check_same_width(who, model._streams[0].kernel, other._streams[0].kernel)
+
+
+def check_unchanged(model: Any, begun_with: dict[str, Any]) -> None:
+    """Raise where a parameter is not what it was when the stream began."""
+    now = model.get_params()
+    for name, value in begun_with.items():
+        if now[name] is not value and now[name] != value:
+            raise InvalidInputError(
+                f"{type(model).__name__}: {name} was {value!r} when the stream began "
+                f"and is {now[name]!r} now; a ball cannot change its problem. Set it "
+                "back, or begin anew with fit."
+            )
 
 
 def refuse_weights(model: Any, sample_weight: Any) -> None:

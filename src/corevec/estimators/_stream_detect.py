@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from sklearn.base import OutlierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -27,6 +28,8 @@ from corevec.streaming_sample import RowSample
 from corevec.verify import verify
 
 Array = npt.NDArray[Any]
+# Rows whose differences from the centre are written out at a time.
+_ROWS = 1024
 
 
 class StreamingOneClass(OutlierMixin, StreamingEstimator):
@@ -39,7 +42,8 @@ class StreamingOneClass(OutlierMixin, StreamingEstimator):
               \|\varphi(x_i) - c\|^2 \le R^2 + \xi_i.
 
     A row is the more of a novelty the farther it is from the centre. The result depends
-    on the order of the rows; memory does not grow with their number.
+    on the order of the rows. Memory does not grow with their number if the kernel is
+    linear or there is a `budget`.
 
     Parameters
     ----------
@@ -87,6 +91,7 @@ class StreamingOneClass(OutlierMixin, StreamingEstimator):
     """
 
     _sample: RowSample
+    _offsets: dict[float, float]  # by contamination
 
     def __init__(
         self,
@@ -165,6 +170,7 @@ class StreamingOneClass(OutlierMixin, StreamingEstimator):
             The detector after these rows.
         """
         self._check()
+        self._check_unchanged()
         self._learn_block(X, None, sample_weight)
         return self
 
@@ -240,11 +246,14 @@ class StreamingOneClass(OutlierMixin, StreamingEstimator):
             offset = min(whole.slack + stream.eta - whole.radius**2, 0.0)
             # A row on the boundary stays inside, whatever its score's rounding.
             size = whole.radius**2
-            size += 0.0 if self.kernel == "linear" else whole.norm_sq
+            size += 0.0 if self._is_linear else whole.norm_sq
             return offset - 1e-12 * size
-        scores = self._scores(self._sample.rows)
         share = float(self.contamination)
-        return float(self._sample.lower_quantile(scores, share))
+        if share not in self._offsets:
+            # Kept until the next row: the sample is scored once, not per prediction.
+            scores = self._scores(self._sample.rows)
+            self._offsets[share] = self._sample.lower_quantile(scores, share)
+        return self._offsets[share]
 
     @property
     def centre_norm_sq_(self) -> float:
@@ -254,7 +263,7 @@ class StreamingOneClass(OutlierMixin, StreamingEstimator):
     @property
     def coef_(self) -> Array:
         """The centre, for the linear kernel, shape (1, n_features)."""
-        if self.kernel != "linear":
+        if not self._is_linear:
             raise AttributeError("coef_ exists for kernel='linear' only")
         return np.asarray(self._functions.basis.values)
 
@@ -267,6 +276,7 @@ class StreamingOneClass(OutlierMixin, StreamingEstimator):
     def _join(self, other: Any) -> None:
         super()._join(other)
         self._sample = self._sample.joined(other._sample)
+        self._offsets = {}
 
     @property
     def _form(self) -> Form:
@@ -298,13 +308,15 @@ class StreamingOneClass(OutlierMixin, StreamingEstimator):
             sample = RowSample(np.random.default_rng(seed))
         self._learn(X, np.zeros(1, dtype=np.int32), weights)
         self._sample = sample.after(X, weights)
+        self._offsets = {}
 
     def _scores(self, X: Any) -> Array:
         """Return minus squared distances; differences are written out if linear."""
         functions = self._functions
-        if self.kernel == "linear" and isinstance(X, np.ndarray):
-            steps = X - functions.basis.values
-            return np.asarray(-np.einsum("ij,ij->i", steps, steps))
+        if self._is_linear:
+            parts = [X[s : s + _ROWS] for s in range(0, X.shape[0], _ROWS)]
+            centre = functions.basis.values
+            return np.concatenate([_minus_squares(part, centre) for part in parts])
         rows = Rows(X, np.arange(X.shape[0]))
         own = functions.kernel.diagonal(rows)
         values = self._values_of(X)[:, 0]
@@ -327,3 +339,9 @@ class StreamingOneClass(OutlierMixin, StreamingEstimator):
             offset = max(offset, -self.centre_norm_sq_ / 2)  # R^2 >= 0
         found = verify(problem, function, offset, source, None, self.tol)
         return replace(found, stopped_by="one pass")
+
+
+def _minus_squares(X: Any, centre: Array) -> Array:
+    """Return minus the squared distances from a centre, by differences."""
+    steps = (X.toarray() if sparse.issparse(X) else X) - centre
+    return np.asarray(-np.einsum("ij,ij->i", steps, steps))

@@ -56,8 +56,9 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
     C : float, default=1.0
         Weight of the squared slack, as in `CoreVectorClassifier`.
     n_balls : int, default=8
-        Balls kept. More of them give a smaller ball and a better model in the end, at
-        the same speed (the paper's experiments: 6 to 8; its plain algorithm: 1).
+        Balls kept. With "lookahead", more of them give a smaller ball and a better
+        model in the end, and a row that changes nothing costs the same (the paper's
+        experiments: 6 to 8; its plain algorithm: 1).
     balls : {"lookahead", "general"}, default="lookahead"
         "lookahead": one ball, and up to ``n_balls - 1`` rows outside it that are taken
         in together (the paper's experiments). "general": balls of which the two that
@@ -216,6 +217,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
             The model after these rows.
         """
         self._check()
+        self._check_unchanged()
         if classes is None and not self.__sklearn_is_fitted__():
             raise InvalidInputError(
                 f"{type(self).__name__}: classes= must be given at the first call of "
@@ -260,7 +262,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
     @property
     def coef_(self) -> Array:
         """Weights of the columns, for the linear kernel, shape (n_machines, d)."""
-        if self.kernel != "linear":
+        if not self._is_linear:
             raise AttributeError("coef_ exists for kernel='linear' only")
         return np.asarray(self._functions.basis.values / self._scales[:, None])
 
@@ -317,7 +319,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
             )
         codes = encoded(who, y, weights, self.classes_, self._where)
         right = tested = 0.0
-        if test and not first:
+        if test and not first and len(codes):
             right, tested = self._tested_on(X, codes, weights)
         self._learn(X, codes, weights)
         self._right = self.__dict__.get("_right", 0.0) + right
