@@ -72,12 +72,7 @@ def _settings(name, dataset, sizes, quick):
 
 def report(rows, folder):
     """Return the paper's table with ours beside it, as markdown."""
-    rows = rows.assign(
-        learner=[_learner(row.solver, row.params) for row in rows.itertuples()],
-        accuracy=100 * (1 - rows["test_error"]),
-        balanced=100 * rows["balanced_accuracy"],
-        milliseconds=1000 * rows["fit_seconds"],
-    )
+    rows = with_learners(rows)
     return [
         _accuracies(rows),
         _table(rows, "n_support", "Updates (nSV)", 0),
@@ -85,6 +80,16 @@ def report(rows, folder):
         _table(rows, "milliseconds", "Milliseconds of the pass", 1),
         _chosen_settings(rows),
     ]
+
+
+def with_learners(rows):
+    """Return the rows with the learner's name, and the columns of the tables."""
+    return rows.assign(
+        learner=[_learner(row.solver, row.params) for row in rows.itertuples()],
+        accuracy=100 * (1 - rows["test_error"]),
+        balanced=100 * rows["balanced_accuracy"],
+        milliseconds=1000 * rows["fit_seconds"],
+    )
 
 
 def _learner(solver, params):
@@ -104,7 +109,7 @@ def _accuracies(rows):
         *peers, accuracy, updates = PAPER[dataset]
         size = f"{int(here['n'].iloc[0]):,} / {int(here['n_test'].iloc[0]):,}"
         cells = [dataset, size, _largest_class(here)]
-        cells += [_cell(here, name, "accuracy", 2) for name in LEARNERS]
+        cells += [cell(here, name, "accuracy", 2) for name in LEARNERS]
         cells += [*peers, f"{accuracy} ({updates})", _reached(here, accuracy)]
         lines.append(cells)
     note = (
@@ -146,13 +151,14 @@ def _table(rows, column, title, digits):
         if rows.loc[rows["learner"] == name, column].notna().any()
     ]
     lines = [
-        [dataset, *(_cell(here, name, column, digits) for name in there)]
+        [dataset, *(cell(here, name, column, digits) for name in there)]
         for dataset, here in rows.groupby("dataset", sort=False)
     ]
     return "\n".join([f"## {title}", "", *_lines(["data", *there], lines)])
 
 
-def _cell(rows, learner, column, digits):
+def cell(rows, learner, column, digits):
+    """Return mean and deviation of a learner's column over the orders."""
     values = rows.loc[rows["learner"] == learner, column].dropna()
     if values.empty:
         return ""

@@ -142,11 +142,16 @@ def dense_pass(
 
 
 @njit(nogil=True, cache=True, **_SUMS)
-def _sparse_product(data, indices, first, last, centre):
-    product = 0.0
+def _sparse_look(data, indices, first, last, centre):
+    """Return squared norm, inner product, and whether indices ascend."""
+    norm, product, last_index, ascend = 0.0, 0.0, -1, True
     for e in range(first, last):
-        product += np.float64(data[e]) * centre[indices[e]]
-    return product
+        value, index = np.float64(data[e]), indices[e]
+        norm += value * value
+        product += value * centre[index]
+        ascend &= index > last_index
+        last_index = index
+    return norm, product, ascend
 
 
 @njit(nogil=True, cache=True, **_SUMS)
@@ -179,16 +184,19 @@ def csr_pass(
     plain,
     alone,
 ):
-    """`dense_pass` for the rows of a CSR matrix."""
+    """`dense_pass` for the rows of a CSR matrix.
+
+    ``-1 - n - i`` if the indices of row i (of n) do not ascend: a column twice would
+    be squared apart.
+    """
     n, d = indptr.shape[0] - 1, centres.shape[1] - 1
     code_step = 1 if codes.shape[0] > 1 else 0
     inverse_step = 1 if inverse.shape[0] > 1 else 0
     for i in range(start, n):
         first, last = indptr[i], indptr[i + 1]
-        norm = 0.0
-        for e in range(first, last):
-            value = np.float64(data[e])
-            norm += value * value
+        norm, product, ascend = _sparse_look(data, indices, first, last, centres[0])
+        if not ascend:
+            return -1 - n - i
         if not norm < _LARGEST:
             return -1 - i
         own = inverse[i * inverse_step]
@@ -202,7 +210,8 @@ def csr_pass(
         held = False
         k = 0
         while not held and k < centres.shape[0]:
-            product = _sparse_product(data, indices, first, last, centres[k])
+            if k > 0:
+                product = _sparse_look(data, indices, first, last, centres[k])[1]
             if plain:
                 value = 2.0 * product - table[k, NORM] - norm
                 if -value < _CANCELLED * (table[k, NORM] + norm):
