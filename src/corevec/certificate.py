@@ -50,6 +50,10 @@ class Certificate:
         The relative gap asked for (nan under the paper's rule).
     parts : tuple of Certificate
         One per problem where there are several; this one is then the worst.
+    largest_violation : float or None
+        By how much any row violates its optimality condition, where that was measured:
+        the quantity that `tol` of LIBSVM bounds. Of a linear model that kept no dual
+        variables: the largest entry of the (sub)gradient.
     """
 
     problem: str
@@ -68,6 +72,7 @@ class Certificate:
     stopped_by: str = "tol"
     tol: float = float("nan")
     parts: tuple[Certificate, ...] = ()
+    largest_violation: float | None = None
 
     def __str__(self) -> str:
         state = "converged" if self.converged else "NOT converged"
@@ -85,6 +90,11 @@ class Certificate:
             ]
         else:
             lines.append(f"  no bound      only {rows} were looked at")
+        if self.largest_violation is not None:
+            lines.append(
+                f"  violation     {self.largest_violation:.3g} at most, of an "
+                "optimality condition"
+            )
         if np.isfinite(self.radius):
             lines.append(
                 f"  ball          radius {self.radius:.6g}, every row looked at within "

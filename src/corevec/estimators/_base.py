@@ -336,19 +336,25 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
 def certify(
     model: Any, X: Any, y: Any = None, sample_weight: Any = None
 ) -> Certificate:
-    """Return the certificate of a fitted corevec model on the given rows.
+    """Return the certificate of a fitted kernel model on the given rows.
 
     The gap is that of the problem with the model's own parameters on *these* rows:
     on the training rows it repeats `certificate_`; on others it tells how far the
-    model is from the one that would be fitted there.
+    model is from the one that would be fitted there. ``problem`` states which problem
+    that is.
 
     Parameters
     ----------
-    model : CoreVectorClassifier, SubspaceClassifier, CoreVectorRegressor, ...
-        A fitted model: these, SubspaceRegressor, CoreVectorOneClass, SVDD,
-        StreamingBallClassifier or StreamingOneClass.
+    model : estimator
+        A fitted corevec model (CoreVectorClassifier, CoreVectorRegressor,
+        CoreVectorOneClass, SVDD, SubspaceClassifier, SubspaceRegressor,
+        StreamingBallClassifier, StreamingOneClass), or one of scikit-learn's SVC,
+        NuSVC, SVR, NuSVR, OneClassSVM, LinearSVC, LinearSVR, or any object with their
+        attributes: scikit-learn-intelex's, a LIBSVM model in a plain object
+        (``docs/certify.md`` lists what it needs).
     X : array-like or CSR matrix of shape (n_rows, n_features)
-        Rows to certify on.
+        Rows to certify on. For a model that is not corevec's own: the rows it was
+        fitted on, in that order; more rows may follow.
     y : array-like of shape (n_rows,), optional
         Labels of a classifier, targets of a regressor.
     sample_weight : array-like of shape (n_rows,), optional
@@ -357,16 +363,25 @@ def certify(
     Returns
     -------
     Certificate
-        Primal and dual value on these rows and their relative gap.
+        Primal and dual value on these rows and their relative gap; of a model that is
+        not corevec's own also ``largest_violation``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sklearn.svm import SVC
+    >>> from corevec import certify
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> found = certify(SVC(C=10.0).fit(X, y), X, y)
+    >>> found.converged, 0 <= found.relative_gap < 1e-3, found.largest_violation < 1e-3
+    (True, True, True)
     """
-    if not isinstance(model, CoreVectorEstimator):
-        raise InvalidInputError(
-            f"certify: a {type(model).__name__} was given; only fitted corevec models "
-            "(CoreVectorClassifier, CoreVectorRegressor, CoreVectorOneClass, SVDD, "
-            "SubspaceClassifier, SubspaceRegressor, StreamingBallClassifier, "
-            "StreamingOneClass) can be certified."
-        )
-    return model._certify(X, y, sample_weight)
+    if isinstance(model, CoreVectorEstimator):
+        return model._certify(X, y, sample_weight)
+    # Its module needs this one.
+    from corevec.estimators._others import certify_other
+
+    return certify_other(model, X, y, sample_weight)
 
 
 _CHECKS: dict[str, Any] = {

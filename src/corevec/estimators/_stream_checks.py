@@ -68,11 +68,13 @@ def check_mergeable(model: Any, other: Any) -> None:
             f"{who}: merge needs the same columns; there are {model.n_features_in_} "
             f"here and {other.n_features_in_} there."
         )
-    names = [getattr(one, "feature_names_in_", None) for one in (model, other)]
-    if all(one is not None for one in names) and list(names[0]) != list(names[1]):
+    here, there = (
+        list(getattr(one, "feature_names_in_", ())) for one in (model, other)
+    )
+    if here and there and here != there:
         raise InvalidInputError(
-            f"{who}: merge needs the same columns; they are {list(names[0])} here and "
-            f"{list(names[1])} there."
+            f"{who}: merge needs the same columns; they are {here} here and {there} "
+            "there."
         )
     if not model._is_linear:
         _check_same_width(who, model._streams[0].kernel, other._streams[0].kernel)
