@@ -36,7 +36,7 @@ How the numbers of 2026-11-16 came about, to be read with them:
 - SVC on ijcnn1, the last minutes of SVC on OCR* and the fits on OCR* of the first run
   had a single-threaded SVR beside them on the two cores.
 - imdb was not reached.
-- Later that day (dd17c5b) pre-images became five times faster and small bases stop
+- Later that day (dd17c5b) pre-images became three times faster and small bases stop
   moving earlier: CPSP was run again on OCR* and ijcnn1 with 240 s, the pursuit on
   adult. CPSP's gamma on OCR*, chosen with 50 vectors, is now 0.02; with SVC's 0.03
   and C = 10, 500 vectors had 98.38 % in 105 s (by hand, beside other work), with 0.02

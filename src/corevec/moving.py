@@ -74,7 +74,7 @@ class Part:
         def task(part: slice) -> None:
             out[part] = self.kernel.block(_cut(self.points, part), points)
 
-        # A kernel value costs about ten products.
+        # A kernel value is counted as ten products.
         for _ in self.workers.run(task, slices(len(self), 10 * len(points))):
             pass
         return out

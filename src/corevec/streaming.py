@@ -314,7 +314,7 @@ class _Scan:
     def _sort(self) -> None:
         """Bring CSR rows into their canonical form, in a copy.
 
-        Only where the pass asks for it: to look would take a fifth of its time.
+        Only where the pass asks for it: to look would take a tenth of its time.
         """
         X = self.X.copy()
         X.has_canonical_format = X.has_sorted_indices = False

@@ -16,7 +16,7 @@ from corevec.sources import Source, Workers
 Array = npt.NDArray[Any]
 
 # Rows per task of the thread pool: few enough that 10,000 rows still make several. Of
-# narrow designs more, for a task to be worth handing out (20,000 rows x 6: 20 us).
+# narrow designs more, for a task to be worth handing out (20,000 rows x 6: 90 us).
 CHUNK, NARROW, MOST_CHUNKS = 2048, 64, 16
 
 

@@ -10,12 +10,12 @@ import numpy.typing as npt
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
-    OutlierMixin,
     RegressorMixin,
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corevec.estimators._base import _CHECKS
+from corevec.estimators._outliers import ScoredDetector
 from corevec.estimators.classify import _votes
 from corevec.sources import (
     DEFAULT_MEMORY_BUDGET,
@@ -182,7 +182,7 @@ class CompressedRegressor(RegressorMixin, CompressedModel):
     """The `CompressedModel` of a regressor."""
 
 
-class CompressedDetector(OutlierMixin, CompressedModel):
+class CompressedDetector(ScoredDetector, CompressedModel):
     """The `CompressedModel` of a one-class machine or a ball."""
 
     def score_samples(self, X: Any) -> Array:
@@ -204,33 +204,3 @@ class CompressedDetector(OutlierMixin, CompressedModel):
         X = validate_data(self, X, reset=False, **_CHECKS)
         own = as_source(X, self.memory_budget).map(self._functions.kernel.diagonal)
         return np.asarray(2 * values - own - self._centre_norm_sq)
-
-    def decision_function(self, X: Any) -> Array:
-        """Return ``score_samples(X) - offset_``: below 0 for outliers.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to judge.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Signed distance-like value.
-        """
-        return np.asarray(self.score_samples(X) - self.offset_)
-
-    def predict(self, X: Any) -> Array:
-        """Return +1 for rows that belong, -1 for outliers.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to judge.
-
-        Returns
-        -------
-        ndarray of int of shape (n_rows,)
-            +1 where ``decision_function`` is at least 0.
-        """
-        return np.where(self.decision_function(X) >= 0, 1, -1)

@@ -8,13 +8,13 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from sklearn.base import OutlierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corevec.certificate import Certificate
 from corevec.estimators._base import _CHECKS
 from corevec.estimators._callbacks import with_callbacks
+from corevec.estimators._outliers import ScoredDetector
 from corevec.estimators._parameters import check_share
 from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_blocks import blocks_of, is_stream
@@ -32,7 +32,7 @@ Array = npt.NDArray[Any]
 _ROWS = 1024
 
 
-class StreamingOneClass(OutlierMixin, StreamingEstimator):
+class StreamingOneClass(ScoredDetector, StreamingEstimator):
     r"""Novelty detector that sees every row once: a ball around a stream.
 
     The centre is moved as in `StreamingBallClassifier`; the smallest such ball is that
@@ -173,36 +173,6 @@ class StreamingOneClass(OutlierMixin, StreamingEstimator):
         self._check_unchanged()
         self._learn_block(X, None, sample_weight)
         return self
-
-    def predict(self, X: Any) -> Array:
-        """Return +1 for rows that belong, -1 for outliers.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to judge.
-
-        Returns
-        -------
-        ndarray of int of shape (n_rows,)
-            +1 where ``decision_function`` is at least 0.
-        """
-        return np.where(self.decision_function(X) >= 0, 1, -1)
-
-    def decision_function(self, X: Any) -> Array:
-        """Return ``score_samples(X) - offset_``: below 0 for outliers.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to judge.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Signed value.
-        """
-        return np.asarray(self.score_samples(X) - self.offset_)
 
     def score_samples(self, X: Any) -> Array:
         """Return minus the squared distance from the centre.

@@ -60,8 +60,9 @@ def encoded(
         known |= weights == 0
     if not known.all():
         row = int(np.argmin(known))
+        label = y[row].item() if isinstance(y[row], np.generic) else y[row]
         raise InvalidInputError(
-            f"{who}: the label {y[row]!r} of {where(row)} is unknown: the classes are "
+            f"{who}: the label {label!r} of {where(row)} is unknown: the classes are "
             f"{classes[:10].tolist()}. Give all labels that the stream will have as "
             "classes= at the start."
         )

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import OutlierMixin
 from sklearn.utils.validation import validate_data
 
 from corevec.estimators._base import _CHECKS, CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
+from corevec.estimators._outliers import ScoredDetector
 from corevec.estimators._parameters import check_positive, check_share
 from corevec.exceptions import InvalidInputError
 from corevec.oracle import Subset
@@ -30,38 +30,8 @@ MOST_C = 1e3
 SEARCH_FITS = 40
 
 
-class _Detector(OutlierMixin, CoreVectorEstimator):
-    """What the two detectors share: no labels, +1 inside, -1 outside."""
-
-    def predict(self, X: Any) -> Array:
-        """Return +1 for rows that belong, -1 for outliers.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to judge.
-
-        Returns
-        -------
-        ndarray of int of shape (n_rows,)
-            +1 where ``decision_function`` is at least 0.
-        """
-        return np.where(self.decision_function(X) >= 0, 1, -1)
-
-    def decision_function(self, X: Any) -> Array:
-        """Return ``score_samples(X) - offset_``: below 0 for outliers.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to judge.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Signed distance-like value.
-        """
-        return np.asarray(self.score_samples(X) - self.offset_)
+class _Detector(ScoredDetector, CoreVectorEstimator):
+    """What the two detectors share: checks of rows without labels."""
 
     def _checked_rows(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
         X = self._validate_fit(X)
