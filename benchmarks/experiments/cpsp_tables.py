@@ -57,7 +57,8 @@ REPEATS = 1
 # Of a fit, where nothing else is said.
 MAX_SECONDS = 20.0
 LONGER = {"corevec_pursuit": 60.0, "corevec_cpsp": 240.0}
-TUNING_SECONDS = 4.0
+# Of a fit that chooses, by its number of vectors.
+TUNING_SECONDS = {10: 4.0, 50: 4.0, 200: 15.0, 500: 4.0}
 ALL_K = (5, 10, 20, 50, 100, 200, 500, 1000)
 SOME_K = (50, 1000)
 TABLE_1_K = 1000
@@ -73,7 +74,13 @@ METHODS = {
     "corevec_pursuit": ("pursuit (ours)", "corevec_pursuit", ALL_K),
 }
 HINGE = tuple(METHODS)[:4]
-CHOSEN_AT = {"corevec_cpsp": 50, "corevec_cvm": 500, "corevec_pursuit": 50}
+# C and gamma are chosen with so many vectors: the largest of these that is at most k,
+# or the first.
+CHOSEN_AT = {
+    "corevec_cpsp": (50, 200),
+    "corevec_cvm": (500,),
+    "corevec_pursuit": (50, 200),
+}
 QUICK_K = (5, 20)
 
 CHOOSING_ROWS = 10_000
@@ -107,14 +114,15 @@ def _of(dataset, sizes, quick):
     linear = choose("sklearn_linear", dataset, quick=quick)
     yield Case("sklearn_linear", dataset, linear, sizes)
     for solver, (_, by, ks) in METHODS.items():
-        given = choose(by, dataset, quick=quick)
-        if given is None:
-            continue
         for k in QUICK_K if quick else ks:
+            given = choose(by, dataset, k, quick=quick)
+            if given is None:
+                break
             limit = LONGER.get(solver, MAX_SECONDS)
             yield Case(solver, dataset, _limited(given, k, limit), sizes)
-        if solver in HINGE and given != svc:
-            for k in QUICK_K[:1] if quick else FIGURE_2_K:
+        for k in QUICK_K[:1] if quick else FIGURE_2_K:
+            given = choose(by, dataset, k, quick=quick)
+            if solver in HINGE and given not in (None, svc):
                 params = _limited(svc, k) | {"gamma_rule": "of SVC"}
                 yield Case(solver, dataset, params, sizes)
     yield from _fewer_rows(dataset, quick)
@@ -124,7 +132,7 @@ def _fewer_rows(dataset, quick):
     """Yield figure 3, right."""
     rows = SPLITS[dataset.removeprefix("cpsp_")][0]
     for solver in ("corevec_cpsp", "corevec_pursuit"):
-        given = choose(solver, dataset, quick=quick)
+        given = choose(solver, dataset, FIGURE_3_K, quick=quick)
         if quick or given is None or dataset not in FIGURE_3_SETS:
             continue
         for part in FIGURE_3_PARTS:
@@ -136,15 +144,17 @@ def _limited(params, k, limit=MAX_SECONDS):
     return params | {"n_basis": k, "max_time": limit}
 
 
-def choose(solver, dataset, *, quick=False):
+def choose(solver, dataset, k=TABLE_1_K, *, quick=False):
     """Return C and gamma of a solver (its family's, for the tables) on a set."""
     grid = LINEAR_GRID if solver == "sklearn_linear" else GRIDS[dataset]
     if quick:
         grid = {name: values[1:2] for name, values in grid.items()}
     fixed = None
     if not solvers.SOLVERS[solver].is_peer:
-        k = 10 if quick else CHOSEN_AT[solver]
-        fixed = {"n_basis": k, "max_time": TUNING_SECONDS}
+        sizes = CHOSEN_AT[solver]
+        at = 10 if quick else max([size for size in sizes if size <= k], default=0)
+        at = at or sizes[0]
+        fixed = {"n_basis": at, "max_time": TUNING_SECONDS[at]}
     rows = CHOOSING_ROWS
     if solver == "sklearn_svc":
         rows = SVC_CHOOSING_ROWS.get(dataset, rows)

@@ -39,8 +39,8 @@ def cases(quick):
         svc = cpsp_tables.choose("sklearn_svc", dataset, quick=quick)
         for peer in ("sklearn_svc", "sklearnex_svc"):
             yield Case(peer, dataset, svc, sizes, probe=probe)
-        pursuit = cpsp_tables.choose("corevec_pursuit", dataset, quick=quick)
         for k in (10,) if quick else basis_sizes(dataset):
+            pursuit = cpsp_tables.choose("corevec_pursuit", dataset, k, quick=quick)
             if pursuit is not None:
                 limits = {"n_basis": k, "max_time": cpsp_tables.MAX_SECONDS}
                 given = pursuit | limits
