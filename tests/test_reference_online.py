@@ -359,6 +359,23 @@ def test_lasvm_says_when_it_was_cut_short():
     assert LASVM(random_state=0).fit(X, y).fit_status_ == 0
 
 
+@pytest.mark.parametrize("selection", ["random", "margin"])
+def test_lasvm_ends_with_as_many_rows_as_it_may_have(selection):
+    X, y = blobs(600, 0.5)
+    params = {"selection": selection, "random_state": 0}
+    free = LASVM(**params).fit(X, y)
+    assert len(free.support_) > 100
+    with pytest.warns(
+        NotCertifiedWarning, match=r"max_support=60, .*Raise max_support"
+    ):
+        few = LASVM(**params, max_support=60).fit(X, y)
+    assert 40 < len(few.support_) <= 60  # the finishing takes rows away
+    assert few.score(X, y) > 0.6
+    same = LASVM(**params, max_support=600).fit(X, y)
+    assert same.fit_status_ == 0
+    assert same.dual_coef_ == pytest.approx(free.dual_coef_, abs=1e-9)
+
+
 # --- Ball Vector Machine --------------------------------------------------------------
 
 
@@ -456,7 +473,7 @@ def test_the_centre_goes_where_its_twin_goes(problem, epsilon):
         beta = radius[k] / away[k]
         centre = points[k] + beta * (centre - points[k])
         moves += 1
-    ball.go_to_farthest(np.arange(n), epsilon, 10**6)
+    ball.go_to_farthest(np.arange(n), epsilon)
     assert ball.moves == moves
     assert ball.weights @ points == pytest.approx(centre, abs=1e-6)
     assert ball.norm_sq == pytest.approx(centre @ centre, rel=1e-6)
@@ -480,6 +497,22 @@ def test_the_ball_says_when_it_was_cut_short():
             model.fit(X, y)
         assert model.n_iter_ == [5]
         assert model.epsilon_ > 1e-3
+
+
+@pytest.mark.parametrize("sampling", [5, None])
+def test_the_ball_ends_with_as_many_core_rows_as_it_may_have(sampling):
+    X, y = blobs(300, 0.5)
+    free = BallVectorMachine(C=10.0, sampling=sampling, random_state=0).fit(X, y)
+    assert len(free.support_) > 40
+    few = BallVectorMachine(C=10.0, sampling=sampling, random_state=0, max_core=40)
+    with pytest.warns(NotCertifiedWarning, match=r"max_core=40 with .*Raise max_core"):
+        few.fit(X, y)
+    assert len(few.support_) == 40
+    enough = len(free.support_) + 1
+    roomy = BallVectorMachine(C=10.0, sampling=sampling, random_state=0)
+    roomy.set_params(max_core=enough).fit(X, y)
+    assert roomy.fit_status_ == 0
+    assert roomy.relative_gap_ == pytest.approx(free.relative_gap_, abs=0.1)
 
 
 # --- Pegasos --------------------------------------------------------------------------

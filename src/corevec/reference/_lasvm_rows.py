@@ -83,6 +83,13 @@ class Expansion:
         self._compact()
         return done
 
+    def online_within(self, numbers: Array, most: int) -> bool:
+        """As `online`, until S has `most` rows: each row offered adds one at most."""
+        going = True
+        while going and len(numbers) and (room := most - len(self.index)) > 0:
+            going, numbers = self.online(numbers[:room]), numbers[room:]
+        return going
+
     def finish(self) -> bool:
         """REPROCESS until `delta` is at most `tau`; return False at the limit."""
         self._admit(np.empty(0, dtype=np.int64))

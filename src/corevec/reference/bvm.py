@@ -104,6 +104,8 @@ class BallVectorMachine(ReferenceClassifier):
         times the core set.
     max_iter : int, default=-1
         Most moves; -1 for no limit.
+    max_core : int, default=-1
+        Most core rows: the fit ends when it has as many; -1 for no limit.
     cache_size : float, default=200
         Megabytes of kernel values to keep, with ``sampling=None``.
     class_weight : dict or "balanced", optional
@@ -153,6 +155,7 @@ class BallVectorMachine(ReferenceClassifier):
         scales: str = "halving",
         sampling: int | None = 59,
         max_iter: int = -1,
+        max_core: int = -1,
         cache_size: float = 200,
         class_weight: Any = None,
         random_state: Any = None,
@@ -166,6 +169,7 @@ class BallVectorMachine(ReferenceClassifier):
         self.scales = scales
         self.sampling = sampling
         self.max_iter = max_iter
+        self.max_core = max_core
         self.cache_size = cache_size
         self.class_weight = class_weight
         self.random_state = random_state
@@ -179,6 +183,7 @@ class BallVectorMachine(ReferenceClassifier):
         if self.sampling is not None:
             _count(who, "sampling", self.sampling)
         check_limit(who, "max_iter", self.max_iter)
+        check_limit(who, "max_core", self.max_core)
 
     def _fit_machines(
         self, rows: KernelRows, codes: Array, weight: Array
@@ -194,32 +199,37 @@ class BallVectorMachine(ReferenceClassifier):
     def _fit_binary(self, rows: KernelRows, y: Array, weight: Array) -> Machine:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         ball = Ball(rows, y, self.C * weight, np.random.default_rng(seed))
-        limit = _NO_LIMIT if self.max_iter == -1 else int(self.max_iter)
+        ball.max_moves = _limit(self.max_iter)
+        ball.max_core = _limit(self.max_core)
         for epsilon in self._scales():
-            self._move(ball, epsilon, limit)
-            if ball.moves >= limit:
+            self._move(ball, epsilon)
+            if ball.allowed <= 0:
                 break
         self._balls.append(ball)
         coef = ball.scale * ball.weights * y
-        reason = (
-            f"stopped by max_iter={self.max_iter} with a row at 1 + {ball.reach:.2e} "
-            f"radii, 1 + {self.epsilon:.2e} asked. Raise max_iter or epsilon."
-        )
-        met = ball.moves < limit or ball.reach <= self.epsilon
-        return Machine(coef, float(coef.sum()), ball.moves, met, reason)
+        met = ball.allowed > 0 or ball.reach <= self.epsilon
+        return Machine(coef, float(coef.sum()), ball.moves, met, self._reason(ball))
 
-    def _move(self, ball: Ball, epsilon: float, limit: int) -> None:
+    def _reason(self, ball: Ball) -> str:
+        name = "max_core" if ball.moves < ball.max_moves else "max_iter"
+        return (
+            f"stopped by {name}={getattr(self, name)} with a row at 1 + "
+            f"{ball.reach:.2e} radii, 1 + {self.epsilon:.2e} asked. Raise {name} or "
+            "epsilon."
+        )
+
+    def _move(self, ball: Ball, epsilon: float) -> None:
         """Move towards rows that are outside, while there are any (steps 2 and 3)."""
         sample = len(ball.present) if self.sampling is None else int(self.sampling)
         # Where a few samples are all rows, all rows are looked at.
         sampled = _TRIES * sample < len(ball.present)
         if sampled:
-            ball.go_to_sampled(epsilon, sample, limit)
+            ball.go_to_sampled(epsilon, sample)
         before = -1
         # No move in between: what is outside is so by a rounding.
-        while ball.find_outside(epsilon) and before < ball.moves < limit:
+        while ball.find_outside(epsilon) and before < ball.moves and ball.allowed > 0:
             before = ball.moves
-            ball.go_to_farthest(ball.pool if sampled else ball.all_rows, epsilon, limit)
+            ball.go_to_farthest(ball.pool if sampled else ball.all_rows, epsilon)
 
     def _scales(self) -> list[float]:
         """Return the tolerances, each at most half of the one before."""
@@ -251,6 +261,13 @@ class Ball:
         self.product = np.empty(0)
         self.was_outside = np.zeros(len(y), dtype=bool)
         self.moves = 0
+        self.max_moves = self.max_core = _NO_LIMIT
+
+    @property
+    def allowed(self) -> int:
+        """Moves that cannot pass a limit: each adds one row to the centre at most."""
+        room = self.max_core - int(np.count_nonzero(self.weights))
+        return min(room, self.max_moves - self.moves)
 
     def products(self, numbers: Array) -> Array:
         """Return ``c.phi_i`` of some rows."""
@@ -282,11 +299,11 @@ class Ball:
         """
         return np.flatnonzero(self.was_outside | (self.weights > 0))
 
-    def go_to_sampled(self, epsilon: float, sample: int, limit: int) -> None:
+    def go_to_sampled(self, epsilon: float, sample: int) -> None:
         """Move to the farthest of each `sample` rows, until some samples are inside."""
         moves = 1
-        while moves and self.moves < limit:
-            size = sample * min(_TRIES, limit - self.moves)
+        while moves and (allowed := self.allowed) > 0:
+            size = sample * min(_TRIES, allowed)
             size = min(size, len(self.present))
             looked = self.rng.choice(self.present, size, replace=False)
             moves = self._go_through(looked, epsilon, sample)
@@ -299,20 +316,23 @@ class Ball:
         self.moves += moves
         return moves
 
-    def go_to_farthest(self, pool: Array, epsilon: float, limit: int) -> None:
+    def go_to_farthest(self, pool: Array, epsilon: float) -> None:
         """Move to the farthest row of `pool`, until all of them are inside."""
         everything = len(pool) == len(self.y)
         rows = self.rows if everything else self.rows.narrowed(pool)
         kept = (rows.store, rows.slot_of, rows.last_use, rows.clock)
-        moves, state = np.array([self.moves, limit]), self._state(pool)
-        lacking = 0
-        while lacking >= 0:
-            most = (1 + epsilon) ** 2
-            lacking = loops.farthest_moves(kept, *state, most, moves)
-            if lacking >= 0:
-                rows.fetch([lacking])
-        self._take(pool, state)
-        self.moves = int(moves[0])
+        while (allowed := self.allowed) > 0:
+            moves, state = np.array([0, allowed]), self._state(pool)
+            lacking = 0
+            while lacking >= 0:
+                most = (1 + epsilon) ** 2
+                lacking = loops.farthest_moves(kept, *state, most, moves)
+                if lacking >= 0:
+                    rows.fetch([lacking])
+            self._take(pool, state)
+            self.moves += int(moves[0])
+            if moves[0] < allowed:
+                return
 
     def _state(self, numbers: Array) -> tuple[Array, ...]:
         """Return what the loops want of some rows, and change."""
@@ -355,6 +375,10 @@ class Ball:
         losses = self.price[here] @ np.clip(1 - margins, 0, None) ** 2
         primal, dual = (norm_sq + losses) / 2, 1 / (2 * self.norm_sq)
         return float((primal - dual) / primal)
+
+
+def _limit(given: int) -> int:
+    return _NO_LIMIT if given == -1 else int(given)
 
 
 def _check_diagonal(diagonal: Array, kernel: str) -> None:

@@ -77,6 +77,9 @@ class LASVM(ReferenceClassifier):
         Whether to go on with REPROCESS after the last epoch.
     max_iter : int, default=-1
         Most steps; -1 for no limit.
+    max_support : int, default=-1
+        Most rows in the expansion: no more are picked when it has as many, and the
+        finishing follows; -1 for no limit.
     cache_size : float, default=200
         Megabytes of kernel values to keep.
     class_weight : dict or "balanced", optional
@@ -121,6 +124,7 @@ class LASVM(ReferenceClassifier):
         candidates: int = 50,
         finishing: bool = True,
         max_iter: int = -1,
+        max_support: int = -1,
         cache_size: float = 200,
         class_weight: Any = None,
         random_state: Any = None,
@@ -136,6 +140,7 @@ class LASVM(ReferenceClassifier):
         self.candidates = candidates
         self.finishing = finishing
         self.max_iter = max_iter
+        self.max_support = max_support
         self.cache_size = cache_size
         self.class_weight = class_weight
         self.random_state = random_state
@@ -156,32 +161,35 @@ class LASVM(ReferenceClassifier):
         check_limit("LASVM", "candidates", self.candidates)
         check_flag("LASVM", "finishing", self.finishing)
         check_limit("LASVM", "max_iter", self.max_iter)
+        check_limit("LASVM", "max_support", self.max_support)
 
     def _fit_binary(self, rows: KernelRows, y: Array, weight: Array) -> Machine:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         rng = np.random.default_rng(seed)
         present = np.flatnonzero(weight > 0)
-        limit = np.iinfo(np.int64).max if self.max_iter < 0 else int(self.max_iter)
+        limit, most = _limit(self.max_iter), _limit(self.max_support)
         S = Expansion(rows, y, self.C * weight, float(self.tau), limit)
         # 1. Initialisation: a few rows of each class.
-        mixed = rng.permutation(present)
-        S.seed(np.concatenate([mixed[y[mixed] == side][:_SEEDS] for side in (-1, 1)]))
+        mixed, few = rng.permutation(present), min(_SEEDS, max(1, most // 2))
+        S.seed(np.concatenate([mixed[y[mixed] == side][:few] for side in (-1, 1)]))
         # 2. Online iterations, and 3. finishing.
         left = np.inf if self.n_epochs is None else self.n_epochs * len(present)
-        going = True
-        while going and left > 0:
+        going, full = True, False
+        while going and left > 0 and not full:
             steps = S.steps
             for picked in self._picks(S, present, rng, left):
-                going = S.online(picked)
-                if not going:
+                going = S.online_within(picked, most)
+                full = len(S.index) >= most
+                if not going or full:
                     break
             left -= len(present)
             changed = S.steps > steps
-            if going and (self.n_epochs is None or (self.finishing and left <= 0)):
+            last = self.finishing and (left <= 0 or full)
+            if going and (self.n_epochs is None or last):
                 going = S.finish()
             if self.n_epochs is None and not changed:
                 break
-        return self._machine(S, going)
+        return self._machine(S, going, full)
 
     def _picks(
         self, S: Expansion, present: Array, rng: np.random.Generator, most: float
@@ -205,11 +213,20 @@ class LASVM(ReferenceClassifier):
             unseen[best] = unseen[last]
             yield picked
 
-    def _machine(self, S: Expansion, converged: bool) -> Machine:
+    def _machine(self, S: Expansion, going: bool, full: bool) -> Machine:
         coef = np.zeros(len(S.y))
         coef[S.index] = S.alpha
         reason = (
             f"stopped by max_iter={self.max_iter} with a violation of {S.delta:.2e}, "
             f"{self.tau:.2e} asked. Raise max_iter or tau."
         )
-        return Machine(coef, S.bias, S.steps, converged, reason)
+        if going and full:
+            reason = (
+                f"stopped by max_support={self.max_support}, before all rows were "
+                "offered. Raise max_support or lower C."
+            )
+        return Machine(coef, S.bias, S.steps, going and not full, reason)
+
+
+def _limit(given: int) -> int:
+    return int(np.iinfo(np.int64).max) if given == -1 else int(given)
