@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corevec._html import certificate_card
+
 Array = npt.NDArray[Any]
 
 
@@ -111,6 +113,10 @@ class Certificate:
                 f"{done} of them converged (see .parts)"
             )
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the certificate as a small card, for notebooks."""
+        return certificate_card(self)
 
     def _asked(self) -> str:
         return f" ({self.tol:g} asked)" if np.isfinite(self.tol) else ""

@@ -160,7 +160,7 @@ def _features_of(
 ) -> tuple[Array, Array]:
     """Return the coordinates of ``sum_i signed_i P phi_i``, and the rows' distances."""
     kernel = basis.kernel
-    parts = parts_of(numbers)
+    parts = parts_of(numbers, len(basis))
 
     def project(part: slice) -> tuple[Array, Array]:
         rows = source.take(numbers[part])

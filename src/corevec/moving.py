@@ -81,13 +81,22 @@ class Part:
 
     def solve(self, B: Array) -> tuple[float, Array]:
         """Set the best weights for the vectors B; return F(B) and the kernel values."""
+        # With 2000 vectors each of these matrices has 32 MB: the old factor goes first,
+        # the new one takes the place of G, which is symmetric.
+        self.factor = np.empty((0, 0))
         own = self.basis_points(B, np.float64)
         G = self.kernel.block(own, own)
         G[np.diag_indices(len(G))] += RIDGE * float(G.diagonal().max())
-        self.factor = linalg.cholesky(G, lower=True, check_finite=False)
+        self.factor = linalg.cholesky(
+            G.T, lower=True, overwrite_a=True, check_finite=False
+        )
         K = self.block(self.basis_points(B))
         inverse = linalg.solve_triangular(
-            self.factor, np.eye(len(G)), lower=True, check_finite=False
+            self.factor,
+            np.eye(len(B), order="F"),
+            lower=True,
+            overwrite_b=True,
+            check_finite=False,
         )
         design = self._features(K, inverse)
         k = len(B)
@@ -97,6 +106,7 @@ class Part:
         ratios = [self.stands_for] * len(designs)
         found = minimise_each(designs, starts, ratios, NEWTON_STEPS, STILL)
         weights = [one.v for one in found]
+        del found, G
         self.worst = np.full(len(self), -np.inf)
         worths = [self._worth(t, rows, weights[t]) for t, rows in enumerate(designs)]
         self.worths = [value for value, _ in worths]

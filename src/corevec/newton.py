@@ -146,7 +146,7 @@ class _NewtonPoint:
         self.width = rows.width if free_offset else rows.signed
         self.summed = np.zeros(len(omega), dtype=bool)  # the entries in `gram`
         self.row_weight = np.zeros(rows.n_rows)  # the same, by rows
-        self.gram, self.pull = rows.gram(np.empty(0, dtype=np.int64), omega)
+        self.gram, self.pull = np.zeros((0, 0)), np.zeros(0)
 
     def point(self, active: Array) -> Array:
         """Return the weights that are optimal for these active entries."""
@@ -183,6 +183,8 @@ class _NewtonPoint:
         weight = beta.reshape(2, -1).sum(axis=0)
         change = weight - self.row_weight
         came, went = np.flatnonzero(change > 0), np.flatnonzero(change < 0)
+        if len(self.gram) == 0:
+            self.gram = np.zeros((rows.width, rows.width))
         inner = self.gram[:signed, :signed]
         if len(came) + len(went) > np.count_nonzero(weight):
             inner = rows.row_gram(np.flatnonzero(weight), weight)
@@ -192,7 +194,7 @@ class _NewtonPoint:
         signs, target = beta * rows.terms.sign, rows.terms.target
         sums = [(signs * target).reshape(2, -1).sum(0), signs.reshape(2, -1).sum(0)]
         pull, column = rows.transposed_times(np.stack(sums, axis=1)).T
-        self.gram, self.pull = np.zeros_like(self.gram), np.zeros_like(self.pull)
+        self.gram, self.pull = np.zeros_like(self.gram), np.zeros(rows.width)
         self.gram[:signed, :signed], self.pull[:signed] = inner, pull
         if rows.problem.has_offset:
             self.gram[-1, :signed] = self.gram[:signed, -1] = column
@@ -202,17 +204,21 @@ class _NewtonPoint:
         came = np.flatnonzero(active & ~self.summed)
         went = np.flatnonzero(self.summed & ~active)
         self.summed = active
-        if len(came) + len(went) > count:
+        if len(came) + len(went) > count or len(self.gram) == 0:
+            self.gram = np.zeros((0, 0))  # with 2000 weights it has 32 MB
             everyone = np.flatnonzero(active)
             self.gram, self.pull = self.rows.gram(everyone, self.omega)
             return
-        # In place: with 2000 weights each of these matrices has 32 MB.
-        gram, pull = self.rows.gram(came, self.omega)
-        self.gram += gram
-        self.pull += pull
-        gram, pull = self.rows.gram(went, self.omega)
-        self.gram -= gram
-        self.pull -= pull
+        # In place, and one after the other, for the same reason.
+        if len(came):
+            gram, pull = self.rows.gram(came, self.omega)
+            self.gram += gram
+            self.pull += pull
+            del gram
+        if len(went):
+            gram, pull = self.rows.gram(went, self.omega)
+            self.gram -= gram
+            self.pull -= pull
 
 
 def _solve_system(gram: Array, penalty: Array, right: Array) -> Array:

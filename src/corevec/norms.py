@@ -14,11 +14,17 @@ Array = npt.NDArray[Any]
 
 # Rows per part of a sum: two parts and the values between them stay in cache.
 _PART = 2048
+# Of rows with many numbers each fewer: a block of them has 8 MB.
+_PART_NUMBERS, _FEWEST = 1 << 20, 256
 
 
-def parts_of(numbers: Array) -> list[slice]:
-    """Return parts of some rows, each small enough to be worked on at once."""
-    return [slice(s, s + _PART) for s in range(0, len(numbers), _PART)]
+def parts_of(numbers: Array, width: int = 1) -> list[slice]:
+    """Return parts of some rows, each small enough to be worked on at once.
+
+    `width`: how many numbers the work makes of a row, where it keeps those of a part.
+    """
+    step = min(_PART, max(_FEWEST, _PART_NUMBERS // max(width, 1)))
+    return [slice(s, s + step) for s in range(0, len(numbers), step)]
 
 
 def norms_sq(

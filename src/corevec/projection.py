@@ -19,6 +19,7 @@ import numpy.typing as npt
 from corevec.bases import Basis
 from corevec.expansion import KernelExpansion
 from corevec.kernels import Rows
+from corevec.norms import parts_of
 from corevec.problems import Problem
 from corevec.sources import Source
 
@@ -26,7 +27,6 @@ Array = npt.NDArray[Any]
 
 # Rows that a pass offers as new basis rows, where the bound loses too much.
 MOST_MISSING = 100
-_CHUNK = 2048
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -161,8 +161,7 @@ def _sums_on_side(
     omega, sign = terms.omega[inside], terms.sign[inside]
     beta = omega * violation[inside]
     pulled, delta = np.zeros(len(basis)), np.empty(len(inside))
-    for start in range(0, len(inside), _CHUNK):
-        part = slice(start, start + _CHUNK)
+    for part in parts_of(inside, len(basis)):
         rows_here = Rows(few.values[part], few.index[part])
         block = kernel.block(kernel.prepare(rows_here), basis.points)
         phi = basis.features(block)

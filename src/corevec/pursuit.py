@@ -35,6 +35,7 @@ from corevec.moving import RIDGE, Part, part_of
 from corevec.problems import Problem
 from corevec.progress import Progress
 from corevec.sources import Source
+from corevec.working import room_for_rows
 
 Array = npt.NDArray[Any]
 
@@ -101,6 +102,7 @@ def grow(
             if len(B) and found.gap <= tol:
                 yield kernel.row_map.back(B)
             B = np.concatenate([B, _new_vectors(found, B, wanted - len(B))])
+            del found  # its matrix is up to half of the budget
         steps = _last_steps(part, B, source) if last else STEPS
         B = move(part, B, steps, progress)
         _record(part, B, kernel, progress)
@@ -117,12 +119,12 @@ def _last_steps(part: Part, B: Array, source: Source) -> int:
 
 
 def rows_that_fit(source: Source, size: int) -> int:
-    """Return how many rows six tenths of the budget hold.
+    """Return how many rows the budget holds.
 
     In float32: the row, its kernel values, its features, a few numbers of its own.
     """
     numbers = source.row_entries + 2 * size + 64
-    return max(size, int(0.6 * source.memory_budget / (4 * numbers)))
+    return max(size, int(room_for_rows(source, size) / (4 * numbers)))
 
 
 def _record(part: Part, B: Array, kernel: Kernel, progress: Progress) -> None:
@@ -265,6 +267,7 @@ def move(part: Part, B: Array, steps: int, progress: Progress) -> Array:
     part.solve(B)
     if part.problems[0].response is None:
         near = part.take(np.flatnonzero(part.worst > -FAR))
+        part.factor = np.empty((0, 0))  # another one is made at the end
 
     def objective(flat: Array) -> tuple[float, Array]:
         vectors = flat.reshape(B.shape) * width
@@ -285,5 +288,6 @@ def move(part: Part, B: Array, steps: int, progress: Progress) -> Array:
     )
     moved = found.x.reshape(B.shape) * width
     part.v, part.c = near.v, near.c
+    near.factor = np.empty((0, 0))
     part.solve(moved)
     return np.asarray(moved)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import linalg
 
 from corevec.bases import Basis
 from corevec.kernels import AnyKernel
@@ -18,6 +20,12 @@ Array = npt.NDArray[Any]
 # Rows per task of the thread pool: few enough that 10,000 rows still make several. Of
 # narrow designs more, for a task to be worth handing out (20,000 rows x 6: 90 us).
 CHUNK, NARROW, MOST_CHUNKS = 2048, 64, 16
+# Of wide ones fewer: a task has a copy of its rows, and 8 MB are enough for BLAS.
+CHUNK_NUMBERS, FEWEST_ROWS = 1 << 20, 256
+# From so many columns on the sum of squares is one matrix, with BLAS on all threads,
+# not one for each thread: at 2000 columns each has 32 MB.
+WIDE = 1000
+MATRICES, ROW_BYTES = 5, 64
 
 
 def size_of(problem: Problem, basis: Basis) -> int:
@@ -26,8 +34,20 @@ def size_of(problem: Problem, basis: Basis) -> int:
 
 
 def capacity(source: Source, width: int, dtype: Any = np.float64) -> int:
-    """Return how many design rows 0.6 of the memory budget holds."""
-    return int(0.6 * source.memory_budget / (np.dtype(dtype).itemsize * width))
+    """Return how many design rows the memory budget holds."""
+    return int(room_for_rows(source, width) / (np.dtype(dtype).itemsize * width))
+
+
+def room_for_rows(source: Source, width: int) -> float:
+    """Return bytes of the budget for rows to work on, 0.6 of it at most.
+
+    Matrices of the vectors come first: the factor of the basis and its inverse, two
+    sums of squares, a system to solve; and a few numbers of every row. A quarter of the
+    budget remains in any case: with fewer rows than vectors nothing can be solved.
+    """
+    budget = source.memory_budget
+    rest = budget - MATRICES * 8 * width**2 - ROW_BYTES * source.n_rows
+    return float(np.clip(rest, budget / 4, 0.6 * budget))
 
 
 class Design:
@@ -70,42 +90,70 @@ class Design:
 
     def take(self, entries: Array) -> Array:
         """Return the design of some entries: y times the row's, 1 for the offset."""
-        rows = self.rows(entries % self.n_rows)
-        signs = self.terms.sign[entries].astype(rows.dtype)
-        taken = np.ones((len(rows), self.width), dtype=rows.dtype)
-        np.multiply(rows, signs[:, None], out=taken[:, : self.signed])
-        return taken
+        rows = self.rows(entries % self.n_rows)  # a copy, by numbers
+        rows *= self.terms.sign[entries].astype(rows.dtype)[:, None]
+        if self.problem.has_offset:
+            rows = np.column_stack([rows, np.ones(len(rows), dtype=rows.dtype)])
+        return rows
 
     def gram(self, entries: Array, omega: Array) -> tuple[Array, Array]:
         """Return ``sum omega d d'`` and ``sum omega p d`` over the given entries."""
 
-        def task(few: Array) -> tuple[Array, Array]:
+        def part(few: Array) -> tuple[Array, Array]:
             root = np.sqrt(omega[few])
-            part = self.take(few)
-            part *= root[:, None].astype(part.dtype)
-            pull = (root * self.terms.target[few]).astype(part.dtype)
-            return part.T @ part, pull @ part
+            rows = self.take(few)
+            rows *= root[:, None].astype(rows.dtype)
+            pull = (root * self.terms.target[few]).astype(rows.dtype)
+            return rows, pull @ rows
 
-        matrix, vector = np.zeros((self.width, self.width)), np.zeros(self.width)
-        chunks = [entries[part] for part in slices(len(entries), self.width)]
-        for part_matrix, part_vector in self.workers.run(task, chunks):
-            matrix += part_matrix
-            vector += part_vector
+        return self._sum_of_squares(part, entries, self.width)
+
+    def _sum_of_squares(
+        self, part: Callable[[Array], tuple[Array, Array]], over: Array, width: int
+    ) -> tuple[Array, Array]:
+        """Return the sums of ``rows.T @ rows`` and of a vector over chunks of `over`.
+
+        One matrix per thread, which BLAS adds to.
+        """
+        chunks = [over[few] for few in slices(len(over), width)]
+        threads = min(self.workers.n_threads, max(1, len(chunks)))
+        if width >= WIDE:
+            threads = 1
+
+        def task(thread: int) -> tuple[Array, Array]:
+            matrix, vector = np.zeros((width, width), order="F"), np.zeros(width)
+            for few in chunks[thread::threads]:
+                rows, along = part(few)
+                vector += along
+                if rows.dtype == np.float64:
+                    matrix = linalg.blas.dsyrk(
+                        1.0, rows.T, beta=1.0, c=matrix, lower=1, overwrite_c=1
+                    )
+                else:
+                    matrix += rows.T @ rows
+            return matrix, vector
+
+        if threads == 1 and len(chunks) > 1:
+            with self.workers.blas():
+                matrix, vector = task(0)
+        else:
+            sums = self.workers.run(task, range(threads))
+            matrix, vector = next(sums)
+            for more, along in sums:
+                matrix += more
+                vector += along
+        _mirror_lower(matrix)
         return matrix, vector
 
     def row_gram(self, few: Array, weight: Array) -> Array:
         """Return ``sum weight d d'`` over some rows, whatever their sides."""
 
-        def task(part: Array) -> Array:
-            rows = self.rows(part)
-            rows = rows * np.sqrt(weight[part])[:, None].astype(rows.dtype)
-            return np.asarray(rows.T @ rows)
+        def part(these: Array) -> tuple[Array, Array]:
+            rows = self.rows(these)  # a copy, by numbers
+            rows *= np.sqrt(weight[these])[:, None].astype(rows.dtype)
+            return rows, np.zeros(self.signed)
 
-        matrix = np.zeros((self.signed, self.signed))
-        chunks = [few[part] for part in slices(len(few), self.width)]
-        for part in self.workers.run(task, chunks):
-            matrix += part
-        return matrix
+        return self._sum_of_squares(part, few, self.signed)[0]
 
     def transposed_times(self, vectors: Array) -> Array:
         """Return ``design.T @ vectors``, one column per vector of row numbers."""
@@ -154,7 +202,7 @@ class WorkingRows(Design):
             self.design = like.design
         elif len(index) <= capacity(source, self.width, dtype):
             self.design = np.empty((len(index), self.signed), dtype=dtype)
-            for _ in source.workers.run(self._keep, slices(len(index))):
+            for _ in source.workers.run(self._keep, slices(len(index), self.width)):
                 pass
 
     @property
@@ -199,6 +247,17 @@ def terms_of(
 
 
 def slices(n: int, width: int = NARROW) -> list[slice]:
-    """Return slices that cover n rows: `CHUNK` each, more where rows are narrow."""
+    """Return slices that cover n rows: `CHUNK` each, more of narrow, fewer of wide."""
     step = CHUNK * min(MOST_CHUNKS, max(1, NARROW // max(width, 1)))
+    step = min(step, max(FEWEST_ROWS, CHUNK_NUMBERS // max(width, 1)))
     return [slice(s, min(s + step, n)) for s in range(0, n, step)]
+
+
+def _mirror_lower(matrix: Array) -> None:
+    """Copy the lower triangle to the upper one, some columns at a time."""
+    for start in range(0, len(matrix), FEWEST_ROWS):
+        stop = start + FEWEST_ROWS
+        corner = matrix[start:stop, start:stop]
+        upper = np.triu_indices(len(corner), 1)
+        corner[upper] = corner.T[upper]
+        matrix[start:stop, stop:] = matrix[stop:, start:stop].T

@@ -1,0 +1,251 @@
+"""A certificate in words, and as a small card for notebooks; standard library only.
+
+The report uses the same words.
+"""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import Any
+
+# Colours that read on a white and on a black page alike: notebooks do not say which.
+_CARD_STYLE = """
+.corevec-card{border:1px solid rgba(128,128,128,.45);border-radius:8px;max-width:46em;
+padding:.7em 1em;font:inherit;line-height:1.45;color:inherit;text-align:left}
+.corevec-card .state{border-radius:1em;padding:.1em .7em;font-weight:600;color:#fff;
+background:#9a3b00;white-space:nowrap}
+.corevec-card .state.yes{background:#0b6b3a}
+.corevec-card .problem{margin:.5em 0;opacity:.85;overflow-wrap:anywhere}
+.corevec-card dl{display:grid;grid-template-columns:max-content 1fr;gap:.15em 1em;
+margin:.5em 0}
+.corevec-card dt{opacity:.7;font-weight:400}.corevec-card dd{margin:0;
+font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
+.corevec-card .scale{position:relative;height:.5em;border-radius:.25em;margin:.6em 0;
+background:rgba(128,128,128,.3)}
+.corevec-card .scale i{position:absolute;left:0;top:0;bottom:0;border-radius:.25em;
+background:#2b7fc2}
+.corevec-card .scale b{position:absolute;top:-.2em;bottom:-.2em;width:2px;
+background:currentColor}
+.corevec-card table{border-collapse:collapse;margin:.4em 0}
+.corevec-card td,.corevec-card th{padding:.1em .8em .1em 0;text-align:left;
+background:none}
+"""
+# The card's scale runs from this gap to 1, by powers of ten.
+_LEAST_GAP = 1e-8
+# Problems listed in the card; the rest is counted.
+_MOST_PARTS = 50
+
+_STOPPED = {
+    "tol": "the gap asked for was reached",
+    "ball_epsilon": "the paper's rule was met",
+    "max_core": "the largest core set allowed was full",
+    "n_basis": "all basis vectors allowed were used",
+    "max_iter": "the rounds allowed were used up",
+    "max_time": "the time allowed was used up",
+    "interrupt": "it was interrupted",
+    "stall": "no further progress was possible",
+    "sample": "the rule was met on a sample of the rows",
+    "one pass": "it is a method of one pass",
+}
+
+
+def certificate_card(certificate: Any) -> str:
+    """Return a certificate as HTML that stands alone, every word escaped.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        What to show.
+
+    Returns
+    -------
+    str
+        One ``div`` with its own style.
+    """
+    state = "converged" if certificate.converged else "not converged"
+    kind = "state yes" if certificate.converged else "state"
+    facts = "".join(
+        f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>"
+        for name, value in facts_of(certificate)
+    )
+    return (
+        f'<div class="corevec-card"><style>{_CARD_STYLE}</style>'
+        f'<strong>Certificate</strong> <span class="{kind}">{state}</span>'
+        f" <span>{escape(stopped_in_words(certificate))}</span>"
+        f'<div class="problem">{escape(certificate.problem)}</div>'
+        f"{_scale(certificate)}<dl>{facts}</dl>{_parts(certificate)}</div>"
+    )
+
+
+def facts_of(certificate: Any) -> list[tuple[str, str]]:
+    """Return what a certificate holds, as pairs of a name and a value."""
+    rows = f"{certificate.n_verified:,} of {certificate.n_rows:,} rows"
+    facts = []
+    if math.isfinite(certificate.primal):
+        asked = f" ({certificate.tol:g} asked)" if _is_known(certificate.tol) else ""
+        facts += [
+            ("optimum between", _between(certificate)),
+            ("relative gap", f"{certificate.relative_gap:.3g}{asked}"),
+            ("measured on", rows),
+            (
+                "dual bound",
+                f"{certificate.dual_bound}, confidence {certificate.confidence:g}",
+            ),
+        ]
+    else:
+        facts.append(("no bound", f"only {rows} were looked at"))
+    if certificate.largest_violation is not None:
+        worst = f"{certificate.largest_violation:.3g} at most"
+        facts.append(("violation", f"{worst}, of an optimality condition"))
+    if _is_known(certificate.radius):
+        within = f"every row looked at within {1 + certificate.ball_epsilon:.6g} radii"
+        facts.append(("ball", f"radius {certificate.radius:.6g}, {within}"))
+    work = f"{certificate.passes:.2f} passes over the rows, {certificate.seconds:.2f} s"
+    return [*facts, ("work", work)]
+
+
+def stopped_in_words(certificate: Any) -> str:
+    """Return why the fit ended."""
+    why = _STOPPED.get(certificate.stopped_by, f"stopped by {certificate.stopped_by}")
+    return f"The fit ended because {why}." if " by " not in why else f"It {why}."
+
+
+def what_is_proved(certificate: Any) -> list[str]:
+    """Return sentences about what a certificate proves, and how."""
+    said = []
+    if not math.isfinite(certificate.primal):
+        said.append(
+            f"Nothing is proved: only {certificate.n_verified:,} of "
+            f"{certificate.n_rows:,} rows were looked at."
+        )
+    elif certificate.dual_bound == "none":
+        said.append(
+            f"The model's objective is {certificate.primal:.6g}. How far that is from "
+            "the best possible value was not measured, because a lower bound would "
+            "have cost too much."
+        )
+    else:
+        said.append(
+            f"The best possible value of this problem lies between "
+            f"{_between(certificate)}. The model, at its best rescaling, reaches the "
+            f"upper end: no other model can be lower by more than "
+            f"{share(certificate.relative_gap)}."
+        )
+        said.append(_how(certificate))
+    if _is_known(certificate.tol):
+        met = "met" if certificate.converged else "not met"
+        said.append(f"A gap of {certificate.tol:g} was asked for: {met}.")
+    if certificate.parts:
+        done = sum(part.converged for part in certificate.parts)
+        said.append(
+            f"The model consists of {len(certificate.parts)} such problems; this is "
+            f"the worst of them, and {done} of them converged."
+        )
+    return said
+
+
+def what_is_not_proved(certificate: Any) -> list[str]:
+    """Return sentences about what a certificate does not say."""
+    said = []
+    if certificate.n_verified < certificate.n_rows:
+        said.append(
+            f"Nothing about the {certificate.n_rows - certificate.n_verified:,} rows "
+            "that were not looked at."
+        )
+    if not certificate.converged and math.isfinite(certificate.primal):
+        said.append(
+            "That training is finished: a better value of the objective may exist, "
+            "within the bounds above. The model can be used as it is."
+        )
+    said.append(
+        "That the kernel and the parameters are the right ones, or how large the error "
+        "on new rows is. A small gap says that training is finished; only rows that "
+        "the fit has not seen say how good the model is."
+    )
+    return said
+
+
+def share(value: float) -> str:
+    """Return a share in per cent, with as many digits as it needs."""
+    if value == 0:
+        return "0 %"
+    if not math.isfinite(value):
+        return "an unknown share"
+    return f"{100 * value:.2g} %" if value < 0.995 else f"{100 * value:.0f} %"
+
+
+def _how(certificate: Any) -> str:
+    rows = f"all {certificate.n_rows:,} rows"
+    if certificate.n_verified < certificate.n_rows:
+        rows = f"{certificate.n_verified:,} of {certificate.n_rows:,} rows"
+    bounds = {
+        "exact": "the lower end is the dual value of explicit multipliers",
+        "projection": "the lower end is a rigorous bound by projection on the basis",
+        "sample": (
+            "the lower end was estimated from a sample of the rows and holds with "
+            f"probability {certificate.confidence:g}"
+        ),
+    }
+    bound = bounds.get(certificate.dual_bound, "the lower end is a dual value")
+    return f"The upper end was measured on {rows}; {bound}."
+
+
+def _between(certificate: Any) -> str:
+    return f"{certificate.dual:.8g} and {certificate.primal:.8g}"
+
+
+def _is_known(value: float) -> bool:
+    return math.isfinite(value)
+
+
+def _scale(certificate: Any) -> str:
+    """Return a bar for the gap and a tick for the one asked for, by powers of ten."""
+    if not math.isfinite(certificate.relative_gap):
+        return ""
+    tick = ""
+    if _is_known(certificate.tol):
+        tick = f'<b style="left:{_position(certificate.tol):.1f}%"></b>'
+    width = _position(certificate.relative_gap)
+    label = f"relative gap {certificate.relative_gap:.3g}, on a scale of powers of ten"
+    return (
+        f'<div class="scale" role="img" aria-label="{label}" title="{label}">'
+        f'<i style="width:{width:.1f}%"></i>{tick}</div>'
+    )
+
+
+def _position(gap: float) -> float:
+    decades = -math.log10(_LEAST_GAP)
+    inside = min(max(gap, _LEAST_GAP), 1.0)
+    return 100 * (1 + math.log10(inside) / decades)
+
+
+def _parts(certificate: Any) -> str:
+    parts = certificate.parts
+    if not parts:
+        return ""
+    lines = "".join(
+        f"<tr><td>{number}</td><td>{part.dual:.6g}</td><td>{part.primal:.6g}</td>"
+        f"<td>{part.relative_gap:.3g}</td>"
+        f"<td>{'yes' if part.converged else 'no'}</td></tr>"
+        for number, part in enumerate(parts[:_MOST_PARTS], start=1)
+    )
+    more = len(parts) - _MOST_PARTS
+    rest = f"<p>and {more} more, see <code>.parts</code></p>" if more > 0 else ""
+    heads = "".join(
+        f"<th>{name}</th>" for name in ("", "from", "to", "gap", "converged")
+    )
+    return (
+        f"<details><summary>the worst of {len(parts)} problems</summary>"
+        f"<table><tr>{heads}</tr>{lines}</table>{rest}</details>"
+    )
+
+
+__all__ = [
+    "certificate_card",
+    "facts_of",
+    "share",
+    "stopped_in_words",
+    "what_is_not_proved",
+    "what_is_proved",
+]
