@@ -23,6 +23,8 @@ from corevec import (
     CoreVectorRegressor,
     InvalidInputError,
     KernelError,
+    StreamingBallClassifier,
+    StreamingOneClass,
     reduced,
 )
 from corevec.estimators.compress import CompressedModel, compress
@@ -404,6 +406,23 @@ def test_rows_far_from_the_origin_lose_nothing(moons):
     )
     # 2**10 takes ten of 52 bits from the rows themselves.
     np.testing.assert_allclose(small.distance_, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        StreamingBallClassifier(),
+        StreamingBallClassifier(kernel="rbf", gamma=0.1, budget=60),
+        StreamingOneClass(gamma=0.1),
+    ],
+    ids=["linear", "rbf", "one class"],
+)
+def test_a_streamed_model_with_all_its_vectors_is_itself(model):
+    X, y = make_blobs(300, centers=3, n_features=3, cluster_std=2.5, random_state=0)
+    small = compress(model.fit(X, y), 300)
+    expected = model.decision_function(X)
+    np.testing.assert_allclose(small.decision_function(X), expected, atol=1e-12)
+    assert agreement(model, small, X) == 1.0
 
 
 @pytest.mark.parametrize("n_basis", [0, -3, 2.5, "ten", True, None])

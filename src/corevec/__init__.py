@@ -1,29 +1,37 @@
-"""Kernel machines on very large data, each with a certificate."""
+"""Kernel machines on very large data, each with a certificate.
 
-from corevec.certificate import Certificate
-from corevec.estimators import (
-    SVDD,
-    CompressedModel,
-    CoreSetNystroem,
-    CoreVectorClassifier,
-    CoreVectorOneClass,
-    CoreVectorRanker,
-    CoreVectorRegressor,
-    StreamingBallClassifier,
-    StreamingOneClass,
-    StructuralSVM,
-    SubspaceClassifier,
-    SubspaceRegressor,
-    certify,
-    compress,
-)
-from corevec.exceptions import (
-    CorevecError,
-    InvalidInputError,
-    KernelError,
-    NotCertifiedWarning,
-)
-from corevec.surfaces import ImplicitSurface
+Names are imported when they are first used: the command line answers ``--help`` without
+Numba, which takes a second to load.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from corevec.certificate import Certificate
+    from corevec.estimators import (
+        SVDD,
+        CompressedModel,
+        CoreSetNystroem,
+        CoreVectorClassifier,
+        CoreVectorOneClass,
+        CoreVectorRanker,
+        CoreVectorRegressor,
+        StreamingBallClassifier,
+        StreamingOneClass,
+        StructuralSVM,
+        SubspaceClassifier,
+        SubspaceRegressor,
+        certify,
+    )
+    from corevec.estimators.compress import compress
+    from corevec.exceptions import (
+        CorevecError,
+        InvalidInputError,
+        KernelError,
+        NotCertifiedWarning,
+    )
+    from corevec.surfaces import ImplicitSurface
 
 __version__ = "0.1.0"
 
@@ -49,3 +57,25 @@ __all__ = [
     "certify",
     "compress",
 ]
+
+# Where the names that are no estimators live.
+_ROOMS = {
+    "Certificate": "corevec.certificate",
+    "CorevecError": "corevec.exceptions",
+    "ImplicitSurface": "corevec.surfaces",
+    "InvalidInputError": "corevec.exceptions",
+    "KernelError": "corevec.exceptions",
+    "NotCertifiedWarning": "corevec.exceptions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'corevec' has no attribute {name!r}")
+    value = getattr(import_module(_ROOMS.get(name, "corevec.estimators")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

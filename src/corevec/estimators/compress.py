@@ -30,6 +30,7 @@ from corevec.estimators._compressed import (
 )
 from corevec.estimators._parameters import _is_count
 from corevec.estimators.detect import SVDD
+from corevec.estimators.stream import StreamingBallClassifier, StreamingOneClass
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows, make_kernel
@@ -174,12 +175,15 @@ def _read_ours(model: Any) -> tuple[KernelExpansion, Form]:
         return own, model._form
     if is_outlier_detector(model):
         offset = float(model.offset_)
-        if isinstance(model, SVDD):
+        if isinstance(model, SVDD | StreamingOneClass):
             return own, Form("ball", offset=offset)
         shifted = replace(own, intercept=np.array([-offset]))
         return shifted, Form("detector", offset=offset)
     if is_classifier(model):
         classes = model.classes_
+        if isinstance(model, StreamingBallClassifier):
+            scales = model._scales  # its functions are centres of balls
+            own = replace(own, coef=own.coef / scales, intercept=own.intercept / scales)
         if len(classes) == 2:
             return own, Form("two classes", classes)
         return own, Form(getattr(model, "multi_class", "ovr"), classes)
