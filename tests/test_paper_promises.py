@@ -71,6 +71,21 @@ def test_the_bound_on_the_core_set_holds_where_it_bites():
         assert len(model.support_) <= 2 / epsilon
 
 
+@given(PROBLEMS, st.sampled_from([0.5, 0.1, 0.01]))
+def test_an_epsilon_in_units_of_the_margin_proves_the_gap(problem, tol):
+    """What Loosli and Canu asked for: epsilon = tol rho / (2 kappa~).
+
+    Outside rows then miss the margin rho by delta = tol / 2 of it at most; scaled by
+    1 / (1 - delta) the function is feasible, so (P - D) / P <= 1 - (1 - delta)^2.
+    """
+    twin = naive.hinge(problem.K, problem.y, problem.C)
+    kappa = problem.K[0, 0] + 1 + 1 / problem.C
+    rho = 1 / (2 * twin.dual)
+    model = fit_by_the_paper(problem, tol * rho / (2 * kappa))
+    assert model.certificate_.stopped_by == "ball_epsilon"
+    assert model.certificate_.relative_gap <= tol + QP
+
+
 @given(PROBLEMS, EPSILONS)
 def test_the_objective_is_within_one_plus_epsilon_squared(problem, epsilon):
     model = fit_by_the_paper(problem, epsilon)
