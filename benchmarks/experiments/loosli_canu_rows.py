@@ -29,7 +29,7 @@ EXACT = {"sklearn_svc", "reference_smo", "reference_simplesvm"}
 TOL = 1e-6
 MAX_ITER = 10_000_000
 MAX_SECONDS = {"corevec_tol": 60.0, "corevec_paper": 10.0}
-N_TEST = 100_000
+N_TEST = 20_000
 
 
 def cases(quick):
