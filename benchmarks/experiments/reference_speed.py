@@ -1,10 +1,10 @@
 """Seconds of each reference solver against LIBSVM: 10,000, 30,000, 100,000 rows.
 
-The separable checkerboard at three C (C = 1 to 30,000 rows), and ijcnn1 (its 49,990 rows are the largest
-size). Default tolerances (1e-3 for SVC, SMO, SimpleSVM and LASVM), a kernel cache of
-1000 MB for all, one thread each. LASVM takes one epoch in random order and its
-finishing, or 5,000,000 steps; the BVM its epsilon of 1e-5 or 200,000 moves. Wanted:
-the SMO within 3 times of LIBSVM, SimpleSVM below it at large C.
+The separable checkerboard at three C (C = 1 to 30,000 rows), and ijcnn1 (its 49,990
+rows are the largest size). Default tolerances (1e-3 for SVC, SMO, SimpleSVM and LASVM),
+a kernel cache of 1000 MB for all, one thread each. LASVM takes one epoch in random
+order and its finishing, or 5,000,000 steps; the BVM its epsilon of 1e-5 or 200,000
+moves. Wanted: the SMO within 3 times of LIBSVM, SimpleSVM below it at large C.
 """
 
 from benchmarks.case import Case

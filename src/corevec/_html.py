@@ -27,7 +27,7 @@ background:rgba(128,128,128,.3)}
 background:#2b7fc2}
 .corevec-card .scale b{position:absolute;top:-.2em;bottom:-.2em;width:2px;
 background:currentColor}
-.corevec-card table{border-collapse:collapse;margin:.4em 0}
+.corevec-card table{border-collapse:collapse;margin:.4em 0;color:inherit;font:inherit}
 .corevec-card td,.corevec-card th{padding:.1em .8em .1em 0;text-align:left;
 background:none}
 """
@@ -128,9 +128,8 @@ def what_is_proved(certificate: Any) -> list[str]:
     else:
         said.append(
             f"The best possible value of this problem lies between "
-            f"{_between(certificate)}. The model, at its best rescaling, reaches the "
-            f"upper end: no other model can be lower by more than "
-            f"{share(certificate.relative_gap)}."
+            f"{_between(certificate)}. {_reached(certificate)} the upper end: no other "
+            f"model can be lower by more than {share(certificate.relative_gap)}."
         )
         said.append(_how(certificate))
     if _is_known(certificate.tol):
@@ -173,6 +172,12 @@ def share(value: float) -> str:
     if not math.isfinite(value):
         return "an unknown share"
     return f"{100 * value:.2g} %" if value < 0.995 else f"{100 * value:.0f} %"
+
+
+def _reached(certificate: Any) -> str:
+    """Return who reaches the primal value; a ball is never rescaled."""
+    is_ball = "min R^2" in certificate.problem
+    return "The model reaches" if is_ball else "The model, at its best scale, reaches"
 
 
 def _how(certificate: Any) -> str:
