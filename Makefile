@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCH ?= all
 
-.PHONY: help demo test lint format bench clean
+FUZZ_MINUTES ?= 10
+
+.PHONY: help demo test lint format bench fuzz clean
 
 help:
 	@echo "make demo    one million checkerboard rows, beside scikit-learn's SVC"
@@ -12,6 +14,7 @@ help:
 	@echo "make lint    ruff, mypy, import-linter, codespell"
 	@echo "make format  let ruff rewrite the code"
 	@echo "make bench   BENCH=\"NAME [--quick]\" one experiment (default: all)"
+	@echo "make fuzz    FUZZ_MINUTES=10 of random files against every reader"
 	@echo "make clean   remove the virtual environment and every cache"
 
 # One stamp per set of extras: `make demo` must not wait for the linters.
@@ -39,6 +42,9 @@ format: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(BENCH)
+
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python tests/fuzz_readers.py --minutes $(FUZZ_MINUTES)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
