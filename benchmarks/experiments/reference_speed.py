@@ -24,9 +24,9 @@ SOLVERS = (
     "reference_bvm",
 )
 LIMITS = {"reference_bvm": 200_000, "reference_lasvm_online": 5_000_000}
-# Rows above which a solver is not waited for at a C. SimpleSVM adds every bounded row by
-# itself; LASVM's steps are of first order: at C = 1000 it took 37 s where SVC took 0.6,
-# and over three minutes on 30,000 rows.
+# Rows above which a solver is not waited for at a C. SimpleSVM adds every bounded row
+# by itself; LASVM's steps are of first order: at C = 1000 it took 37 s where SVC took
+# 0.6, and over two minutes on 30,000 rows.
 LARGEST = {
     "reference_simplesvm": {1.0: 30_000, 10.0: 10_000},
     "reference_lasvm_online": {1e3: 10_000, 1e5: 1_000},
