@@ -1,7 +1,8 @@
 """`python -m benchmarks.readme`: write the tables of the docs from results/*.csv.
 
-Everything between the two marks in README.md (the tables that say most) and in
-docs/measured.md (all of them) is replaced. Of each case the rows of its newest commit
+Everything between the two marks in README.md (the tables that say most), in
+docs/measured.md (all of them), docs/loosli-canu.md and docs/solvers.md (the solvers of
+the papers, `readme_papers.py`) is replaced. Of each case the rows of its newest commit
 count; seconds are medians, errors means.
 """
 
@@ -13,7 +14,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
-ALL = HERE.parent / "docs" / "measured.md"
+DOCS = HERE.parent / "docs"
+ALL = DOCS / "measured.md"
 BEGIN = "<!-- begin: python -m benchmarks.readme -->\n"
 END = "<!-- end -->\n"
 
@@ -454,8 +456,13 @@ PARTS = (
 
 
 def main():
+    from benchmarks import readme_papers as papers  # it uses the functions above
+
     write(README, FIRST)
     write(ALL, PARTS)
+    criticism = (papers.as_printed, papers.at_large_c, papers.while_rows_grow)
+    write(DOCS / "loosli-canu.md", criticism)
+    write(DOCS / "solvers.md", (papers.reference_speed, papers.cvm_figures))
 
 
 def write(path, parts):
@@ -463,8 +470,8 @@ def write(path, parts):
     text = path.read_text()
     start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
     machine = (
-        "Two cores of an AMD EPYC, 2 threads, compile time apart, from "
-        "`benchmarks/results/`.\n\n"
+        "Two cores of an AMD EPYC, 2 threads where nothing else is said, compile time "
+        "apart, from\n`benchmarks/results/`.\n\n"
     )
     made = machine + "".join(part() for part in parts)
     path.write_text(text[:start] + made + text[end:])

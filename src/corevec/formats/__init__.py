@@ -1,0 +1,34 @@
+"""Model files: LIBSVM's text, corevec's own container, ONNX, skops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from corevec.formats.container import load, save, skops_trusted
+from corevec.formats.libsvm import load_libsvm, save_libsvm
+
+if TYPE_CHECKING:
+    from corevec.formats.onnx_graph import save_onnx, to_onnx
+
+__all__ = [
+    "load",
+    "load_libsvm",
+    "save",
+    "save_libsvm",
+    "save_onnx",
+    "skops_trusted",
+    "to_onnx",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Return the two functions for ONNX, imported when they are asked for."""
+    if name not in ("save_onnx", "to_onnx"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from corevec.formats import onnx_graph
+
+    return getattr(onnx_graph, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

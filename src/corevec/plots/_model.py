@@ -1,0 +1,89 @@
+"""What a display asks of a fitted model, whether it stands in a pipeline or not."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from corevec.exceptions import InvalidInputError
+
+Array = npt.NDArray[Any]
+
+
+def last_step(model: Any) -> Any:
+    """Return the estimator itself: the last step where the model is a pipeline."""
+    return model[-1] if isinstance(model, Pipeline) else model
+
+
+def vectors_of(model: Any) -> tuple[Any, Array] | None:
+    """Return core vectors in the units of the rows, and their coefficients.
+
+    Those of a pipeline are taken back through the steps before the model. None where
+    there are none: a linear model of one pass, a precomputed kernel.
+    """
+    own = last_step(model)
+    check_is_fitted(own)
+    for name in ("support_vectors_", "basis_vectors_"):
+        vectors = getattr(own, name, None)
+        if vectors is not None and min(vectors.shape) > 0:
+            break
+    else:
+        return None
+    coef = np.atleast_2d(own.dual_coef_)
+    if isinstance(model, Pipeline):
+        for _, step in reversed(model.steps[:-1]):
+            if step not in (None, "passthrough"):
+                vectors = step.inverse_transform(vectors)
+    return vectors, coef
+
+
+def names_of(model: Any, n_columns: int) -> list[str]:
+    """Return the names of the columns, as the fit saw them or by number."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return [f"column {j}" for j in range(n_columns)]
+    return [str(name) for name in names]
+
+
+def rows_of(X: Any) -> Any:
+    """Return rows as an array or a CSR matrix, without a frame's names."""
+    if sparse.issparse(X):
+        return X.tocsr()
+    return np.asarray(X)
+
+
+def some_rows(n_rows: int, most: int, seed: Any) -> Array:
+    """Return the numbers of at most `most` rows, in order."""
+    if n_rows <= most:
+        return np.arange(n_rows)
+    chosen = np.random.default_rng(seed).choice(n_rows, most, replace=False)
+    return np.sort(chosen)
+
+
+def dense(rows: Any) -> Array:
+    """Return a few rows as a dense float array."""
+    rows = rows.toarray() if sparse.issparse(rows) else rows
+    return np.asarray(rows, dtype=np.float64)
+
+
+def as_seen(model: Any, rows: Array) -> Any:
+    """Return rows as the fit saw them: a frame where columns had names."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return rows
+    try:
+        frames = import_module("pandas")
+    except ImportError:  # then the fit saw another kind of frame; names are lost
+        return rows
+    return frames.DataFrame(rows, columns=names)
+
+
+def refuse(who: str, model: Any, what: str, instead: str) -> InvalidInputError:
+    """Return the error for a model that a display cannot draw."""
+    return InvalidInputError(f"{who}: {type(model).__name__} {what}. {instead}")

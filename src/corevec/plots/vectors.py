@@ -1,0 +1,256 @@
+"""CoreVectorsDisplay: where a model's vectors lie among the rows, and their weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.decomposition import PCA
+
+from corevec.plots._drawing import (
+    PALE,
+    class_name,
+    colour_of,
+    legend,
+    marker_of,
+    one_axes,
+    tidy,
+    title,
+)
+from corevec.plots._model import (
+    dense,
+    last_step,
+    names_of,
+    refuse,
+    rows_of,
+    some_rows,
+    vectors_of,
+)
+from corevec.plots._plane import two_columns
+
+Array = npt.NDArray[Any]
+
+WHO = "CoreVectorsDisplay"
+# Areas of the smallest and the largest marker, in square points.
+_SMALLEST, _LARGEST = 14.0, 260.0
+
+
+class CoreVectorsDisplay:
+    """The vectors that a model keeps, among the rows, their area by their weight.
+
+    Use `from_estimator`. The area of a vector is in proportion to its largest absolute
+    coefficient. Colours: the class of the row that a vector is, where that is known,
+    else the sign of its coefficient (several outputs: one colour).
+
+    Parameters
+    ----------
+    places : ndarray of shape (n, 2)
+        The rows, in the coordinates drawn.
+    vectors : ndarray of shape (n_vectors, 2)
+        The vectors, in the same.
+    weights : ndarray of shape (n_vectors,)
+        Their largest absolute coefficients.
+    groups : list of str
+        What the colours mean.
+    codes : ndarray of int of shape (n_vectors,)
+        Which group each vector belongs to.
+    names : pair of str
+        Labels of the axes.
+
+    Attributes
+    ----------
+    figure_, ax_ : Figure, Axes
+        Where it was drawn last.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from corevec import CoreVectorClassifier
+    >>> from corevec.plots import CoreVectorsDisplay
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = CoreVectorClassifier(random_state=0).fit(X, y)
+    >>> display = CoreVectorsDisplay.from_estimator(model, X, y)
+    >>> len(display.vectors) == len(model.support_vectors_)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        places: Array,
+        vectors: Array,
+        weights: Array,
+        groups: list[str],
+        codes: Array,
+        names: tuple[str, str],
+    ):
+        self.places = places
+        self.vectors = vectors
+        self.weights = weights
+        self.groups = groups
+        self.codes = codes
+        self.names = names
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        columns: tuple[Any, Any] | None = None,
+        max_rows: int = 2000,
+        random_state: int | None = 0,
+        ax: Any = None,
+    ) -> CoreVectorsDisplay:
+        """Place a fitted model's vectors among the rows and draw them.
+
+        Parameters
+        ----------
+        model : estimator
+            With ``support_vectors_`` or ``basis_vectors_``; a pipeline too.
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            The training rows.
+        y : array-like of shape (n_rows,), optional
+            Labels of a classifier, for the colours.
+        columns : pair of int or str, optional
+            The columns to draw, by number or name. By default both of two, or the two
+            main directions of the rows (principal components) of more.
+        max_rows : int, default=2000
+            At most so many rows are drawn, a random choice.
+        random_state : int, optional
+            Seed of that choice.
+        ax : Axes, optional
+            Where to draw; a new figure if not given.
+
+        Returns
+        -------
+        CoreVectorsDisplay
+            With the picture drawn.
+        """
+        found = vectors_of(model)
+        if found is None:
+            raise refuse(
+                WHO,
+                last_step(model),
+                "keeps no vectors",
+                "Linear models of one pass and precomputed kernels have none to draw.",
+            )
+        vectors, coef = found
+        rows = rows_of(X)
+        some = rows[some_rows(rows.shape[0], max_rows, random_state)]
+        view = _view(model, some, columns)
+        groups, codes = _groups(last_step(model), y, coef)
+        return cls(
+            places=view.place(some),
+            vectors=view.place(vectors),
+            weights=np.abs(coef).max(axis=0),
+            groups=groups,
+            codes=codes,
+            names=view.names,
+        ).plot(ax)
+
+    def plot(self, ax: Any = None, *, legend: bool = True) -> CoreVectorsDisplay:
+        """Draw the rows and the vectors.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; a new figure if not given.
+        legend : bool, default=True
+            Whether to draw the legend, beside the picture.
+
+        Returns
+        -------
+        self
+            With `figure_` and `ax_`.
+        """
+        ax = one_axes(WHO, ax, (7.2, 4.8))
+        ax.scatter(*self.places.T, s=9, color=PALE, lw=0, zorder=1, label="rows")
+        share = self.weights / max(float(self.weights.max()), 1e-300)
+        areas = np.maximum(_LARGEST * share, _SMALLEST)
+        # Large ones first: a small one on top of a large one stays visible.
+        order = np.argsort(-areas)
+        for t, name in enumerate(self.groups):
+            own = order[self.codes[order] == t]
+            ax.scatter(
+                *self.vectors[own].T,
+                s=areas[own],
+                marker=marker_of(t),
+                color=colour_of(t),
+                edgecolors="white",
+                linewidths=0.8,
+                alpha=0.85,
+                label=name,
+                zorder=3,
+            )
+        tidy(ax, *self.names)
+        title(
+            ax, f"{len(self.vectors):,} core vectors", "area: size of the coefficient"
+        )
+        if legend:
+            self._draw_legend(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _draw_legend(self, ax: Any) -> None:
+        drawn = legend(ax)
+        for handle in drawn.legend_handles:
+            handle.set_sizes([45.0])
+
+
+class _Columns:
+    """Two columns as they are."""
+
+    def __init__(self, columns: tuple[int, int], names: list[str]):
+        self.columns = list(columns)
+        self.names = names[columns[0]], names[columns[1]]
+
+    def place(self, rows: Any) -> Array:
+        return dense(rows[:, self.columns])
+
+
+class _Components:
+    """The two main directions of the rows."""
+
+    def __init__(self, rows: Any):
+        solver = "arpack" if sparse.issparse(rows) else "auto"
+        self.found = PCA(2, svd_solver=solver, random_state=0).fit(rows)
+        first, second = self.found.explained_variance_ratio_
+        self.names = (
+            f"first main direction ({first:.0%} of the variance)",
+            f"second main direction ({second:.0%})",
+        )
+
+    def place(self, rows: Any) -> Array:
+        return np.asarray(self.found.transform(rows))
+
+
+def _view(model: Any, rows: Any, columns: Any) -> Any:
+    names = names_of(model, rows.shape[1])
+    if columns is None:
+        if rows.shape[1] == 2:
+            return _Columns((0, 1), names)
+        return _Components(rows)
+    return _Columns(two_columns(WHO, columns, names), names)
+
+
+def _groups(model: Any, y: Any, coef: Array) -> tuple[list[str], Array]:
+    """Return what the colours mean, and the colour of each vector."""
+    index = getattr(model, "support_", getattr(model, "basis_indices_", None))
+    classes = getattr(model, "classes_", None)
+    if y is not None and classes is not None and _are_rows(index, coef):
+        codes = np.searchsorted(classes, np.asarray(y)[index])
+        return [class_name(name) for name in classes], codes
+    if len(coef) == 1:
+        return ["coefficient > 0", "coefficient < 0"], (coef[0] < 0).astype(int)
+    return ["vectors"], np.zeros(coef.shape[1], dtype=int)
+
+
+def _are_rows(index: Any, coef: Array) -> bool:
+    """Whether each vector is a training row whose number is known."""
+    if index is None or len(index) != coef.shape[1]:
+        return False
+    return bool((np.asarray(index) >= 0).all())

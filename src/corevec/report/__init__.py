@@ -1,0 +1,5 @@
+"""The one-page HTML report of a fitted model: `write_report`."""
+
+from corevec.report._write import write_report
+
+__all__ = ["write_report"]

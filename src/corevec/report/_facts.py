@@ -1,0 +1,207 @@
+"""What the report says about data, parameters, size and cost, as plain values."""
+
+from __future__ import annotations
+
+import platform
+import time
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.pipeline import Pipeline
+
+from corevec.estimators import CompressedModel
+from corevec.plots._drawing import plain
+from corevec.plots._model import last_step, vectors_of
+from corevec.report import _rows
+
+Array = npt.NDArray[Any]
+
+Facts = list[tuple[str, str]]
+
+# Classes named one by one; beyond, the largest and the smallest.
+_MOST_CLASSES = 12
+# Rows whose prediction is timed, and seconds spent on it at most (and one more call).
+_TIMED_ROWS, _TIMED_SECONDS = 1000, 0.3
+# Longest value of a parameter that is shown in full.
+_LONGEST = 120
+_PACKAGES = ("corevec", "numpy", "scipy", "scikit-learn", "numba")
+
+
+def data_facts(X: Any, y: Any, kind: str, name: str | None) -> Facts:
+    """Return rows, columns, density, kind and classes."""
+    stored = "sparse (CSR)" if sparse.issparse(X) else "dense"
+    facts = [("name", name)] if name else []
+    facts += [
+        ("training rows", f"{X.shape[0]:,}"),
+        ("columns", f"{X.shape[1]:,}"),
+        ("entries that are not zero", f"{100 * _rows.density(X):.3g} %"),
+        ("stored as", f"{stored}, {_dtype(X)}"),
+    ]
+    if y is None:
+        return facts
+    y = np.asarray(y)
+    if kind == "classifier":
+        return facts + _class_facts(y)
+    if kind == "regressor" and y.size:
+        middle = f"mean {y.mean():.4g}, deviation {y.std():.4g}"
+        facts.append(("target", f"{y.min():.4g} to {y.max():.4g}, {middle}"))
+        if y.ndim == 2:
+            facts.append(("targets", str(y.shape[1])))
+    return facts
+
+
+def _class_facts(y: Array) -> Facts:
+    classes, counts = np.unique(y, return_counts=True)
+    shares = [
+        f"{plain(c)}: {n:,} ({n / len(y):.1%})"
+        for c, n in zip(classes, counts, strict=True)
+    ]
+    facts = [("classes", str(len(classes)))]
+    if len(classes) <= _MOST_CLASSES:
+        return [*facts, ("rows of each class", "; ".join(shares))]
+    largest, smallest = int(counts.argmax()), int(counts.argmin())
+    return [
+        *facts,
+        ("largest class", shares[largest]),
+        ("smallest class", shares[smallest]),
+    ]
+
+
+def _dtype(X: Any) -> str:
+    if hasattr(X, "dtype"):
+        return str(X.dtype)
+    return ", ".join(sorted({str(t) for t in X.dtypes}))
+
+
+def parameter_facts(estimator: Any) -> list[tuple[str, str, bool]]:
+    """Return name, value, and whether it differs from the default, of one step."""
+    own = estimator.get_params(deep=False)
+    try:
+        defaults = type(estimator)().get_params(deep=False)
+    except TypeError:  # a step that cannot be made without arguments
+        defaults = own
+    return [
+        (name, short(value), repr(value) != repr(defaults[name]))
+        for name, value in own.items()
+    ]
+
+
+def found_facts(estimator: Any) -> Facts:
+    """Return what the fit itself decided: a kernel's gamma, the C found for nu."""
+    facts = []
+    kernel: Any = getattr(getattr(estimator, "_functions", None), "kernel", None)
+    named = getattr(estimator, "kernel", None)
+    if named != "linear" and isinstance(getattr(kernel, "gamma", None), float):
+        # Rows of huge entries are scaled by 2**-exponent inside, gamma in exchange.
+        exponent = getattr(kernel.row_map, "exponent", 0)
+        facts.append(("gamma used", f"{kernel.gamma / 4.0**exponent:.6g}"))
+    for name, text in (
+        ("C_", "C found"),
+        ("tube_", "tube found"),
+        ("radius_", "radius"),
+    ):
+        value = getattr(estimator, name, None)
+        if isinstance(value, float):
+            facts.append((text, f"{value:.6g}"))
+    return facts
+
+
+def size_facts(model: Any, X: Any) -> Facts:
+    """Return vectors, outputs, bytes and multiply-adds per row."""
+    own = last_step(model)
+    found = vectors_of(own)
+    entries = _rows.entries_per_row(X)
+    if found is None:
+        coef = getattr(own, "coef_", None)
+        if coef is None:
+            return []
+        return [
+            ("vectors", "none: one weight per column"),
+            ("weights", f"{np.size(coef):,}"),
+            ("multiply-adds per row", f"{_weights_cost(coef, entries):,.0f}"),
+        ]
+    vectors, coef = found
+    outputs, n_vectors = coef.shape
+    size = _bytes(vectors) + coef.nbytes
+    cost = n_vectors * (entries + outputs)
+    return [
+        ("vectors", f"{n_vectors:,}"),
+        ("columns", f"{vectors.shape[1]:,}"),
+        ("outputs", f"{outputs:,}"),
+        ("memory of vectors and coefficients", _in_units(size)),
+        ("multiply-adds per row", f"{cost:,.0f}"),
+        ("kernel values per row", f"{n_vectors:,}"),
+    ]
+
+
+def _weights_cost(coef: Any, entries: float) -> float:
+    return float(entries * np.atleast_2d(coef).shape[0])
+
+
+def _bytes(vectors: Any) -> int:
+    if sparse.issparse(vectors):
+        parts = (vectors.data, vectors.indices, vectors.indptr)
+        return int(sum(part.nbytes for part in parts))
+    return int(np.asarray(vectors).nbytes)
+
+
+def _in_units(size: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"
+
+
+def microseconds_per_row(model: Any, X: Any) -> tuple[float, int]:
+    """Return the time of one row when some are predicted together, and how many."""
+    some = _rows.take(X, np.arange(min(X.shape[0], _TIMED_ROWS)))
+    model.predict(some)  # compiles what is not compiled yet
+    times: list[float] = []
+    while sum(times) < _TIMED_SECONDS and len(times) < 20:
+        start = time.perf_counter()
+        model.predict(some)
+        times.append(time.perf_counter() - start)
+    return 1e6 * float(np.median(times)) / some.shape[0], int(some.shape[0])
+
+
+def version_facts() -> Facts:
+    """Return the versions of what the model was made with."""
+    facts = [("Python", platform.python_version())]
+    for package in _PACKAGES:
+        try:
+            facts.append((package, version(package)))
+        except PackageNotFoundError:  # a source tree on the path, not installed
+            facts.append((package, "not installed"))
+    return [*facts, ("machine", f"{platform.system()} {platform.machine()}")]
+
+
+def python_snippet(model: Any, kind: str) -> str:
+    """Return the lines that fit this model again."""
+    if isinstance(model, CompressedModel):
+        n = model.dual_coef_.shape[1]
+        return f"from corevec import compress\n\nsmall = compress(model, n_basis={n})"
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else []
+    classes = {type(step) for step in (steps or [model]) if not isinstance(step, str)}
+    lines = ["from sklearn.pipeline import Pipeline"] if steps else []
+    lines += [f"from {_public_module(c)} import {c.__name__}" for c in classes]
+    fitted = "X" if kind == "detector" else "X, y"
+    return "\n".join([*sorted(lines), "", f"model = {model!r}", f"model.fit({fitted})"])
+
+
+def _public_module(owner: type) -> str:
+    """Return the module people import a class from: no part with an underscore."""
+    parts = owner.__module__.split(".")
+    if parts[0] == "corevec":
+        return "corevec.reference" if "reference" in parts else "corevec"
+    private = next((i for i, p in enumerate(parts) if p.startswith("_")), len(parts))
+    return ".".join(parts[:private])
+
+
+def short(value: Any) -> str:
+    """Return a parameter's value on one line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
