@@ -67,9 +67,13 @@ _ROOMS = {
     "KernelError": "corevec.exceptions",
     "NotCertifiedWarning": "corevec.exceptions",
 }
+# Rooms for the user: `corevec.formats.save` works after `import corevec`.
+_OPEN = ("formats", "plots", "reference", "report", "streams", "surfaces")
 
 
 def __getattr__(name: str) -> Any:
+    if name in _OPEN:
+        return import_module(f"corevec.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'corevec' has no attribute {name!r}")
     value = getattr(import_module(_ROOMS.get(name, "corevec.estimators")), name)
@@ -78,4 +82,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_OPEN})

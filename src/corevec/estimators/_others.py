@@ -171,7 +171,8 @@ def _search(given: Given, vectors: Any) -> Array:
             raise InvalidInputError(
                 f"certify: support vector {number} of the {given.who} is no row of X "
                 "of its class. Give the rows that it was fitted on; if the model was "
-                "read from a text with few digits, give their numbers as support_."
+                "read from a text with few digits, model.match_rows(X) of "
+                "load_libsvm's models finds them."
             )
         found.append(rows.pop())
     return np.array(found, dtype=np.int64)

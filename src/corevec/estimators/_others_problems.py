@@ -16,7 +16,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_array, column_or_1d
 
 from corevec.estimators._base import CoreVectorEstimator
-from corevec.estimators._parameters import check_choice, check_positive
+from corevec.estimators._parameters import check_choice, check_number, check_positive
 from corevec.estimators.compress import _pairs
 from corevec.exceptions import InvalidInputError
 from corevec.others import Machine, Rule
@@ -74,6 +74,16 @@ class Given:
         """C of the problem."""
         check_positive(f"certify: the {self.who}", "C", self.options["C"])
         return float(self.options["C"])
+
+    def number(self, name: str) -> float:
+        """Return nu or epsilon of the problem."""
+        check_number(
+            f"certify: the {self.who}",
+            name,
+            self.options[name],
+            remedy=f"A LIBSVM file does not hold it: model.set_params({name}=...).",
+        )
+        return float(self.options[name])
 
     @property
     def rule(self) -> Rule:
@@ -230,7 +240,7 @@ def _nu_form(given: Given, one: OneMachine) -> OneMachine:
     LIBSVM divides the solution by its margin r, so that the margin is 1. The dual
     variables sum to ``nu sum(s)`` before the division, which gives r back.
     """
-    nu, machine = float(given.options["nu"]), one.machine
+    nu, machine = given.number("nu"), one.machine
     total = nu * float(machine.cap.sum())
     signed = float(machine.sign @ one.coef)
     if signed <= 0:
@@ -282,7 +292,7 @@ def _regressor(given: Given, coef: Array, intercept: float) -> OneMachine:
     y, C, options = given.targets(), given.C, given.options
     machine = _two_sides(y, C * given.weights)
     if "nu" in options:
-        nu = float(options["nu"])
+        nu = given.number("nu")
         machine = replace(
             machine,
             name="regression (nu-SVR, free bias): min 1/2 |w|^2 + C (nu S eps + sum "
@@ -291,7 +301,7 @@ def _regressor(given: Given, coef: Array, intercept: float) -> OneMachine:
             total=C * nu * float(given.weights.sum()),
         )
     else:
-        tube = float(options["epsilon"])
+        tube = given.number("epsilon")
         machine = replace(
             machine,
             name="regression (epsilon-insensitive, free bias): min 1/2 |w|^2 + C sum "
@@ -316,7 +326,7 @@ def _two_sides(y: Array, cap: Array) -> Machine:
 
 def _one_class(given: Given, coef: Array, intercept: float) -> OneMachine:
     """Return the machine of a detector; its offset is minus the intercept."""
-    nu, n = float(given.options["nu"]), len(coef)
+    nu, n = given.number("nu"), len(coef)
     machine = replace(
         _margins("one-class", np.ones(n), given.weights),
         name="one-class SVM: min 1/2 |w|^2 - nu S r + sum s_i max(0, r - <w, phi_i>), "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -15,8 +14,6 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils.validation import check_is_fitted
 
 from corevec.estimators import (
-    StreamingBallClassifier,
-    StreamingOneClass,
     StructuralSVM,
 )
 from corevec.estimators._base import CoreVectorEstimator
@@ -86,10 +83,6 @@ def _functions_of(model: Any) -> tuple[KernelExpansion, Form]:
         return _theirs(model)
     if isinstance(model, StructuralSVM):
         return _structural(model)
-    if isinstance(model, StreamingBallClassifier):
-        return _streamed(model)
-    if isinstance(model, StreamingOneClass):
-        return model._functions, Form("ball", offset=float(model.offset_))
     if not isinstance(getattr(model, "_functions", None), KernelExpansion):
         raise _no_machine(model, "it has no decision function made of kernel values")
     return _read_ours(model)
@@ -136,16 +129,6 @@ def _structural(model: StructuralSVM) -> tuple[KernelExpansion, Form]:
         make_kernel("linear"), rows, np.ones((1, 1)), model.intercept_
     )
     return functions, Form("two classes", model.classes_)
-
-
-def _streamed(model: StreamingBallClassifier) -> tuple[KernelExpansion, Form]:
-    """Return a stream's centre at the scale of its decision function."""
-    centre, scales = model._functions, model._scales
-    functions = replace(
-        centre, coef=centre.coef / scales, intercept=centre.intercept / scales
-    )
-    kind = "two classes" if len(model.classes_) == 2 else "ovr"
-    return functions, Form(kind, model.classes_)
 
 
 def _one_output(

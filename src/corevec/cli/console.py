@@ -1,0 +1,166 @@
+"""Where words go: results to standard output, all else to standard error."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import typer
+
+# A fit may have a thousand rounds: a line per second tells as much.
+_SECONDS_BETWEEN_LINES = 1.0
+# Parameters that a warning advises to change, where it does not set one: `tol=1.0`.
+_PARAMETER = re.compile(
+    r"\b(?<!by )(max_core|max_iter|max_time|memory_budget|n_basis|tol)\b(?!=)"
+)
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """How a command speaks."""
+
+    json: Annotated[
+        bool, typer.Option("--json", help="One JSON object on standard output.")
+    ] = False
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress and no summary.")
+    ] = False
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="Seconds, peak memory and the whole certificate."
+        ),
+    ] = False
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error.")
+    ] = False
+
+    def say(self, text: str) -> None:
+        """Write a line of the summary, unless asked for JSON or nothing."""
+        if not (self.json or self.quiet):
+            typer.echo(text)
+
+    def warn(self, text: str) -> None:
+        """Write a line that matters even where nothing else is said."""
+        note(text)
+
+    def result(self, **fields: Any) -> None:
+        """Write the JSON object, where it is asked for."""
+        if self.json:
+            typer.echo(json.dumps(jsonable(fields), allow_nan=False))
+
+    @property
+    def verbosity(self) -> int:
+        """What an estimator's ``verbose`` is to be: a live line, log lines, nothing."""
+        if self.quiet:
+            return 0
+        return 1 if sys.stderr.isatty() else 2
+
+
+def note(text: str) -> None:
+    """Write a message on standard error."""
+    typer.echo(f"corevec: {text}", err=True)
+
+
+@contextmanager
+def one_line_messages() -> Iterator[None]:
+    """Show log records and warnings as single lines on standard error."""
+    log = logging.getLogger("corevec")
+    handler = _Lines()
+    handler.addFilter(_at_most_one_per_second())
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _show_warning
+            yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+
+
+class _Lines(logging.Handler):
+    """Writes each record as a message."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from tqdm import tqdm
+
+        # Above the live line of a terminal, not into it.
+        tqdm.write(f"corevec: {record.getMessage()}", file=sys.stderr)
+
+
+def _at_most_one_per_second() -> Any:
+    shown_at = -math.inf
+
+    def passes(record: logging.LogRecord) -> bool:
+        nonlocal shown_at
+        if record.levelno > logging.INFO:
+            return True
+        if "skipped" in record.msg:  # the summary of a command says it too
+            return False
+        if time.monotonic() - shown_at < _SECONDS_BETWEEN_LINES:
+            return False
+        shown_at = time.monotonic()
+        return True
+
+    return passes
+
+
+def _show_warning(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
+    if "stopped by interrupt" in str(message):
+        return  # the command says it, and where the model is
+    text = str(message).replace("(see certificate_)", "(see `corevec certify`)")
+    note(f"warning: {_PARAMETER.sub(_as_option, text)}")
+
+
+def _as_option(name: re.Match[str]) -> str:
+    return "--" + name[0].replace("_", "-")
+
+
+def jsonable(value: Any) -> Any:
+    """Return a value as JSON has it: NumPy's numbers as Python's, no nan."""
+    if isinstance(value, dict):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(item) for item in value]
+    if hasattr(value, "tolist"):
+        return jsonable(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
+
+
+def certificate_fields(certificate: Any) -> dict[str, Any]:
+    """Return a certificate as a dict; its parts in short."""
+    found = asdict(certificate)
+    found["parts"] = [
+        {
+            "problem": part.problem,
+            "relative_gap": part.relative_gap,
+            "converged": part.converged,
+        }
+        for part in certificate.parts
+    ]
+    return found
+
+
+__all__ = [
+    "OutputOptions",
+    "certificate_fields",
+    "jsonable",
+    "note",
+    "one_line_messages",
+]

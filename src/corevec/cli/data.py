@@ -1,0 +1,271 @@
+"""Data files as rows in memory, or as blocks for one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from corevec.cli.errors import ExitCode, data_error, reading, usage_error
+from corevec.cli.guess import as_file, delimiter_of, format_of, has_header
+
+if TYPE_CHECKING:
+    from corevec.streams import RowStream
+
+# Columns of LIBSVM text before they are counted: the largest index of SciPy's rows.
+_ANY_COLUMNS = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How a data file is to be read."""
+
+    format: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="libsvm, csv, npz, npy or parquet; auto goes by content and name.",
+        ),
+    ] = "auto"
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Label column of CSV, Parquet or npy: its name, or its number from 0 "
+            "(-1 is the last).",
+        ),
+    ] = None
+    target_type: Annotated[
+        str, typer.Option(metavar="TYPE", help="Labels of CSV: auto, number or string.")
+    ] = "auto"
+    weight_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of row weights (CSV, Parquet)."),
+    ] = None
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether CSV begins with names; by default if its first line is not "
+            "all numbers.",
+            show_default=False,
+        ),
+    ] = None
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHARACTER",
+            help="Character between CSV fields; default: , ; or tab.",
+        ),
+    ] = None
+    zero_based: Annotated[
+        bool, typer.Option("--zero-based", help="LIBSVM indices count from 0, not 1.")
+    ] = False
+    n_features: Annotated[
+        int | None,
+        typer.Option(
+            metavar="NUMBER", help="Columns of LIBSVM text, if more than are used."
+        ),
+    ] = None
+    dense: Annotated[
+        bool,
+        typer.Option("--dense", help="Hold LIBSVM rows as a dense array in any case."),
+    ] = False
+    skip_bad_rows: Annotated[
+        bool,
+        typer.Option("--skip-bad-rows", help="Leave out bad rows, and count them."),
+    ] = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """All rows of a data file."""
+
+    name: str
+    format: str
+    X: Any
+    y: Any = None
+    sample_weight: Any = None
+    skipped: int = 0
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are CSR."""
+        from scipy import sparse
+
+        return bool(sparse.issparse(self.X))
+
+    def __str__(self) -> str:
+        rows, columns = self.X.shape
+        kind = "sparse" if self.is_sparse else "dense"
+        skipped = f", {self.skipped:,} bad rows left out" if self.skipped else ""
+        return f"{self.name}: {rows:,} rows, {columns:,} columns, {kind}{skipped}"
+
+
+def read_table(name: str, options: ReadingOptions) -> Table:
+    """Read a whole data file, or standard input for ``-``."""
+    with as_file(name) as path, reading(ExitCode.BAD_DATA):
+        format = format_of(path, options.format)
+        if format in ("npy", "npz"):
+            return _from_arrays(name, path, format, options)
+        stream = open_stream(path, format, options)
+        blocks = list(stream)
+        if not blocks:
+            raise data_error(
+                f"{name}: there is no row in this file"
+                + (f" ({stream.skipped:,} bad ones)." if stream.skipped else ".")
+            )
+        joined = _joined_libsvm if format == "libsvm" else _joined_dense
+        table = joined(blocks, options)
+    return replace(table, name=name, format=format, skipped=stream.skipped)
+
+
+def open_stream(
+    path: Path, format: str, options: ReadingOptions, **how: Any
+) -> RowStream:
+    """Return the blocks of a text or Parquet file; `how` goes to its reader."""
+    from corevec.streams import read_csv, read_libsvm, read_parquet
+
+    how["errors"] = "skip" if options.skip_bad_rows else "raise"
+    if format == "libsvm":
+        return read_libsvm(
+            path,
+            n_features=options.n_features or _ANY_COLUMNS,
+            zero_based=options.zero_based,
+            **how,
+        )
+    columns: dict[str, Any] = {
+        "target": _column(options.target),
+        "sample_weight": _column(options.weight_column),
+    }
+    if format == "parquet":
+        return read_parquet(path, **columns, **how)
+    delimiter = delimiter_of(path, options.delimiter)
+    header = options.header
+    if header is None:
+        header = has_header(path, delimiter)
+    if isinstance(columns["target"], str) and not header:
+        raise usage_error(
+            f"--target {columns['target']!r} names a column, but {path} has no header. "
+            "Give its number from 0, or --header."
+        )
+    return read_csv(
+        path,
+        delimiter=delimiter,
+        header=header,
+        target_type=options.target_type,
+        **columns,
+        **how,
+    )
+
+
+@contextmanager
+def stream_of(name: str, options: ReadingOptions, block_rows: int) -> Iterator[Any]:
+    """Give the blocks of a file, or of standard input as it comes."""
+    live = Path("/dev/stdin")
+    if name == "-" and live.exists():
+        if options.format not in ("libsvm", "csv"):
+            raise usage_error(
+                "the format of standard input cannot be told before it is read: give "
+                "--format libsvm or --format csv."
+            )
+        with reading(ExitCode.BAD_DATA):
+            if options.format == "csv":
+                options = replace(
+                    options,
+                    delimiter=options.delimiter or ",",
+                    header=options.header is not False,
+                )
+            yield open_stream(live, options.format, options, block_rows=block_rows)
+        return
+    with as_file(name) as path, reading(ExitCode.BAD_DATA):
+        format = format_of(path, options.format)
+        if format in ("npy", "npz"):
+            table = _from_arrays(name, path, format, options)
+            yield list(blocks_of(table, block_rows))
+        else:
+            yield open_stream(path, format, options, block_rows=block_rows)
+
+
+def blocks_of(table: Table, block_rows: int) -> Iterator[tuple[Any, Any]]:
+    """Yield the rows and labels of a table, some at a time."""
+    for start in range(0, table.X.shape[0], block_rows):
+        part = slice(start, start + block_rows)
+        yield table.X[part], None if table.y is None else table.y[part]
+
+
+def _from_arrays(name: str, path: Path, format: str, options: ReadingOptions) -> Table:
+    from corevec.cli.arrays import load_npy, load_npz
+
+    if format == "npz":
+        return Table(name, format, *load_npz(path))
+    rows = load_npy(path)
+    target = _column(options.target)
+    if target is None:
+        return Table(name, format, rows)
+    columns = rows.shape[1]
+    if isinstance(target, str) or not -columns <= target < columns:
+        raise data_error(
+            f"{name}: --target {target!r} must be the number of a column, from 0 to "
+            f"{columns - 1}: a .npy file has no names."
+        )
+    import numpy as np
+
+    return Table(name, format, np.delete(rows, target, axis=1), rows[:, target])
+
+
+def _joined_dense(blocks: list[Any], _: ReadingOptions) -> Table:
+    import numpy as np
+
+    parts: list[Any] = [
+        None if column[0] is None else np.concatenate(column)
+        for column in zip(*blocks, strict=True)
+    ]
+    return Table("", "", *parts)
+
+
+def _joined_libsvm(blocks: list[Any], options: ReadingOptions) -> Table:
+    """Join CSR blocks; as many columns as were used, unless a number was given."""
+    import numpy as np
+    from scipy import sparse
+
+    used = max((int(X.indices.max()) + 1 for X, _ in blocks if X.nnz), default=0)
+    columns = options.n_features or max(used, 1)
+    labels = np.concatenate([y for _, y in blocks])
+    sizes = np.concatenate([np.diff(X.indptr) for X, _ in blocks])
+    indptr = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    indices = np.concatenate([X.indices for X, _ in blocks])
+    data = np.concatenate([X.data for X, _ in blocks])
+    blocks.clear()
+    if indptr[-1] < _ANY_COLUMNS:
+        indptr = indptr.astype(np.int32)
+    X = sparse.csr_matrix((data, indices, indptr), shape=(len(labels), columns))
+    X.has_sorted_indices = X.has_canonical_format = True
+    # 8 bytes a value, or 12 with its index: dense where that takes less.
+    if options.dense or 12 * X.nnz >= 8 * X.shape[0] * columns:
+        return Table("", "", X.toarray(), labels)
+    return Table("", "", X, labels)
+
+
+def _column(text: str | None) -> str | int | None:
+    """Return a column as its number where the text is one, else as its name."""
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+__all__ = [
+    "ReadingOptions",
+    "Table",
+    "blocks_of",
+    "open_stream",
+    "read_table",
+    "stream_of",
+]

@@ -1,0 +1,200 @@
+"""One fit with its clock: rows in, a model file out, and what is said of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from corevec.cli.console import certificate_fields, note
+from corevec.cli.data import Table
+from corevec.cli.errors import CliError, ExitCode, data_error, usage_error
+from corevec.cli.models import estimator_of, save_model
+from corevec.cli.parameters import is_about_a_parameter
+
+
+@dataclass
+class Stages:
+    """Wall-clock seconds of each stage of a command."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Measure one stage."""
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = time.perf_counter() - begun
+
+
+def fit_model(model: Any, table: Table) -> Any:
+    """Fit on the rows of a table, errors in one line."""
+    from sklearn.utils.validation import has_fit_parameter
+
+    from corevec.exceptions import CorevecError
+
+    estimator = estimator_of(model)
+    weights = {}
+    if table.sample_weight is not None:
+        if not has_fit_parameter(estimator, "sample_weight"):
+            raise usage_error(f"{type(estimator).__name__} takes no row weights.")
+        prefix = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
+        weights = {f"{prefix}sample_weight": table.sample_weight}
+    try:
+        return model.fit(table.X, table.y, **weights)
+    except (CorevecError, ValueError) as error:
+        message = str(error)
+        if is_about_a_parameter(message, estimator):
+            raise usage_error(message) from error
+        if "Unknown label type" in message:
+            message += " For numbers as targets: --estimator CoreVectorRegressor."
+        raise data_error(f"{table.name}: {message}") from error
+
+
+def write_model(model: Any, path: Path, stages: Stages) -> int:
+    """Write the model file, and in corevec's own format where another refuses it."""
+    with stages.stage("write"):
+        try:
+            return save_model(model, path)
+        except CliError as error:
+            # Hours of a fit must not be lost because, say, LIBSVM has no such kernel.
+            rescue = path.with_name(f"{path.name}.corevec")
+            save_model(model, rescue)
+            message = f"{error} The model is in {rescue} instead."
+            raise CliError(message, error.code) from error
+
+
+def was_interrupted(model: Any) -> bool:
+    """Whether Ctrl-C ended the fit."""
+    certificate = getattr(estimator_of(model), "certificate_", None)
+    return certificate is not None and certificate.stopped_by == "interrupt"
+
+
+def n_vectors(model: Any) -> int | None:
+    """Return how many vectors the model keeps; None where it keeps weights only."""
+    try:
+        return len(getattr(estimator_of(model), "dual_coef_", [[]])[0]) or None
+    except (AttributeError, TypeError, IndexError):
+        return None
+
+
+def given_parameters(model: Any) -> dict[str, Any]:
+    """Return the parameters that are not at their defaults."""
+    estimator = estimator_of(model)
+    defaults = type(estimator)().get_params(deep=False)
+    found = estimator.get_params(deep=False)
+    return {
+        name: value
+        for name, value in found.items()
+        if name != "verbose" and repr(value) != repr(defaults[name])
+    }
+
+
+def summary_of_fit(model: Any, seconds: float) -> list[str]:
+    """Return the lines about a fit: what, how long, how good."""
+    estimator = estimator_of(model)
+    given = ", ".join(f"{n}={v!r}" for n, v in given_parameters(model).items())
+    lines = [f"fit     {type(estimator).__name__}({given}), {seconds:.2f} s"]
+    certificate = getattr(estimator, "certificate_", None)
+    if certificate is not None:
+        lines.append(f"        {certificate_in_a_line(certificate)}")
+    count = n_vectors(model)
+    if count:
+        lines.append(f"        {count:,} vectors in the model")
+    return lines
+
+
+def certificate_in_a_line(certificate: Any) -> str:
+    """Return whether the model is certified, by which gap, on how many rows."""
+    state = "certified" if certificate.converged else "NOT certified"
+    rows = f"{certificate.n_verified:,} of {certificate.n_rows:,} rows"
+    asked = f" ({certificate.tol:g} asked)" if certificate.tol > 0 else ""
+    return (
+        f"{state}: relative gap {certificate.relative_gap:.2g}{asked}, measured on "
+        f"{rows}; stopped by {certificate.stopped_by}"
+    )
+
+
+def peak_memory() -> int | None:
+    """Return the most bytes that this process has held; None where nobody tells."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else 1024 * peak)
+
+
+def in_bytes(size: float) -> str:
+    """Return a size in words."""
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.2f} GB"
+
+
+def ending(model: Any, path: Path, require_certificate: bool) -> ExitCode:
+    """Say how a fit ended and return the exit code."""
+    certificate = getattr(estimator_of(model), "certificate_", None)
+    if was_interrupted(model):
+        note(
+            f"interrupted: the best model so far is saved in {path}; its certificate "
+            f"says {certificate_in_a_line(certificate)}."
+        )
+        return ExitCode.INTERRUPTED
+    if require_certificate and not (certificate and certificate.converged):
+        note(
+            f"not certified, as --require-certificate asks; the model is in {path} all "
+            "the same. Allow more (--max-time, --max-core), or ask for less (--tol)."
+        )
+        return ExitCode.NOT_CERTIFIED
+    return ExitCode.OK
+
+
+def fields_of_fit(model: Any) -> dict[str, Any]:
+    """Return what the JSON object says of a fitted model."""
+    estimator = estimator_of(model)
+    certificate = getattr(estimator, "certificate_", None)
+    return {
+        "estimator": type(estimator).__name__,
+        "parameters": {
+            n: v
+            for n, v in estimator.get_params(deep=False).items()
+            if n not in ("verbose", "warm_start")
+        },
+        "certificate": None if certificate is None else certificate_fields(certificate),
+        "vectors": n_vectors(model),
+        "interrupted": was_interrupted(model),
+    }
+
+
+def nothing_saved(path: Path) -> CliError:
+    """Return the error for a Ctrl-C before there was a model."""
+    return CliError(
+        f"interrupted before there was a model: {path} was not written.",
+        ExitCode.INTERRUPTED,
+    )
+
+
+__all__ = [
+    "Stages",
+    "certificate_in_a_line",
+    "ending",
+    "fields_of_fit",
+    "fit_model",
+    "given_parameters",
+    "in_bytes",
+    "n_vectors",
+    "nothing_saved",
+    "peak_memory",
+    "summary_of_fit",
+    "was_interrupted",
+    "write_model",
+]

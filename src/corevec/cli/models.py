@@ -1,0 +1,163 @@
+"""Model files: which format a name or a content asks for; scalers in front."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from corevec.cli.errors import CliError, ExitCode, reading, usage_error, writing
+
+LIBSVM_SUFFIXES = (".model", ".libsvm")
+SCALERS = ("minmax", "maxabs", "standard")
+
+
+def save_model(model: Any, path: Path, *, double: bool = False) -> int:
+    """Write a model in the format that the suffix names; return the file's size."""
+    from corevec import formats
+
+    suffix = path.suffix.lower()
+    with writing(path):
+        if suffix in LIBSVM_SUFFIXES:
+            formats.save_libsvm(model, path)
+        elif suffix == ".onnx":
+            formats.save_onnx(model, path, dtype="float64" if double else "float32")
+        else:
+            formats.save(model, path)
+    return path.stat().st_size
+
+
+def check_model_name(path: Path, *inputs: str | None) -> None:
+    """Refuse a place that cannot be written before hours are spent on the fit."""
+    if any(name is not None and _same_file(path, Path(name)) for name in inputs):
+        raise usage_error(f"{str(path)!r} would overwrite the data. Give another name.")
+    if path.is_dir():
+        raise usage_error(f"{str(path)!r} is a folder. Give the name of a file.")
+    if path.exists() and not path.is_file():
+        raise usage_error(f"{str(path)!r} is no plain file. Give the name of one.")
+    if not path.parent.is_dir():
+        raise CliError(
+            f"{path}: there is no folder {str(path.parent)!r}. Make it first.",
+            ExitCode.CANNOT,
+        )
+    if not os.access(path.parent, os.W_OK):
+        raise CliError(
+            f"{path}: the folder {str(path.parent)!r} is not writable.", ExitCode.CANNOT
+        )
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)
+
+
+@contextmanager
+def replaced_when_done(path: Path) -> Iterator[Path]:
+    """Give a file to write beside `path`, which takes its place once it is whole."""
+    if path.exists() and not path.is_file():  # /dev/null, /dev/stdout
+        yield path
+        return
+    handle, name = tempfile.mkstemp(
+        prefix=".corevec-", suffix=path.suffix, dir=path.parent
+    )
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        # mkstemp makes files that only their owner can read.
+        mask = os.umask(0)
+        os.umask(mask)
+        part.chmod(0o666 & ~mask)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def load_model(name: str) -> Any:
+    """Read a model file: LIBSVM text or corevec's own, which the content tells."""
+    from corevec import formats
+
+    path = Path(name)
+    if not path.is_file():
+        raise CliError(
+            f"there is no model file {name!r}. `corevec train` makes one.",
+            ExitCode.BAD_MODEL,
+        )
+    if path.suffix.lower() == ".onnx":
+        raise CliError(
+            f"{name}: ONNX is for other programs to read; corevec reads .corevec and "
+            "LIBSVM's .model files.",
+            ExitCode.BAD_MODEL,
+        )
+    with reading(ExitCode.BAD_MODEL):
+        if is_libsvm_model(path):
+            return formats.load_libsvm(path)
+        return formats.load(path)
+
+
+def is_libsvm_model(path: Path) -> bool:
+    """Whether a file begins as LIBSVM's model files do."""
+    with path.open("rb") as file:
+        return file.read(9) == b"svm_type "
+
+
+def is_model(path: Path) -> bool:
+    """Whether a file looks like a model rather than like data."""
+    if not path.is_file() or is_libsvm_model(path):
+        return path.is_file()
+    return path.suffix.lower() in (".corevec", ".model")
+
+
+def make_scaler(kind: str, is_sparse: bool) -> Any:
+    """Return scikit-learn's scaler of this kind, for such rows."""
+    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
+    if kind not in SCALERS:
+        raise usage_error(f"--scale {kind!r} must be one of {', '.join(SCALERS)}.")
+    if kind == "minmax" and is_sparse:
+        raise usage_error(
+            "--scale minmax would make every zero of these sparse rows a number. Use "
+            "--scale maxabs, which keeps zeros, or --dense."
+        )
+    if kind == "standard":
+        return StandardScaler(with_mean=not is_sparse)
+    return MaxAbsScaler() if kind == "maxabs" else MinMaxScaler((-1, 1))
+
+
+def estimator_of(model: Any) -> Any:
+    """Return the estimator at the end of a pipeline, or the model itself."""
+    return model[-1] if hasattr(model, "steps") else model
+
+
+def entered(model: Any, X: Any) -> Any:
+    """Return rows as the estimator at the end of a pipeline sees them."""
+    if not hasattr(model, "steps") or len(model.steps) == 1:
+        return X
+    return model[:-1].transform(X)
+
+
+def needs_dense_rows(model: Any) -> bool:
+    """Whether a scaler in front of the estimator takes no sparse rows."""
+    steps = [step for _, step in getattr(model, "steps", [])]
+    return any(
+        hasattr(step, "data_min_") or getattr(step, "with_mean", False)
+        for step in steps[:-1]
+    )
+
+
+__all__ = [
+    "LIBSVM_SUFFIXES",
+    "SCALERS",
+    "check_model_name",
+    "entered",
+    "estimator_of",
+    "is_libsvm_model",
+    "is_model",
+    "load_model",
+    "make_scaler",
+    "needs_dense_rows",
+    "replaced_when_done",
+    "save_model",
+]

@@ -1,0 +1,184 @@
+"""Options for an estimator's parameters, made from its signature and docstring."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+import typer
+
+from corevec.cli.errors import usage_error
+
+# Estimators whose fit takes rows (and labels) and that can predict. CoreVectorRanker
+# needs the queries of the rows, which the readers pass over.
+TRAINABLE = (
+    "CoreVectorClassifier",
+    "CoreVectorOneClass",
+    "CoreVectorRegressor",
+    "SVDD",
+    "StreamingBallClassifier",
+    "StreamingOneClass",
+    "StructuralSVM",
+    "SubspaceClassifier",
+    "SubspaceRegressor",
+)
+STREAMABLE = ("StreamingBallClassifier", "StreamingOneClass")
+# Said by --quiet and the terminal; and one process fits once.
+_NOT_OFFERED = ("verbose", "warm_start")
+_WORDS = {"none": None, "true": True, "false": False}
+
+
+def estimator_class(name: str, allowed: Iterable[str] = TRAINABLE) -> Any:
+    """Return the class of this name, or say which names there are."""
+    import corevec
+
+    allowed = tuple(allowed)
+    if name in allowed:
+        return getattr(corevec, name)
+    by_lower = {known.lower(): known for known in allowed}
+    close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
+    hint = f" Did you mean {by_lower[close[0]]}?" if close else ""
+    raise usage_error(f"--estimator {name!r} is not one of {', '.join(allowed)}.{hint}")
+
+
+def option_name(parameter: str) -> str:
+    """Return the option for a parameter: ``max_time`` is ``--max-time``."""
+    return "--" + parameter.replace("_", "-")
+
+
+def options_of(estimator: Any) -> list[inspect.Parameter]:
+    """Return a Typer option for each parameter of an estimator."""
+    texts = texts_of(estimator)
+    title = f"Parameters of {estimator.__name__}"
+    return [
+        _option(name, default, texts.get(name, ""), title)
+        for name, default in _parameters_of(estimator)
+    ]
+
+
+def _option(name: str, default: Any, text: str, title: str) -> inspect.Parameter:
+    shown = "None" if default is None else str(default)
+    info = typer.Option(
+        None,
+        option_name(name),
+        help=f"{text} [default: {shown}]",
+        show_default=False,
+        metavar="VALUE",
+        rich_help_panel=title,
+    )
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=info, annotation=str | None)
+
+
+def _parameters_of(estimator: Any) -> list[tuple[str, Any]]:
+    found = inspect.signature(estimator).parameters.values()
+    return [(p.name, p.default) for p in found if p.name not in _NOT_OFFERED]
+
+
+def texts_of(estimator: Any) -> dict[str, str]:
+    """Return what an estimator's docstring says of each parameter.
+
+    "As in `Other`" is replaced by what the other one says.
+    """
+    import corevec
+
+    texts = parameter_texts(estimator.__doc__ or "")
+    for name, text in texts.items():
+        reference = re.match(r"As in (\w+)(?:\.|, )", text)
+        if reference and reference[1] in corevec.__all__:
+            there = texts_of(getattr(corevec, reference[1]))
+            rest = text[reference.end() :].strip()
+            texts[name] = f"{there.get(name, text)} {rest}".strip()
+    return texts
+
+
+def parameter_texts(docstring: str) -> dict[str, str]:
+    """Return the text of each parameter in a numpydoc docstring."""
+    section = re.search(
+        r"Parameters\n-+\n(.*?)(?=\n\n[A-Z]\w+\n-+\n|\Z)",
+        inspect.cleandoc(docstring),
+        re.DOTALL,
+    )
+    texts: dict[str, str] = {}
+    if section is None:
+        return texts
+    entries = re.split(r"^(\w+(?:, \w+)*)(?: : (.*))?$", section[1], flags=re.MULTILINE)
+    for names, kind, text in zip(*(entries[i::3] for i in (1, 2, 3)), strict=True):
+        plain = " ".join(text.split()).replace(":math:", "").replace(r"\|", "|")
+        plain = plain.replace("`", "")
+        choices = re.match(r".*\}", kind or "")
+        if choices:
+            plain = f"{choices[0]}: {plain}"
+        texts.update(dict.fromkeys(names.split(", "), plain))
+    return texts
+
+
+def model_of(estimator: Any, given: dict[str, str], sets: list[str]) -> Any:
+    """Return the estimator with the parameters given as text."""
+    model = estimator(**{name: value_of(text) for name, text in given.items()})
+    set_parameters(model, sets)
+    return model
+
+
+def set_parameters(model: Any, pairs: list[str]) -> None:
+    """Set parameters given as ``name=value``."""
+    known = [n for n in model.get_params(deep=False) if n not in _NOT_OFFERED]
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            raise usage_error(
+                f"--set {pair!r} must be name=value with a parameter of "
+                f"{type(model).__name__}: {', '.join(known)}.{hint}"
+            )
+        model.set_params(**{name: value_of(text)})
+
+
+def value_of(text: str) -> Any:
+    """Return the number, None, True, False, list or dict that a text is, or itself."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def is_about_a_parameter(message: str, model: Any) -> bool:
+    """Whether an error of a fit names one of the model's parameters as its cause."""
+    named = re.match(r"\w+: (\w+)=", message)
+    return named is not None and named[1] in model.get_params(deep=False)
+
+
+def owners_of(option: str) -> list[str]:
+    """Return the estimators that have the parameter of this option."""
+    import corevec
+
+    name = option.lstrip("-").replace("-", "_")
+    return [
+        owner
+        for owner in TRAINABLE
+        if name in dict(_parameters_of(getattr(corevec, owner)))
+    ]
+
+
+__all__ = [
+    "STREAMABLE",
+    "TRAINABLE",
+    "estimator_class",
+    "is_about_a_parameter",
+    "model_of",
+    "option_name",
+    "options_of",
+    "owners_of",
+    "parameter_texts",
+    "set_parameters",
+    "texts_of",
+    "value_of",
+]

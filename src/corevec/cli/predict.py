@@ -1,0 +1,184 @@
+"""``corevec predict`` and ``corevec certify``: a model file on a data file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from corevec.cli.console import OutputOptions, certificate_fields
+from corevec.cli.data import ReadingOptions, Table, read_table
+from corevec.cli.errors import ExitCode, data_error, usage_error, writing
+from corevec.cli.fitting import Stages, peak_memory
+from corevec.cli.models import (
+    check_model_name,
+    entered,
+    estimator_of,
+    load_model,
+    needs_dense_rows,
+    replaced_when_done,
+)
+from corevec.cli.parameters import set_parameters
+from corevec.cli.scoring import predictions_of, score_in_words, score_of, value_lines
+
+PREDICT_EPILOG = """\
+\b
+Examples:
+  corevec predict a9a.t --model a9a.corevec --output a9a.predicted
+  corevec predict a9a.t --model a9a.corevec | sort | uniq -c
+  corevec predict rows.csv --target label --model rows.corevec --json
+  corevec predict a9a.t --model libsvm.model --decision      (svm-train's own model)
+"""
+CERTIFY_EPILOG = """\
+\b
+Examples:
+  corevec certify a9a.txt --model a9a.corevec
+  corevec certify a9a.txt --model libsvm.model --set C=10      (of LIBSVM's answer)
+"""
+
+ModelFile = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="FILE",
+        help="Model file: corevec's own, or LIBSVM's text.",
+    ),
+]
+DataFile = Annotated[
+    str, typer.Argument(metavar="DATA", help="Data file, or - for standard input.")
+]
+
+
+def predict(
+    data: DataFile,
+    model: ModelFile,
+    options: ReadingOptions,
+    out: OutputOptions,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Where to; default: standard output."
+        ),
+    ] = None,
+    decision: Annotated[
+        bool, typer.Option("--decision", help="Decision values, not labels.")
+    ] = False,
+) -> ExitCode:
+    """Write a model's prediction for every row of a data file, one per line.
+
+    Where the rows have labels (LIBSVM text always does; CSV and Parquet with --target)
+    the score is said on standard error.
+    """
+    if output is not None:
+        check_model_name(output, data, model)
+    stages = Stages()
+    with stages.stage("read"):
+        loaded = load_model(model)
+        table = read_for(loaded, data, options)
+    with stages.stage("predict"):
+        method = "decision_function" if decision else "predict"
+        values = predictions_of(loaded, table, method)
+    score = None if decision else score_of(loaded, table, values)
+    lines = value_lines(values)
+    if output is not None:
+        with writing(output), replaced_when_done(output) as part:
+            part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    elif not out.json:
+        typer.echo("\n".join(lines))
+    if score is not None and not out.quiet and not out.json:
+        typer.echo(score_in_words(score), err=True)
+    out.result(
+        command="predict",
+        data=data,
+        model=model,
+        rows=len(lines),
+        score=score,
+        output=None if output is None else str(output),
+        predictions=values if output is None else None,
+        seconds=stages.seconds,
+        peak_memory_bytes=peak_memory(),
+    )
+    return ExitCode.OK
+
+
+def certify(
+    data: DataFile,
+    model: ModelFile,
+    options: ReadingOptions,
+    out: OutputOptions,
+    require_certificate: Annotated[
+        bool,
+        typer.Option(
+            "--require-certificate", help="Exit with 1 unless the tolerance is met."
+        ),
+    ] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="What a LIBSVM model does not tell: C=10, or nu, epsilon.",
+        ),
+    ] = None,
+) -> ExitCode:
+    """Measure how far a model is from the optimum of its own problem on given rows.
+
+    On the training rows this repeats the certificate of the fit; also for a model that
+    LIBSVM's svm-train wrote.
+    """
+    import corevec
+    from corevec.exceptions import CorevecError
+
+    loaded = load_model(model)
+    set_parameters(estimator_of(loaded), set_ or [])
+    table = read_for(loaded, data, options)
+    try:
+        found = corevec.certify(
+            estimator_of(loaded), entered(loaded, table.X), table.y, table.sample_weight
+        )
+    except (CorevecError, ValueError, TypeError) as error:
+        raise data_error(f"{model} on {data}: {error}") from error
+    out.say(str(found))
+    out.result(
+        command="certify",
+        data=data,
+        model=model,
+        certificate=certificate_fields(found),
+        peak_memory_bytes=peak_memory(),
+    )
+    missed = require_certificate and not found.converged
+    return ExitCode.NOT_CERTIFIED if missed else ExitCode.OK
+
+
+def read_for(model: Any, data: str, options: ReadingOptions) -> Table:
+    """Read rows for a fitted model: as many columns as it knows."""
+    # A LIBSVM model takes rows of any width, as svm-predict does.
+    any_width = hasattr(model, "text_")
+    width = None if any_width else getattr(model, "n_features_in_", None)
+    if any_width:
+        return read_table(data, options)
+    if options.n_features not in (None, width):
+        raise usage_error(
+            f"--n-features {options.n_features}: the model was fitted on {width}."
+        )
+    dense = options.dense or needs_dense_rows(model)
+    table = read_table(data, replace(options, n_features=width, dense=dense))
+    if width is not None and table.X.shape[1] != width:
+        named = " Is --target missing?" if table.X.shape[1] == width + 1 else ""
+        raise data_error(
+            f"{data}: {table.X.shape[1]:,} columns, but the model was fitted on "
+            f"{width:,}.{named}"
+        )
+    return table
+
+
+__all__ = [
+    "CERTIFY_EPILOG",
+    "PREDICT_EPILOG",
+    "certify",
+    "predict",
+    "read_for",
+]

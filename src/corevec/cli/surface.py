@@ -1,0 +1,157 @@
+"""``corevec surface``: points to a mesh."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from corevec.cli.console import OutputOptions, certificate_fields
+from corevec.cli.data import ReadingOptions, read_table
+from corevec.cli.errors import (
+    CliError,
+    ExitCode,
+    data_error,
+    reading,
+    usage_error,
+    writing,
+)
+from corevec.cli.fitting import (
+    Stages,
+    certificate_in_a_line,
+    in_bytes,
+    nothing_saved,
+    peak_memory,
+)
+from corevec.cli.models import check_model_name, replaced_when_done
+from corevec.cli.parameters import is_about_a_parameter, model_of
+
+EPILOG = """\
+\b
+Examples:
+  corevec surface bunny.xyz bunny.ply
+  corevec surface scan.npy scan.obj --resolution 256 --tube 0.5
+  corevec surface points.csv mesh.stl --formulation one-set
+
+Points are three columns, x y z, or six with normals: CSV, npy, npz, Parquet, or text
+with blanks between (.xyz, .pts, .asc). Needs scikit-image (pip install
+"corevec[surface]").
+"""
+_BLANK_TEXT = (".xyz", ".pts", ".asc", ".xyzn")
+
+
+def surface(
+    points: Annotated[
+        str, typer.Argument(metavar="POINTS", help="File of points, or -.")
+    ],
+    mesh: Annotated[
+        Path, typer.Argument(metavar="MESH", help="Mesh to write: .ply, .obj or .stl.")
+    ],
+    options: ReadingOptions,
+    out: OutputOptions,
+    parameters: dict[str, str],
+    resolution: Annotated[
+        int,
+        typer.Option(metavar="CELLS", help="Cells along the longest side of the box."),
+    ] = 128,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="name=value of any parameter; may be repeated.",
+        ),
+    ] = None,
+) -> ExitCode:
+    """Fit an implicit surface to points and write it as a triangle mesh."""
+    from corevec import ImplicitSurface
+
+    model = model_of(ImplicitSurface, parameters, set_ or [])
+    model.set_params(verbose=out.verbosity)
+    if mesh.suffix.lower() not in (".ply", ".obj", ".stl"):
+        raise usage_error(f"{str(mesh)!r} must end in .ply, .obj or .stl.")
+    check_model_name(mesh)
+    stages = Stages()
+    try:
+        with stages.stage("read"):
+            rows = _points(points, options)
+        out.say(f"read    {points}: {len(rows):,} points")
+        with stages.stage("fit"):
+            _fit(model, rows, points)
+        with stages.stage("mesh"):
+            found = _mesh(model, resolution)
+    except KeyboardInterrupt:
+        raise nothing_saved(mesh) from None
+    with writing(mesh), replaced_when_done(mesh) as part:
+        found.save(part)
+    certificate = model.certificate_
+    out.say(f"fit     {model.n_support_:,} vectors, {stages.seconds['fit']:.2f} s")
+    out.say(f"        {certificate_in_a_line(certificate)}")
+    out.say(
+        f"wrote   {mesh}: {len(found.vertices):,} vertices, {len(found.faces):,} "
+        f"triangles, {in_bytes(mesh.stat().st_size)}"
+    )
+    out.result(
+        command="surface",
+        points=len(rows),
+        mesh=str(mesh),
+        vertices=len(found.vertices),
+        faces=len(found.faces),
+        certificate=certificate_fields(certificate),
+        seconds=stages.seconds,
+        peak_memory_bytes=peak_memory(),
+    )
+    if certificate.stopped_by == "interrupt":
+        out.warn(f"interrupted: {mesh} is the surface of the scales fitted so far.")
+        return ExitCode.INTERRUPTED
+    return ExitCode.OK
+
+
+def _points(name: str, options: ReadingOptions) -> Any:
+    if Path(name).suffix.lower() in _BLANK_TEXT and options.format == "auto":
+        rows = _blank_text(name)
+    else:
+        rows = read_table(name, options).X
+    rows = rows.toarray() if hasattr(rows, "toarray") else rows
+    if rows.shape[1] not in (3, 6):
+        raise data_error(
+            f"{name}: {rows.shape[1]} columns; expected 3 (x y z), or 6 with normals."
+        )
+    return rows
+
+
+def _blank_text(name: str) -> Any:
+    import numpy as np
+
+    try:
+        with reading(ExitCode.BAD_DATA):
+            return np.loadtxt(name, ndmin=2)
+    except ValueError as error:
+        raise data_error(f"{name}: {error}.") from error
+
+
+def _fit(model: Any, rows: Any, name: str) -> None:
+    from corevec.exceptions import CorevecError
+
+    normals = rows[:, 3:] if rows.shape[1] == 6 else None
+    try:
+        model.fit(rows[:, :3], normals)
+    except (CorevecError, ValueError) as error:
+        if is_about_a_parameter(str(error), model):
+            raise usage_error(str(error)) from error
+        raise data_error(f"{name}: {error}") from error
+
+
+def _mesh(model: Any, resolution: int) -> Any:
+    from corevec.exceptions import CorevecError
+
+    try:
+        return model.mesh(resolution)
+    except CorevecError as error:
+        raise usage_error(str(error)) from error
+    except ImportError as error:
+        raise CliError(str(error), ExitCode.CANNOT) from error
+
+
+__all__ = ["EPILOG", "surface"]

@@ -1,0 +1,237 @@
+"""``corevec train``: rows to a model file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from corevec.cli.console import OutputOptions
+from corevec.cli.data import ReadingOptions, Table, read_table
+from corevec.cli.errors import ExitCode, data_error, usage_error, writing
+from corevec.cli.fitting import (
+    Stages,
+    ending,
+    fields_of_fit,
+    fit_model,
+    in_bytes,
+    nothing_saved,
+    peak_memory,
+    summary_of_fit,
+    write_model,
+)
+from corevec.cli.models import (
+    check_model_name,
+    estimator_of,
+    make_scaler,
+    replaced_when_done,
+)
+from corevec.cli.parameters import TRAINABLE, estimator_class, model_of
+from corevec.cli.scoring import score_in_words, score_of
+
+EPILOG = """\
+\b
+Examples:
+  corevec train a9a.txt --model a9a.corevec --C 10 --gamma 0.05
+  corevec train rows.csv --target label --scale standard --model rows.corevec
+  corevec train rows.npz --model m.corevec --estimator CoreVectorRegressor --mu 0.2
+  corevec train a9a.txt --model a9a.model --multi-class ovo      (LIBSVM's format)
+  corevec train a9a.txt --model m.corevec --max-time 60 --require-certificate
+  corevec train a9a.txt --model m.corevec --test a9a.t --report a9a.html
+  zcat rows.gz | corevec train - --model m.corevec --json
+  corevec train --estimator SVDD --help                  (the parameters of SVDD)
+
+Ctrl-C ends the fit after its round: the best model so far is saved with its
+certificate, and the exit code is 130. A second Ctrl-C aborts.
+"""
+
+
+def train(
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="Data file, or - for standard input.")
+    ],
+    model: Annotated[
+        Path,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="FILE",
+            help="Model file to write: .model is LIBSVM's text, .onnx is ONNX, any "
+            "other name is corevec's own format.",
+        ),
+    ],
+    options: ReadingOptions,
+    out: OutputOptions,
+    parameters: dict[str, str],
+    estimator: Annotated[
+        str,
+        typer.Option(
+            "--estimator",
+            "-e",
+            metavar="NAME",
+            help=f"What to fit: {', '.join(TRAINABLE)}.",
+        ),
+    ] = "CoreVectorClassifier",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="name=value of any parameter; may be repeated.",
+        ),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="Scale the columns first, saved with the model: minmax, maxabs or "
+            "standard.",
+        ),
+    ] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Data file to measure the model on."),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a one-page HTML report.")
+    ] = None,
+    require_certificate: Annotated[
+        bool,
+        typer.Option(
+            "--require-certificate", help="Exit with 1 unless the tolerance was met."
+        ),
+    ] = False,
+) -> ExitCode:
+    """Fit a kernel machine on a data file and write the model to another.
+
+    DATA is LIBSVM (SVMlight) text, CSV, npz, npy or Parquet; text may be compressed by
+    gzip, bzip2 or xz.
+    """
+    fresh = model_of(estimator_class(estimator), parameters, set_ or [])
+    fresh.set_params(verbose=out.verbosity)
+    for path in filter(None, (model, report)):
+        check_model_name(path, data, test)
+    stages = Stages()
+    try:
+        table, tested = _read(data, test, options, stages)
+        check_labels(table, fresh)
+        out.say(f"read    {table}, {stages.seconds['read']:.2f} s")
+        fitted = _scaled_first(fresh, scale, table)
+        with stages.stage("fit"):
+            fit_model(fitted, table)
+    except KeyboardInterrupt:
+        raise nothing_saved(model) from None
+    size = write_model(fitted, model, stages)
+    _say(fitted, stages, out)
+    out.say(f"wrote   {model}, {in_bytes(size)}, {stages.seconds['write']:.2f} s")
+    score = None
+    if tested is not None:
+        score = score_of(fitted, tested)
+        out.say(f"test    {tested.name}: {score_in_words(score)}")
+    if report is not None:
+        with stages.stage("report"):
+            _write_report(report, fitted, table, tested, stages)
+        out.say(f"report  {report}")
+    out.result(
+        command="train",
+        data=_fields_of(table),
+        **fields_of_fit(fitted),
+        scale=scale,
+        model={"path": str(model), "bytes": size},
+        test=score,
+        report=None if report is None else str(report),
+        seconds=stages.seconds,
+        peak_memory_bytes=peak_memory(),
+    )
+    return ending(fitted, model, require_certificate)
+
+
+def _read(
+    data: str, test: str | None, options: ReadingOptions, stages: Stages
+) -> tuple[Table, Table | None]:
+    """Read the rows to fit on, and those to measure the model on."""
+    with stages.stage("start"):
+        import corevec.streams  # noqa: F401 - loading compiled code is not reading
+    with stages.stage("read"):
+        table = read_table(data, options)
+    if test is None:
+        return table, None
+    width = table.X.shape[1] if table.format == "libsvm" else None
+    dense = options.dense or not table.is_sparse
+    return table, read_table(test, replace(options, n_features=width, dense=dense))
+
+
+def check_labels(table: Table, model: Any) -> None:
+    """Say how to name the labels where a fit needs them and the file gave none."""
+    from sklearn.base import is_outlier_detector
+
+    if table.y is not None or is_outlier_detector(model):
+        return
+    if table.format == "npz":
+        raise data_error(f"{table.name}: has no array named y, the labels.")
+    raise usage_error(
+        f"{table.name}: which of its {table.X.shape[1]:,} columns holds the labels? "
+        "Give --target with its name, or its number from 0 (-1 is the last)."
+    )
+
+
+def _scaled_first(model: Any, scale: str | None, table: Table) -> Any:
+    """Return the estimator, behind a scaler if one is asked for."""
+    if scale is None:
+        return model
+    from sklearn.pipeline import Pipeline
+
+    scaler = make_scaler(scale, table.is_sparse)
+    return Pipeline([("scale", scaler), ("model", model)])
+
+
+def _write_report(
+    path: Path, model: Any, table: Table, tested: Table | None, stages: Stages
+) -> None:
+    import sys
+
+    from corevec.report import write_report
+
+    extra = {} if tested is None else {"X_test": tested.X, "y_test": tested.y}
+    with writing(path), replaced_when_done(path) as part:
+        write_report(
+            part,
+            model,
+            table.X,
+            table.y,
+            command=" ".join(["corevec", *sys.argv[1:]]),
+            data_name=table.name,
+            seconds=stages.seconds["fit"],
+            **extra,
+        )
+
+
+def _say(model: Any, stages: Stages, out: OutputOptions) -> None:
+    for line in summary_of_fit(model, stages.seconds["fit"]):
+        out.say(line)
+    if not out.verbose:
+        return
+    certificate = getattr(estimator_of(model), "certificate_", None)
+    if certificate is not None:
+        out.say(str(certificate))
+    times = ", ".join(f"{name} {value:.2f} s" for name, value in stages.seconds.items())
+    out.say(f"time    {times}")
+    memory = peak_memory()
+    if memory is not None:
+        out.say(f"memory  {in_bytes(memory)} at most")
+
+
+def _fields_of(table: Table) -> dict[str, Any]:
+    return {
+        "path": table.name,
+        "format": table.format,
+        "rows": table.X.shape[0],
+        "columns": table.X.shape[1],
+        "sparse": table.is_sparse,
+        "skipped": table.skipped,
+    }
+
+
+__all__ = ["EPILOG", "check_labels", "train"]

@@ -1,0 +1,129 @@
+"""One small fitted model of every kind, for the tests of model files."""
+
+import functools
+import warnings
+
+import numpy as np
+from scipy import sparse
+from sklearn.datasets import make_moons
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
+import corevec
+from corevec import reference
+
+# What a model may be asked; each model has some of them.
+QUESTIONS = (
+    "predict",
+    "decision_function",
+    "score_samples",
+    "transform",
+    "distance",
+    "predict_proba",
+)
+
+
+def rows():
+    """Return 80 rows of two columns, and labels in words."""
+    X, y = make_moons(80, noise=0.2, random_state=0)
+    return X, np.where(y == 1, "über", "under")
+
+
+def three_classes():
+    X, _ = rows()
+    return X, np.digitize(X[:, 0] + X[:, 1], [0.2, 1.0])
+
+
+def sphere():
+    points = np.random.default_rng(0).normal(size=(150, 3))
+    return points / np.linalg.norm(points, axis=1)[:, None]
+
+
+def _classifiers():
+    X, y = rows()
+    X3, y3 = three_classes()
+    weights = {"über": 2.0, "under": 0.5}
+    yield (
+        corevec.CoreVectorClassifier(C=3.0, class_weight=weights, random_state=0),
+        X,
+        y,
+    )
+    yield corevec.CoreVectorClassifier(multi_class="ovo", random_state=7), X3, y3
+    yield corevec.CoreVectorClassifier(kernel="normalized-poly", coef0=1.0), X3, y3
+    yield corevec.CoreVectorClassifier(random_state=0), sparse.csr_matrix(X), y
+    yield corevec.CoreVectorClassifier(gamma=np.float32(0.5)), X.astype("f4"), y
+    yield corevec.SubspaceClassifier(9, random_state=np.random.RandomState(3)), X, y
+    yield corevec.SubspaceClassifier(basis=X[:7], loss="hinge"), X, y
+    yield corevec.StreamingBallClassifier(kernel="rbf", budget=12), X3, y3
+    yield corevec.StreamingBallClassifier(), X3, y3
+    yield corevec.StructuralSVM(cost_matrix=[[0, 1, 2], [1, 0, 1], [2, 1, 0]]), X3, y3
+    for name in reference.__all__:
+        model = getattr(reference, name)()
+        if "random_state" in model.get_params():
+            model.set_params(random_state=0)
+        yield model, X, y
+    yield make_pipeline(MinMaxScaler(), corevec.CoreVectorClassifier()), X, y
+    yield make_pipeline(MaxAbsScaler(), reference.SMO()), sparse.csr_matrix(X), y
+
+
+def _others():
+    X, _ = rows()
+    target = X[:, 0] ** 2
+    yield corevec.CoreVectorRegressor(C=10.0, random_state=0), X, target
+    yield (
+        corevec.CoreVectorRegressor(kernel="laplacian"),
+        X,
+        np.stack([target, X[:, 1]], 1),
+    )
+    yield corevec.SubspaceRegressor(9, random_state=0), X, target
+    yield corevec.CoreVectorRanker(random_state=0), X, np.round(target)
+    yield corevec.CoreVectorOneClass(nu=0.2, random_state=0), X, None
+    yield corevec.SVDD(C=0.1), X, None
+    yield corevec.SVDD(kernel="linear"), X, None
+    yield corevec.StreamingOneClass(contamination=0.1, random_state=0), X, None
+    yield corevec.StreamingOneClass(kernel="linear"), sparse.csr_matrix(X), None
+    yield corevec.CoreSetNystroem(20, random_state=0), X, None
+    yield corevec.ImplicitSurface(scales=2, kernel="rbf"), sphere(), None
+    yield make_pipeline(StandardScaler(), corevec.CoreVectorRegressor()), X, target
+
+
+def _compressed():
+    X, y = rows()
+    yield corevec.CoreVectorClassifier(random_state=0), X, y
+    yield corevec.CoreVectorRegressor(random_state=0), X, X[:, 0]
+    yield corevec.SVDD(C=0.1), X, None
+    yield corevec.CoreVectorRanker(random_state=0), X, np.round(X[:, 0])
+
+
+def _named():
+    tables = ((_classifiers, "{}"), (_others, "{}"), (_compressed, "Compressed-{}"))
+    for table, form in tables:
+        for model, X, y in table():
+            last = model[-1] if hasattr(model, "steps") else model
+            yield form.format(type(last).__name__), model, X, y
+
+
+_UNFITTED = {f"{i}-{name}": rest for i, (name, *rest) in enumerate(_named())}
+NAMES = tuple(_UNFITTED)
+
+
+@functools.cache
+def fitted_model(name):
+    """Return a fitted model, and rows to ask it about."""
+    model, X, y = _UNFITTED[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", corevec.NotCertifiedWarning)
+        model = model.fit(X) if y is None else model.fit(X, y)
+    if "Compressed" in name:
+        model = corevec.compress(model, 5)
+    return model, X
+
+
+def answers(model, X):
+    """Return everything that a model says about rows."""
+    found = {}
+    for name in QUESTIONS:
+        if hasattr(model, name):
+            value = getattr(model, name)(X)
+            found[name] = value.toarray() if sparse.issparse(value) else value
+    return found
