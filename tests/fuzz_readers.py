@@ -27,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as with_seed
 from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
 
@@ -271,7 +272,9 @@ class Fuzzer:
         path.write_bytes(content)
         begun = time.perf_counter()
         # A hang ends the process with the place where it hangs; the file is there.
-        faulthandler.dump_traceback_later(3 * MOST_SECONDS, exit=True)
+        faulthandler.dump_traceback_later(
+            3 * MOST_SECONDS, exit=True, file=sys.__stderr__
+        )
         try:
             outcome = read(kind, path)
         finally:
@@ -281,6 +284,7 @@ class Fuzzer:
         return outcome
 
     def some(self, kind: str, examples: int, seed: int) -> None:
+        @with_seed(seed)
         @settings(
             max_examples=examples,
             deadline=None,
@@ -294,7 +298,6 @@ class Fuzzer:
             grown = peak_bytes() - self.base
             assert grown < MOST_BYTES, f"memory grew by {grown >> 20} MiB"
 
-        check._hypothesis_internal_use_seed = seed
         check()
 
 

@@ -76,6 +76,8 @@ def process(*words, **how):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Shells start background jobs with SIGINT ignored, which is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         **how,
     )
 
@@ -420,6 +422,10 @@ def test_row_weights_come_from_a_column(folder, capsys, moons):
             "CoreVectorClassifier: C=-3 must be a finite number above 0.",
         ),
         (["train", "moons.txt", "-m", "m", "--C", "ten"], 2, "C='ten' must be"),
+        # Said before a large file is read.
+        (["train", "nowhere", "-m", "m", "--C", "0"], 2, "C=0 must be"),
+        (["train", "nowhere", "-m", "m", "--kernel", "rfb"], 2, "kernel='rfb'"),
+        (["train", "moons.txt", "-m", "m", "--qp", "simplex"], 2, "qp='simplex'"),
         (
             ["train", "moons.txt", "-m", "m", "--set", "gama=1"],
             2,
@@ -699,6 +705,18 @@ def test_stream_from_a_pipe(folder, moons):
     assert json.loads(out)["rows"] == 400
 
 
+def test_stream_without_labels(folder, capsys, moons):
+    X, _ = moons
+    np.save("rows.npy", X)
+    words = ["--estimator", "StreamingOneClass", "--random-state", "0"]
+    found = told(capsys, "stream", "rows.npy", *words, "-m", "m.corevec")
+    assert found["rows"] == 400
+    assert found["test_then_train_accuracy"] is None
+    predicted = ran(capsys, "predict", "rows.npy", "-m", "m.corevec").split()
+    # The contamination asked for by default is a tenth.
+    assert 0.02 < predicted.count("-1") / 400 < 0.25
+
+
 def test_a_bad_row_in_a_stream(folder, capsys):
     with open("moons.txt", "a") as file:
         file.write("1 1:x\n")
@@ -803,6 +821,21 @@ def test_a_reader_that_goes_away(folder, model_file):
         running.stdout.close()
         assert running.wait(timeout=60) == 0
         assert running.stderr.read() == ""
+
+
+@pytest.mark.parametrize("command", ["predict", "certify", "check"])
+def test_ctrl_c_anywhere_else_is_one_line(folder, capsys, monkeypatch, command):
+    """Any other place: the files that are read raise it here."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("corevec.cli.models.is_libsvm_model", interrupted)
+    monkeypatch.setattr("corevec.streams.read_libsvm", interrupted)
+    more = [] if command == "check" else ["-m", "moons.txt"]
+    code, out, err = run(capsys, command, "moons.txt", *more)
+    assert (code, out) == (130, "")
+    assert err == f"corevec {command}: interrupted.\n"
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """ONNX graphs: their form, their metadata, and what is refused with which words."""
 
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from corevec import (
     InvalidInputError,
     StreamingBallClassifier,
     StructuralSVM,
+    SubspaceRegressor,
 )
 from corevec.formats import load_libsvm, save_libsvm, save_onnx, to_onnx
 from corevec.formats._onnx_models import labels_of
@@ -397,3 +399,16 @@ def test_features_and_a_machine_on_them_are_one_graph():
     found = run(to_onnx(pipe, "float64"), X)
     np.testing.assert_allclose(found["decision"], pipe.decision_function(X), rtol=1e-9)
     np.testing.assert_array_equal(found["label"], pipe.predict(X))
+
+
+def test_float32_warns_where_coefficients_cancel():
+    X = np.linspace(0, 1, 60)[:, None]
+    y = np.sin(9 * X[:, 0])
+    # A flat kernel interpolates by large coefficients of both signs.
+    model = SubspaceRegressor(n_basis=60, basis=X, C=1e8, gamma=0.3, tube=0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    with pytest.warns(UserWarning, match=r"float32 values can be off by .*float64"):
+        to_onnx(model)
+    to_onnx(model, "float64")

@@ -1,5 +1,6 @@
 """Data files with one mistake each: what the command line's reader says of it."""
 
+import argparse
 import bz2
 import gzip
 import io
@@ -7,6 +8,7 @@ import lzma
 import os
 import zipfile
 
+import fuzz_readers
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -499,3 +501,26 @@ def test_what_scipy_saves_is_read(tmp_path):
     sparse.save_npz(tmp_path / "f.npz", X)
     found = read_table(str(tmp_path / "f.npz"), ReadingOptions()).X
     assert (found != X).nnz == 0
+
+
+@pytest.mark.slow
+def test_the_fuzzer_runs(tmp_path, monkeypatch, capsys):
+    """A short turn of what `make fuzz` does for minutes."""
+    monkeypatch.chdir(tmp_path)
+    words = argparse.Namespace(minutes=0, examples=25, seed=1, kinds="")
+    assert fuzz_readers.fuzz(words, tmp_path) == 0
+    assert "no failure" in capsys.readouterr().out
+
+
+def test_the_fuzzer_notices_a_crash(tmp_path, monkeypatch, capsys):
+    def crash(path):
+        raise ZeroDivisionError
+
+    fuzzer = fuzz_readers.Fuzzer(tmp_path)
+    monkeypatch.setattr(fuzz_readers, "Fuzzer", lambda folder: fuzzer)
+    monkeypatch.setattr("corevec.cli.arrays.load_npy", crash)
+    monkeypatch.chdir(tmp_path)
+    words = argparse.Namespace(minutes=0, examples=5, seed=0, kinds="npy")
+    assert fuzz_readers.fuzz(words, tmp_path) == 1
+    assert "FAILED on a npy file" in capsys.readouterr().err
+    assert (tmp_path / "fuzz-failure.npy").exists()

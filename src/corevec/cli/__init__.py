@@ -31,15 +31,15 @@ def main(arguments: list[str] | None = None) -> int:
         return int(_run(words))
     except CliError as error:
         return _failed(words, error, str(error), error.code)
+    except (BrokenPipeError, SystemExit):  # Typer makes the second of the first
+        # Whoever read our output has gone, as `head` does: nothing more to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(ExitCode.OK)
     except KeyboardInterrupt:
         # An interrupt within an `exec`, by which dataclasses are made, leaves a mark
         # that makes Python end by SIGINT (-2) in place of our code; this wipes it off.
         exec("")
         return _failed(words, None, "interrupted.", ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read our output has gone, as `head` does: nothing more to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.OK
     except MemoryError as error:
         message = "not enough memory: fewer rows, or a smaller --memory-budget."
         return _failed(words, error, message, ExitCode.CANNOT)
@@ -59,9 +59,14 @@ def _run(words: list[str]) -> Any:
     from corevec.cli.app import build_app
     from corevec.cli.console import one_line_messages
 
-    with one_line_messages():
+    with one_line_messages(quiet="-q" in words or "--quiet" in words):
         command = typer.main.get_command(build_app(words))
-        code = command.main(words, prog_name="corevec", standalone_mode=False)
+        try:
+            code = command.main(words, prog_name="corevec", standalone_mode=False)
+        except typer.Abort:  # what Typer's versions before 0.20 make of Ctrl-C
+            raise KeyboardInterrupt from None
+    if code == ExitCode.INTERRUPTED and not isinstance(code, ExitCode):
+        raise KeyboardInterrupt  # of which Typer made its own exit code
     sys.stdout.flush()
     return code or ExitCode.OK
 

@@ -29,17 +29,19 @@ _MOST_LABELS = 20
 
 @dataclass
 class Findings:
-    """What a pass over a file found."""
+    """What a pass over a file found; bad lines are told at once."""
 
     name: str
+    tell: Callable[[str], None]
     rows: int = 0
     columns: int = 0
     entries: int = 0
-    bad: list[str] = field(default_factory=list)
+    bad: int = 0
     labels: Counter[str] | None = field(default_factory=Counter)
 
     def add(self, X: Any, y: Any) -> None:
         """Count a block."""
+        import numpy as np
         from scipy import sparse
 
         self.rows += X.shape[0]
@@ -51,9 +53,16 @@ class Findings:
             self.entries += X.size
             self.columns = X.shape[1]
         if y is not None and self.labels is not None:
-            self.labels.update(value_lines(y))
-            if len(self.labels) > 500:
+            names, counts = np.unique(y, return_counts=True)
+            for name, count in zip(value_lines(names), counts.tolist(), strict=True):
+                self.labels[name] += count
+            if len(self.labels) > _MOST_LABELS:
                 self.labels = None
+
+    def add_bad(self, path: Path, message: str) -> None:
+        """Count and tell what is wrong; standard input is a temporary file here."""
+        self.bad += 1
+        self.tell(in_our_words(message).replace(str(path), self.name))
 
 
 def check(
@@ -67,74 +76,60 @@ def check(
 
     Exit code 0 if every line is good, 3 if any is not.
     """
-
-    def tell(message: str) -> None:
-        if not (out.json or out.quiet):
-            typer.echo(message)
-
-    findings = Findings("standard input" if data == "-" else data)
+    kept: list[str] = []
+    tell = kept.append if out.json else out.say
+    findings = Findings("standard input" if data == "-" else data, tell)
     with as_file(data) as path, reading(ExitCode.BAD_DATA):
         format = format_of(path, options.format)
         try:
-            if format in ("npy", "npz"):
-                table = read_table(str(path), replace(options, format=format))
-                findings.add(table.X, table.y)
-            else:
-                _check_stream(path, format, options, findings, tell)
+            _go_through(path, format, options, findings)
         except CliError as error:  # a fault of the file as a whole
-            findings.bad.append(str(error).replace(str(path), findings.name))
-            tell(findings.bad[-1])
-    if not findings.rows and not findings.bad:
-        findings.bad.append(f"{data}: there is no row in this file.")
-        tell(findings.bad[-1])
-    _say(data, format, findings, out)
+            findings.add_bad(path, str(error))
+        if not findings.rows and not findings.bad:
+            findings.add_bad(path, f"{path}: there is no row in this file.")
+    _say(format, findings, kept, out)
     return ExitCode.BAD_DATA if findings.bad else ExitCode.OK
 
 
-def _check_stream(
-    path: Path,
-    format: str,
-    options: ReadingOptions,
-    findings: Findings,
-    tell: Callable[[str], None],
+def _go_through(
+    path: Path, format: str, options: ReadingOptions, findings: Findings
 ) -> None:
-    """Go through all blocks; `skip` keeps five messages, so each is caught here."""
+    if format in ("npy", "npz"):
+        table = read_table(str(path), replace(options, format=format))
+        findings.add(table.X, table.y)
+        return
     stream: Any = open_stream(path, format, replace(options, skip_bad_rows=True))
 
     def fault(where: str, bad: Exception) -> None:
         stream.skipped += 1
-        message = in_our_words(f"{where}: {bad}.").replace(str(path), findings.name)
-        findings.bad.append(message)
-        tell(message)
+        findings.add_bad(path, f"{where}: {bad}.")
 
+    # The stream itself keeps its first five messages only.
     stream._fault = fault
     with reading(ExitCode.BAD_DATA):
         for block in stream:
             findings.add(block[0], block[1])
 
 
-def _say(data: str, format: str, findings: Findings, out: OutputOptions) -> None:
-    labels = findings.labels
-    if labels is not None and not 0 < len(labels) <= _MOST_LABELS:
-        labels = None
+def _say(format: str, findings: Findings, bad: list[str], out: OutputOptions) -> None:
     out.say(
-        f"{data}: {format}, {findings.rows:,} good rows, {findings.columns:,} columns, "
-        f"{findings.entries:,} values"
+        f"{findings.name}: {format}, {findings.rows:,} good rows, "
+        f"{findings.columns:,} columns, {findings.entries:,} values"
     )
-    if labels:
-        counted = ", ".join(f"{name} ({n:,})" for name, n in sorted(labels.items()))
-        out.say(f"labels: {counted}")
-    bad = len(findings.bad)
-    out.say("no bad line" if not bad else f"{bad:,} bad line{'s' if bad > 1 else ''}")
+    if findings.labels:
+        named = sorted(findings.labels.items())
+        out.say("labels: " + ", ".join(f"{name} ({n:,})" for name, n in named))
+    count = findings.bad
+    out.say(f"{count:,} bad line{'s' * (count > 1)}" if count else "no bad line")
     out.result(
         command="check",
-        data=data,
+        data=findings.name,
         format=format,
         rows=findings.rows,
         columns=findings.columns,
         values=findings.entries,
-        labels=None if labels is None else dict(labels),
-        bad=findings.bad,
+        labels=None if findings.labels is None else dict(findings.labels),
+        bad=bad,
     )
 
 

@@ -72,14 +72,14 @@ def note(text: str) -> None:
 
 
 @contextmanager
-def one_line_messages() -> Iterator[None]:
+def one_line_messages(quiet: bool) -> Iterator[None]:
     """Show log records and warnings as single lines on standard error."""
     log = logging.getLogger("corevec")
     handler = _Lines()
     handler.addFilter(_at_most_one_per_second())
     level = log.level
     log.addHandler(handler)
-    log.setLevel(logging.INFO)
+    log.setLevel(logging.WARNING if quiet else logging.INFO)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)

@@ -121,7 +121,24 @@ def model_of(estimator: Any, given: dict[str, str], sets: list[str]) -> Any:
     """Return the estimator with the parameters given as text."""
     model = estimator(**{name: value_of(text) for name, text in given.items()})
     set_parameters(model, sets)
+    check_early(model)
     return model
+
+
+def check_early(model: Any) -> None:
+    """Refuse parameters that the fit would refuse once a large file had been read."""
+    from corevec.estimators._parameters import check_parameters, check_positive
+    from corevec.exceptions import InvalidInputError
+
+    given = model.get_params(deep=False)
+    try:
+        if given.get("C") is not None:
+            check_positive(type(model).__name__, "C", given["C"])
+        # The parameters of the core-set family, which these checks are about.
+        if {"qp", "sampling", "ball_epsilon"} <= set(given):
+            check_parameters(model)
+    except InvalidInputError as error:
+        raise usage_error(str(error)) from error
 
 
 def set_parameters(model: Any, pairs: list[str]) -> None:
@@ -171,6 +188,7 @@ def owners_of(option: str) -> list[str]:
 __all__ = [
     "STREAMABLE",
     "TRAINABLE",
+    "check_early",
     "estimator_class",
     "is_about_a_parameter",
     "model_of",

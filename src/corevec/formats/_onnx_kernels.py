@@ -31,7 +31,7 @@ def write_values(graph: GraphWriter, x: str, functions: KernelExpansion) -> str:
     """Write ``f_t(x) = sum_j coef[j, t] k(b_j, x) + intercept[t]``; (rows, outputs)."""
     kernel = known_kernel(functions.kernel)
     functions = _without_idle_vectors(functions)
-    if _is_linear(kernel) or len(functions.basis) == 0:
+    if is_linear(kernel) or len(functions.basis) == 0:
         return _product(graph, x, _weights_of(functions).T, functions.intercept)
     values = _kernel_values(graph, x, kernel, _dense_vectors(graph, functions.basis))
     return _product(graph, values, functions.coef, functions.intercept)
@@ -43,7 +43,7 @@ def write_ball(graph: GraphWriter, x: str, ball: KernelExpansion, rest: float) -
     With ``rest = |c|^2 + offset`` that is the decision of a ball with the centre c.
     """
     kernel = known_kernel(ball.kernel)
-    if _is_linear(kernel):
+    if is_linear(kernel):
         # Minus the squared distance itself: with columns near 1e3, the products above
         # are near 1e6 and float32 leaves them an error of 0.1.
         centre = _weights_of(ball)
@@ -89,7 +89,8 @@ def _weights_of(functions: KernelExpansion) -> Array:
     return np.asarray((functions.basis.values.T @ functions.coef).T, dtype=np.float64)
 
 
-def _is_linear(kernel: Kernel) -> bool:
+def is_linear(kernel: Kernel) -> bool:
+    """Say whether functions of the kernel are weights of the columns."""
     return kernel.name == "linear" and not kernel.normalized
 
 

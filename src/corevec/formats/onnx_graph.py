@@ -12,6 +12,7 @@ transformer   ``features`` (`transform`)
 
 from __future__ import annotations
 
+import warnings
 from itertools import combinations
 from numbers import Integral
 from pathlib import Path
@@ -22,7 +23,13 @@ import numpy.typing as npt
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from corevec.exceptions import InvalidInputError
-from corevec.formats._onnx_kernels import write_ball, write_difference, write_values
+from corevec.expansion import KernelExpansion
+from corevec.formats._onnx_kernels import (
+    is_linear,
+    write_ball,
+    write_difference,
+    write_values,
+)
 from corevec.formats._onnx_models import (
     SCALERS,
     Meaning,
@@ -32,10 +39,13 @@ from corevec.formats._onnx_models import (
     steps_of,
 )
 from corevec.formats._onnx_writer import INPUT, OLDEST_OPSET, OPSET, GraphWriter
+from corevec.kernels import Kernel, Rows
 
 Array = npt.NDArray[Any]
 
 PRECISIONS = ("float32", "float64")
+# A warning where float32 may lose this share of the values on the first vectors.
+FEW_DIGITS, SAMPLE = 1e-3, 500
 
 
 def to_onnx(model: Any, dtype: Any = "float32", *, opset: int = OPSET) -> Any:
@@ -96,6 +106,8 @@ def to_onnx(model: Any, dtype: Any = "float32", *, opset: int = OPSET) -> Any:
     for step in steps:
         x = _write_step(graph, x, step)
     _write_meaning(graph, x, meaning)
+    if precision == "float32":
+        _warn_of_rounding(meaning.functions)
     notes = notes_on(steps, last, __version__, precision)
     title = f"{type(last).__name__} of corevec {__version__}, {notes['corevec.kernel']}"
     return graph.model(title, int(opset), notes)
@@ -138,6 +150,27 @@ def _check_opset(opset: Any) -> None:
         f"to_onnx: opset={opset!r} must be a whole number from {OLDEST_OPSET} to "
         f"{OPSET}. Take the highest that your runtime knows."
     )
+
+
+def _warn_of_rounding(functions: KernelExpansion) -> None:
+    """Say so where large coefficients that cancel leave few digits in float32."""
+    few, kernel = functions.basis, functions.kernel
+    if len(few) == 0 or not isinstance(kernel, Kernel) or is_linear(kernel):
+        return  # a linear one is written as weights, which do not cancel
+    if len(few) > SAMPLE:
+        few = Rows(few.values[:SAMPLE], few.index[:SAMPLE])
+    largest = float(np.abs(functions.evaluate(few, functions.prepared())).max())
+    own = float(np.abs(kernel.diagonal(functions.basis)).max())
+    sums = float(np.abs(functions.coef).sum(axis=0).max()) * own
+    lost = sums * float(np.finfo(np.float32).eps) / 2
+    if lost > FEW_DIGITS * largest:
+        warnings.warn(
+            f"to_onnx: coefficients of up to {sums:.1e} in sum cancel to values of up "
+            f"to {largest:.1e}; in float32 values can be off by {lost:.1e}. "
+            "dtype='float64' keeps the digits.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 # Before the model -----------------------------------------------------------------
