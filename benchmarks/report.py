@@ -55,9 +55,10 @@ GROUP = ["dataset", "n", "setting", "solver"]
 
 
 def write_all(folder):
-    """Write the report of every CSV in the folder."""
+    """Write the report of every experiment's CSV in the folder."""
     for path in sorted(folder.glob("*.csv")):
-        write(path)
+        if path.stem in EXPERIMENTS:
+            write(path)
 
 
 def write(path):
