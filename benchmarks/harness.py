@@ -63,24 +63,29 @@ def run_experiment(module, settings):
     path = settings.out / f"{experiment_name(module)}.csv"
     known = records.known_cases(path)
     repeats = 1 if settings.quick else settings.repeats or module.REPEATS
-    with _fewer_sets(module, settings.sets):
+    with (
+        _fewer(module, "SETS", settings.sets),
+        _fewer(module, "METHODS", settings.only),
+    ):
         cases = [c for c in module.cases(settings.quick) if _is_wanted(c, settings)]
     for _, group in groupby(cases, key=lambda case: case.dataset):
         _run_group(list(group), repeats, known, path, settings)
 
 
 @contextmanager
-def _fewer_sets(module, wanted):
-    """Leave out sets while the cases are made: nothing is tuned for those."""
-    every = getattr(module, "SETS", None)
+def _fewer(module, name, wanted):
+    """Leave out sets or solvers while the cases are made: nothing is tuned for them."""
+    every = getattr(module, name, None)
     if every is None or wanted is None:
         yield
         return
-    module.SETS = tuple(name for name in every if name in wanted)
+    kept = [one for one in every if one in wanted]
+    fewer = {one: every[one] for one in kept} if isinstance(every, dict) else kept
+    setattr(module, name, fewer)
     try:
         yield
     finally:
-        module.SETS = every  # the report shows all
+        setattr(module, name, every)  # the report shows all
 
 
 def _is_wanted(case, settings):

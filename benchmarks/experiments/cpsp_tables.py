@@ -136,8 +136,10 @@ def _fewer_rows(dataset, quick):
     """Yield figure 3, right."""
     rows = SPLITS[dataset.removeprefix("cpsp_")][0]
     for solver in ("corevec_cpsp", "corevec_pursuit"):
-        given = choose(solver, dataset, FIGURE_3_K, quick=quick)
-        if quick or given is None or dataset not in FIGURE_3_SETS:
+        if quick or dataset not in FIGURE_3_SETS or solver not in METHODS:
+            continue
+        given = choose(solver, dataset, FIGURE_3_K)
+        if given is None:
             continue
         for part in FIGURE_3_PARTS:
             params = _limited(given, FIGURE_3_K)
