@@ -3,6 +3,7 @@
 import bz2
 import fcntl
 import gzip
+import html
 import inspect
 import io
 import json
@@ -378,6 +379,19 @@ def test_held_out_rows_and_the_report(folder, capsys, moons):
     assert "moons.txt" in page
 
 
+def test_the_command_in_the_report_can_be_pasted(folder):
+    words = ["train", "moons.txt", "-m", "two words", "--report", "r.html"]
+    done = process(*words)
+    assert done.wait(60) == 0, done.communicate()
+    page = html.unescape(Path("r.html").read_text())
+    assert f"corevec {shlex.join(words)}" in page
+
+
+def test_predictions_can_go_to_dev_null(folder, capsys, model_file):
+    ran(capsys, "predict", "moons.txt", "-m", str(model_file), "-o", "/dev/null")
+    assert Path("/dev/null").is_char_device()
+
+
 def test_row_weights_come_from_a_column(folder, capsys, moons):
     X, y = moons
     weights = np.random.default_rng(0).integers(0, 3, len(y))
@@ -444,8 +458,10 @@ def test_row_weights_come_from_a_column(folder, capsys, moons):
         (["train", "real.txt", "-m", "m"], 3, "--estimator CoreVectorRegressor"),
         (["train", "moons.txt", "-m", "no/m"], 5, "there is no folder 'no'"),
         (["predict", "moons.txt", "-m", "nowhere"], 4, "there is no model file"),
-        (["predict", "moons.txt", "-m", "moons.txt"], 4, "corevec predict: moons.txt"),
+        (["predict", "moons.txt", "-m", "moons.txt"], 4, "the bytes 'PK'.\n"),
         (["predict", "moons.txt", "-m", "m.onnx"], 4, "ONNX is for other programs"),
+        (["convert", "m.onnx", "m"], 4, "ONNX is for other programs"),
+        (["train", "moons.txt", "-m", "-"], 2, "'-' cannot be written to here"),
         (["convert", "moons.txt", "d.xls"], 2, "the suffix names no format"),
         (["scale", "moons.txt", "d.npz", "--load", "nowhere"], 4, "no model file"),
         (["surface", "moons.txt", "m.ply"], 3, "2 columns; expected 3"),

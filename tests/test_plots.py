@@ -536,3 +536,20 @@ def test_the_code_of_the_docs_makes_the_pictures_of_the_docs(tmp_path, monkeypat
     assert {file.name for file in tmp_path.glob("plots_*.png")} == shown
     assert shown == {file.name for file in DOCS.glob("plots_*.png")}
     assert max(file.stat().st_size for file in DOCS.glob("plots_*.png")) < 150_000
+
+
+def test_vectors_of_many_classes_leave_room_for_the_picture(moons):
+    X, _ = moons
+    y = np.arange(len(X)) % 25
+    model = CoreVectorClassifier(random_state=0).fit(X, y)
+    display = plots.CoreVectorsDisplay.from_estimator(model, X, y)
+    display.figure_.canvas.draw()  # a warning, so an error, where nothing is left
+    names = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert names[-1] == "and 11 more"  # 15 of 26 lines: rows, 25 classes
+
+
+def test_vectors_of_one_column_are_refused(moons):
+    X, y = moons
+    model = CoreVectorClassifier(random_state=0).fit(X[:, :1], y)
+    with pytest.raises(InvalidInputError, match="has no two columns to draw"):
+        plots.CoreVectorsDisplay.from_estimator(model, X[:, :1], y)

@@ -35,12 +35,15 @@ How the numbers of 2026-11-16 came about, to be read with them:
 - One seed. The limit of 20 s was set for the run to end, and ended CPSP early.
 - SVC on ijcnn1, the last minutes of SVC on OCR* and the fits on OCR* of the first run
   had a single-threaded SVR beside them on the two cores.
-- imdb was not reached.
 - Later that day (dd17c5b) pre-images became three times faster and small bases stop
   moving earlier: CPSP was run again on OCR* and ijcnn1 with 240 s, the pursuit on
   adult. CPSP's gamma on OCR*, chosen with 50 vectors, is now 0.02; with SVC's 0.03
   and C = 10, 500 vectors had 98.38 % in 105 s (by hand, beside other work), with 0.02
   98.0 %.
+- The session after that ran imdb (on one core with two threads, other work on the
+  other; SVC had tests beside it), BVM and LASVM on all sets (one thread, one core),
+  and again, with the machine to themselves and C and gamma as above, CPSP and the
+  pursuit on OCR* and the pursuit on adult.
 """
 
 import json

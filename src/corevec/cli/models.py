@@ -32,6 +32,8 @@ def save_model(model: Any, path: Path, *, double: bool = False) -> int:
 
 def check_model_name(path: Path, *inputs: str | None) -> None:
     """Refuse a place that cannot be written before hours are spent on the fit."""
+    if str(path) == "-":
+        raise usage_error("'-' cannot be written to here. Give the name of a file.")
     if any(name is not None and _same_file(path, Path(name)) for name in inputs):
         raise usage_error(f"{str(path)!r} would overwrite the data. Give another name.")
     if path.is_dir():
@@ -107,7 +109,7 @@ def is_model(path: Path) -> bool:
     """Whether a file looks like a model rather than like data."""
     if not path.is_file() or is_libsvm_model(path):
         return path.is_file()
-    return path.suffix.lower() in (".corevec", ".model")
+    return path.suffix.lower() in (".corevec", ".model", ".onnx")
 
 
 def make_scaler(kind: str, is_sparse: bool) -> Any:

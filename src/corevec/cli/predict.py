@@ -72,7 +72,7 @@ def predict(
     Where the rows have labels (LIBSVM text always does; CSV and Parquet with --target)
     the score is said on standard error.
     """
-    if output is not None:
+    if output is not None and not output.is_char_device():  # /dev/null
         check_model_name(output, data, model)
     stages = Stages()
     with stages.stage("read"):

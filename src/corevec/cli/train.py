@@ -190,6 +190,7 @@ def _scaled_first(model: Any, scale: str | None, table: Table) -> Any:
 def _write_report(
     path: Path, model: Any, table: Table, tested: Table | None, stages: Stages
 ) -> None:
+    import shlex
     import sys
 
     from corevec.report import write_report
@@ -201,7 +202,7 @@ def _write_report(
             model,
             table.X,
             table.y,
-            command=" ".join(["corevec", *sys.argv[1:]]),
+            command=shlex.join(["corevec", *sys.argv[1:]]),
             data_name=table.name,
             seconds=stages.seconds["fit"],
             **extra,

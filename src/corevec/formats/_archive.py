@@ -94,10 +94,10 @@ class ArchiveReader:
             self.wrong("the file is empty")
         hint = ""
         if start.startswith(b"svm_type"):
-            hint = " It is a LIBSVM model: use corevec.formats.load_libsvm"
+            hint = ". It is a LIBSVM model: use corevec.formats.load_libsvm"
         elif start.startswith(b"\x80"):
-            hint = " It looks like a pickle, which is never opened here"
-        self.wrong(f"this is no corevec model, which starts with the bytes 'PK'.{hint}")
+            hint = ". It looks like a pickle, which is never opened here"
+        self.wrong(f"this is no corevec model, which starts with the bytes 'PK'{hint}")
 
     def _entries(self, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         """Return the entries by name, their names and sizes checked."""

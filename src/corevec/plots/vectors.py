@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.decomposition import PCA
 
+from corevec.exceptions import InvalidInputError
 from corevec.plots._drawing import (
     PALE,
     class_name,
@@ -35,6 +36,8 @@ Array = npt.NDArray[Any]
 WHO = "CoreVectorsDisplay"
 # Areas of the smallest and the largest marker, in square points.
 _SMALLEST, _LARGEST = 14.0, 260.0
+# So many lines fit beside the picture: 25 left no room for the axes.
+_MOST_IN_LEGEND = 15
 
 
 class CoreVectorsDisplay:
@@ -196,7 +199,12 @@ class CoreVectorsDisplay:
         return self
 
     def _draw_legend(self, ax: Any) -> None:
-        drawn = legend(ax)
+        handles, _ = ax.get_legend_handles_labels()
+        left_out = len(handles) - _MOST_IN_LEGEND
+        if left_out > 0:
+            more = ax.scatter([], [], color="none", label=f"and {left_out} more")
+            handles = [*handles[:_MOST_IN_LEGEND], more]
+        drawn = legend(ax, handles)
         for handle in drawn.legend_handles:
             handle.set_sizes([45.0])
 
@@ -231,6 +239,10 @@ class _Components:
 def _view(model: Any, rows: Any, columns: Any) -> Any:
     names = names_of(model, rows.shape[1])
     if columns is None:
+        if rows.shape[1] < 2:
+            raise InvalidInputError(
+                f"{WHO}: X of shape {rows.shape} has no two columns to draw."
+            )
         if rows.shape[1] == 2:
             return _Columns((0, 1), names)
         return _Components(rows)
