@@ -382,7 +382,8 @@ def test_held_out_rows_and_the_report(folder, capsys, moons):
 def test_the_command_in_the_report_can_be_pasted(folder):
     words = ["train", "moons.txt", "-m", "two words", "--report", "r.html"]
     done = process(*words)
-    assert done.wait(60) == 0, done.communicate()
+    _, err = done.communicate(timeout=60)
+    assert done.returncode == 0, err
     page = html.unescape(Path("r.html").read_text())
     assert f"corevec {shlex.join(words)}" in page
 

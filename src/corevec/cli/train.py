@@ -10,7 +10,7 @@ import typer
 
 from corevec.cli.console import OutputOptions
 from corevec.cli.data import ReadingOptions, Table, read_table
-from corevec.cli.errors import ExitCode, data_error, usage_error, writing
+from corevec.cli.errors import CliError, ExitCode, data_error, usage_error, writing
 from corevec.cli.fitting import (
     Stages,
     ending,
@@ -155,7 +155,13 @@ def _read(
     with stages.stage("start"):
         import corevec.streams  # noqa: F401 - loading compiled code is not reading
     with stages.stage("read"):
-        table = read_table(data, options)
+        try:
+            table = read_table(data, options)
+        except CliError as error:
+            if options.target is None and "expected a finite number" in str(error):
+                hint = "If that column holds the labels, give --target."
+                raise CliError(f"{error} {hint}", error.code) from error
+            raise
     if test is None:
         return table, None
     width = table.X.shape[1] if table.format == "libsvm" else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 from tqdm import tqdm
@@ -108,9 +109,9 @@ class RoundReporter:
 
 def _state_of(record: dict[str, Any]) -> str:
     """Return the gap, or what the next step would gain where no gap is known yet."""
-    if "promise" in record:
+    if "promise" in record and isfinite(record["promise"]):
         return f"next step gains {record['promise']:.2g}"
-    return f"gap {record['gap']:.2g}"
+    return f"gap {record['gap']:.2g}" if isfinite(record["gap"]) else "gap unknown yet"
 
 
 __all__ = ["CallbackSupportMixin", "RoundReporter", "with_callbacks"]
