@@ -28,9 +28,9 @@ def first_classes(who: str, y: Array, weights: Array | None, classes: Any) -> Ar
         check_classification_targets(found)
     if len(found) < 2:
         raise InvalidInputError(
-            f"{who}: only 1 class ({found.tolist()[0]!r}) was found; a classifier needs at "
-            "least 2 classes. Give all labels that a stream will have as classes=; for "
-            "one class use StreamingOneClass."
+            f"{who}: only 1 class ({found.tolist()[0]!r}) was found; a classifier "
+            "needs at least 2 classes. Give all labels that a stream will have as "
+            "classes=; for one class use StreamingOneClass."
         )
     return found
 

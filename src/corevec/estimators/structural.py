@@ -165,8 +165,9 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         self.classes_ = np.unique(y[s > 0])
         if len(self.classes_) < 2:
             raise InvalidInputError(
-                f"StructuralSVM: y holds only 1 class ({self.classes_.tolist()[0]!r}) among the "
-                "rows of positive weight; a classifier needs at least 2 classes."
+                "StructuralSVM: y holds only 1 class "
+                f"({self.classes_.tolist()[0]!r}) among the rows of positive weight; a "
+                "classifier needs at least 2 classes."
             )
         last = len(self.classes_) - 1  # of absent classes: their rows weigh nothing
         codes = np.minimum(np.searchsorted(self.classes_, y), last)
