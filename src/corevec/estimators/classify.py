@@ -205,7 +205,8 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             raise InvalidInputError(
                 f"{type(self).__name__}: y holds only 1 class "
                 f"({classes.tolist()[0]!r}) among the rows of positive weight; a "
-                "classifier needs at least 2 classes. For one class use CoreVectorOneClass or SVDD."
+                "classifier needs at least 2 classes. For one class use "
+                "CoreVectorOneClass or SVDD."
             )
         if self.warm_start and not np.array_equal(
             classes, getattr(self, "classes_", classes)
