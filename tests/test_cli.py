@@ -453,6 +453,7 @@ def test_row_weights_come_from_a_column(folder, capsys, moons):
             "--format 'xls' must",
         ),
         (["train", "moons.csv", "-m", "m"], 2, "Give --target with its name, or its"),
+        (["train", "named.csv", "-m", "m"], 3, "holds the labels, give --target."),
         (["train", "nowhere", "-m", "m"], 3, "there is no file 'nowhere'"),
         (["train", "bad.txt", "-m", "m"], 3, "bad.txt, line 2: index 1 comes after 2"),
         (["train", "one.txt", "-m", "m"], 3, "y holds only 1 class"),
@@ -477,6 +478,7 @@ def test_errors_are_one_line_with_an_exit_code(folder, capsys, words, code, says
     Path("one.txt").write_text("1 1:1\n1 1:2\n")
     Path("real.txt").write_text("".join(f"{i / 7} 1:{i}\n" for i in range(9)))
     Path("moons.csv").write_text("a,b\n1,2\n")
+    Path("named.csv").write_text("a,kind\n1,new\n2,old\n")
     Path("m.onnx").write_bytes(b"onnx")
     found, out, err = run(capsys, *words)
     assert says in err
