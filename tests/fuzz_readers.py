@@ -144,7 +144,9 @@ def broken_inside(draw, whole):
     else:
         kept = members.pop(name)
         if fate == "rename":
-            members[draw(st.text(min_size=1, max_size=9))] = kept
+            # zipfile cuts names at a NUL, and cannot write an empty one.
+            letters = st.characters(exclude_characters="\0", codec="utf-8")
+            members[draw(st.text(letters, min_size=1, max_size=9))] = kept
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
