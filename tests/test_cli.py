@@ -491,6 +491,14 @@ def test_errors_are_one_line_with_an_exit_code(folder, capsys, words, code, says
         assert json.loads(out)["exit_code"] == found
 
 
+def test_labels_are_not_asked_for_where_they_have_their_place(folder, capsys):
+    Path("word.txt").write_text("1 1:1\n-1 1:one\n")
+    code, _, err = run(capsys, "train", "word.txt", "-m", "m")
+    assert code == 3
+    assert "word.txt, line 2: expected a finite number after '1:'" in err
+    assert "--target" not in err
+
+
 def test_a_traceback_only_for_those_who_ask(folder, capsys):
     _, _, err = run(capsys, "train", "nowhere", "-m", "m")
     assert "Traceback" not in err

@@ -158,7 +158,8 @@ def _read(
         try:
             table = read_table(data, options)
         except CliError as error:
-            if options.target is None and "expected a finite number" in str(error):
+            words = "expected a finite number in column"  # of CSV and Parquet only
+            if options.target is None and words in str(error):
                 hint = "If that column holds the labels, give --target."
                 raise CliError(f"{error} {hint}", error.code) from error
             raise

@@ -15,6 +15,7 @@ from corevec.estimators._parameters import check_positive, check_share
 from corevec.exceptions import InvalidInputError
 from corevec.oracle import Subset
 from corevec.problems import Labels, Problem, one_class, svdd
+from corevec.progress import Progress
 from corevec.settings import Outcome
 from corevec.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
 
@@ -250,7 +251,10 @@ class CoreVectorOneClass(_Detector):
             for tried in range(1, SEARCH_FITS + 1):
                 problems = self._problems_for(None, weights, source.n_rows)
                 outcome = self._run(problems, source, kernel, reporter, interrupted)
-                share = self._outlier_share(outcome, source, weights) / mass
+                between = Progress(source.n_rows)  # a Ctrl-C between two fits counts
+                with between.listening_for_interrupt():
+                    share = self._outlier_share(outcome, source, weights) / mass
+                self._stop_asked |= between.stop_asked
                 stopped = outcome.certificates[0].stopped_by
                 if abs(share - nu) <= close:
                     return outcome, 1.0

@@ -274,6 +274,15 @@ class ReferenceClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
+# Larger than any count of steps or rows, and safe to add to.
+NO_LIMIT = 2**62
+
+
+def limit_of(given: int) -> int:
+    """Return a limit as a number: -1 is none."""
+    return NO_LIMIT if given == -1 else int(given)
+
+
 def check_limit(who: str, name: str, value: Any) -> None:
     """Check a limit on iterations: -1 for none, or a whole number of at least 1."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)

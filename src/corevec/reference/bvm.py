@@ -47,7 +47,13 @@ from corevec.estimators._parameters import (
 )
 from corevec.exceptions import InvalidInputError
 from corevec.expansion import KernelExpansion
-from corevec.reference._base import Machine, ReferenceClassifier, check_limit
+from corevec.reference._base import (
+    NO_LIMIT,
+    Machine,
+    ReferenceClassifier,
+    check_limit,
+    limit_of,
+)
 from corevec.reference._kernel_rows import KernelRows
 
 Array = npt.NDArray[Any]
@@ -57,7 +63,6 @@ Array = npt.NDArray[Any]
 _TRIES = 8
 # Rows of a full pass whose kernel values are made together.
 _PASS = 4096
-_NO_LIMIT = 2**62
 
 
 class BallVectorMachine(ReferenceClassifier):
@@ -199,8 +204,8 @@ class BallVectorMachine(ReferenceClassifier):
     def _fit_binary(self, rows: KernelRows, y: Array, weight: Array) -> Machine:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         ball = Ball(rows, y, self.C * weight, np.random.default_rng(seed))
-        ball.max_moves = _limit(self.max_iter)
-        ball.max_core = _limit(self.max_core)
+        ball.max_moves = limit_of(self.max_iter)
+        ball.max_core = limit_of(self.max_core)
         for epsilon in self._scales():
             self._move(ball, epsilon)
             if ball.allowed <= 0:
@@ -261,7 +266,7 @@ class Ball:
         self.product = np.empty(0)
         self.was_outside = np.zeros(len(y), dtype=bool)
         self.moves = 0
-        self.max_moves = self.max_core = _NO_LIMIT
+        self.max_moves = self.max_core = NO_LIMIT
 
     @property
     def allowed(self) -> int:
@@ -375,10 +380,6 @@ class Ball:
         losses = self.price[here] @ np.clip(1 - margins, 0, None) ** 2
         primal, dual = (norm_sq + losses) / 2, 1 / (2 * self.norm_sq)
         return float((primal - dual) / primal)
-
-
-def _limit(given: int) -> int:
-    return _NO_LIMIT if given == -1 else int(given)
 
 
 def _check_diagonal(diagonal: Array, kernel: str) -> None:

@@ -24,7 +24,12 @@ from corevec.estimators._parameters import (
     check_number,
     check_positive,
 )
-from corevec.reference._base import Machine, ReferenceClassifier, check_limit
+from corevec.reference._base import (
+    Machine,
+    ReferenceClassifier,
+    check_limit,
+    limit_of,
+)
 from corevec.reference._kernel_rows import KernelRows
 from corevec.reference._lasvm_rows import BLOCK, Expansion
 
@@ -167,7 +172,7 @@ class LASVM(ReferenceClassifier):
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         rng = np.random.default_rng(seed)
         present = np.flatnonzero(weight > 0)
-        limit, most = _limit(self.max_iter), _limit(self.max_support)
+        limit, most = limit_of(self.max_iter), limit_of(self.max_support)
         S = Expansion(rows, y, self.C * weight, float(self.tau), limit)
         # 1. Initialisation: a few rows of each class.
         mixed, few = rng.permutation(present), min(_SEEDS, max(1, most // 2))
@@ -226,7 +231,3 @@ class LASVM(ReferenceClassifier):
                 "offered. Raise max_support or lower C."
             )
         return Machine(coef, S.bias, S.steps, going and not full, reason)
-
-
-def _limit(given: int) -> int:
-    return int(np.iinfo(np.int64).max) if given == -1 else int(given)

@@ -16,12 +16,17 @@ import numpy.typing as npt
 
 from corevec import _reference_loops as loops
 from corevec.estimators._parameters import check_choice, check_flag, check_positive
-from corevec.reference._base import Machine, ReferenceClassifier, check_limit
+from corevec.reference._base import (
+    NO_LIMIT,
+    Machine,
+    ReferenceClassifier,
+    check_limit,
+    limit_of,
+)
 from corevec.reference._kernel_rows import KernelRows
 
 Array = npt.NDArray[Any]
 
-NO_LIMIT = 2**62
 # LIBSVM looks for rows to leave out every so many steps (or every n, if that is less).
 _SHRINK_EVERY = 1000
 # The rows that stay are copied together; below this share that pays.
@@ -133,7 +138,7 @@ class SMO(ReferenceClassifier):
 
     def _fit_binary(self, rows: KernelRows, y: Array, weight: Array) -> Machine:
         box = Box.of(self.loss, y, self.C * weight)
-        limit = NO_LIMIT if self.max_iter == -1 else self.max_iter
+        limit = limit_of(self.max_iter)
         run = _Run(rows, box, self.tol)
         run.go(limit, self.shrinking)
         violation = run.violation()
