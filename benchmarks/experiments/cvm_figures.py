@@ -31,7 +31,7 @@ LARGEST = {
     "sklearn_svc": {"checkerboard": 30_000, "covtype": 20_000},
     "reference_smo_l2": {"checkerboard": 30_000, "covtype": 20_000},
     "reference_simplesvm": {"checkerboard": 30_000, "covtype": 5_000, "adult": 4_781},
-    "corevec_rsvm": {"checkerboard": 30_000, "covtype": 20_000},
+    "corevec_rsvm": {"checkerboard": 100_000, "covtype": 20_000},
     "corevec_lsvm": {"checkerboard": 100_000, "covtype": 50_000},
 }
 # The paper needed over a thousand for covtype.

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
         InvalidInputError,
         KernelError,
         NotCertifiedWarning,
+        RowsLostError,
     )
+    from corevec.sources.opening import open
     from corevec.surfaces import ImplicitSurface
 
 __version__ = "0.1.0"
@@ -48,6 +50,7 @@ __all__ = [
     "InvalidInputError",
     "KernelError",
     "NotCertifiedWarning",
+    "RowsLostError",
     "SVDD",
     "StreamingBallClassifier",
     "StreamingOneClass",
@@ -56,6 +59,7 @@ __all__ = [
     "SubspaceRegressor",
     "certify",
     "compress",
+    "open",
 ]
 
 # Where the names that are no estimators live.
@@ -66,6 +70,8 @@ _ROOMS = {
     "InvalidInputError": "corevec.exceptions",
     "KernelError": "corevec.exceptions",
     "NotCertifiedWarning": "corevec.exceptions",
+    "RowsLostError": "corevec.exceptions",
+    "open": "corevec.sources.opening",
 }
 # Rooms for the user: `corevec.formats.save` works after `import corevec`.
 _OPEN = ("formats", "plots", "reference", "report", "streams", "surfaces")

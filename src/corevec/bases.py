@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, sparse
+from scipy import linalg
 
 from corevec.kernels import AnyKernel, Points, Rows, finite
-from corevec.sources import Source, Workers
+from corevec.sources import Source, Workers, stacked
 
 Array = npt.NDArray[Any]
 
@@ -38,6 +38,10 @@ class Basis:
     points: Points
     factor: Array  # lower triangle, pivot order
     residuals: Array  # largest k_ii - |P phi_i|^2 of a probed row, per leading part
+
+    def __reduce__(self) -> Any:
+        # What follows from the rest does not travel.
+        return _again, (self.kernel, self.rows, self.factor, self.residuals)
 
     def leading(self, k: int) -> Basis:
         """Return the basis of the first `k` pivots."""
@@ -62,7 +66,7 @@ class Basis:
         factor[:k, :k], factor[k:, :k] = self.factor, phi[pivots]
         factor[k:, k:] = corner[:added]
         chosen = Rows(
-            _stack(self.rows.values, rows.values[pivots]),
+            stacked([self.rows.values, rows.values[pivots]]),
             np.concatenate([self.rows.index, rows.index[pivots]]),
         )
         residuals = np.concatenate([self.residuals, np.zeros(added)])
@@ -93,6 +97,10 @@ class Basis:
                 self.factor, weights, lower=True, trans="T", check_finite=False
             )
         )
+
+
+def _again(kernel: AnyKernel, rows: Rows, factor: Array, residuals: Array) -> Basis:
+    return Basis(kernel, rows, kernel.prepare_basis(rows), factor, residuals)
 
 
 def probe(source: Source, kernel: AnyKernel, rng: np.random.Generator) -> Basis | None:
@@ -172,12 +180,43 @@ def basis_of_rows(
     `threshold` times the largest k(x, x); and whether the kernel is positive definite
     on them. No basis where every k(x, x) is zero.
     """
+    found = pivots_of(rows, kernel, workers, threshold)
+    return found.basis, found.is_definite
+
+
+@dataclass(frozen=True)
+class Pivots:
+    """A basis among some rows, and the features of the others.
+
+    Attributes
+    ----------
+    basis : Basis or None
+        The rows that add something to the others.
+    is_definite : bool
+        Whether the kernel is positive definite on all rows.
+    order : ndarray
+        Where all rows were: those of the basis, then the others.
+    features : ndarray of shape (len(order) - len(basis), len(basis))
+        Of the others.
+    """
+
+    basis: Basis | None
+    is_definite: bool
+    order: Array
+    features: Array
+
+
+def pivots_of(
+    rows: Rows, kernel: AnyKernel, workers: Workers, threshold: float
+) -> Pivots:
+    """Return what `basis_of_rows` does, with what it leaves out."""
     points = kernel.prepare_basis(rows)
     K = finite(kernel.block(points, points), kernel)
     own = K.diagonal().copy()
     largest = float(own.max())
     if largest <= 0:
-        return None, not own.any()
+        nothing = np.empty((len(rows), 0))
+        return Pivots(None, not own.any(), np.arange(len(rows)), nothing)
     with workers.blas():
         order, factor = _pivoted(K, threshold * largest)
     rank = factor.shape[1]
@@ -185,9 +224,10 @@ def basis_of_rows(
     chosen = Rows(rows.values[order[:rank]], rows.index[order[:rank]])
     # residuals[j] is what j pivots leave.
     residuals = np.append(factor[:rank].diagonal() ** 2, threshold * largest)
-    points, factor = kernel.prepare_basis(chosen), np.ascontiguousarray(factor[:rank])
-    basis = Basis(kernel, chosen, points, factor, residuals)
-    return basis, bool(left.min() >= -1e-8 * largest)
+    points, lower = kernel.prepare_basis(chosen), np.ascontiguousarray(factor[:rank])
+    basis = Basis(kernel, chosen, points, lower, residuals)
+    is_definite = bool(left.min() >= -1e-8 * largest)
+    return Pivots(basis, is_definite, order, factor[rank:])
 
 
 def _pivoted(matrix: Array, floor: float) -> tuple[Array, Array]:
@@ -199,12 +239,6 @@ def _pivoted(matrix: Array, floor: float) -> tuple[Array, Array]:
         matrix, tol=floor, lower=1, overwrite_a=1
     )
     return order - 1, np.tril(factor)[:, :rank]
-
-
-def _stack(a: Any, b: Any) -> Any:
-    if sparse.issparse(a):
-        return sparse.vstack([a, b], format="csr")
-    return np.concatenate([a, b])
 
 
 def _hopeless(residual: Array, floor: float, j: int, most: int) -> bool:

@@ -1,53 +1,45 @@
 """Fitting in the span of few vectors: choose them, solve over all rows, certify.
 
 The engine of the Subspace estimators for squared losses; ``hinge.py`` is that of the
-hinge. The vectors are chosen by name (``choosing.py``), grown and moved
-(``pursuit.py``), or the user's own; the weights are decided by all rows
-(``subspace.py``, ``span.py``); what is certified is the full problem (``bounds.py``).
+hinge. The vectors are chosen in ``vectors.py``; the weights are decided by all rows
+(``subspace.py``, ``span.py``), penalised by the norm of the function or, as RSVM's, by
+their coefficients (``coefficients.py``); what is certified is the full problem
+(``bounds.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from corevec import bounds, coreset, pursuit, span, subspace
-from corevec.bases import (
-    MAX_RANK,
-    RANK_THRESHOLD,
-    SPREAD_THRESHOLD,
-    Basis,
-    basis_of_rows,
-)
+from corevec import bounds, span, subspace
+from corevec.bases import Basis
 from corevec.certificate import Certificate, relative_gap
-from corevec.choosing import (
-    incomplete_cholesky,
-    kmeans,
-    randomly_pivoted_cholesky,
-    uniform,
-)
-from corevec.exceptions import KernelError
+from corevec.coefficients import coefficients_of
 from corevec.expansion import KernelExpansion
-from corevec.kernels import AnyKernel, Kernel, Rows
+from corevec.kernels import AnyKernel
 from corevec.moving import can_move
+from corevec.norms import norms_sq_of_rows
 from corevec.problems import Problem
 from corevec.progress import Progress, logger
 from corevec.settings import Outcome, Settings
 from corevec.sources import Source
+from corevec.vectors import (
+    Vectors,
+    Wanted,
+    basis_of_vectors,
+    is_streamed,
+    no_space,
+    vectors_asked_for,
+)
 from corevec.views import view_that_fits
 
 Array = npt.NDArray[Any]
-
-CHOOSERS = {
-    "nystroem": uniform,
-    "kmeans": kmeans,
-    "rpcholesky": randomly_pivoted_cholesky,
-    "cholesky": incomplete_cholesky,
-}
 
 # Samples that the span is solved on before the first pass over all rows.
 SAMPLES = (2000, 32_000, 128_000)
@@ -55,34 +47,6 @@ SAMPLES = (2000, 32_000, 128_000)
 # few vectors leave, not what the solver may. With tol = 0.9 the hinge stopped 1.5 %
 # above its optimum in the span (30,000 rows, 100 vectors).
 WEIGHTS_TOL = 1e-2
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Which vectors to span the functions with.
-
-    Attributes
-    ----------
-    n_basis : int or float
-        How many, at most; below 1, as a share of the rows of positive weight.
-    basis : str or Rows
-        A name, or the user's own vectors.
-    certificate : str
-        How to prove the gap, one of `bounds.HOW`.
-    own_norm : bool
-        Whether functions are penalised by their own norm ``c'Gc``; otherwise by their
-        coefficients ``c'c``, as RSVM does.
-    """
-
-    n_basis: float
-    basis: str | Rows
-    certificate: str = "auto"
-    own_norm: bool = True
-
-    def size(self, n_rows: int) -> int:
-        """Return how many vectors that is at most, for so many rows."""
-        size = self.n_basis if self.n_basis >= 1 else round(self.n_basis * n_rows)
-        return min(max(1, int(size)), n_rows)
 
 
 def fit(
@@ -95,9 +59,17 @@ def fit(
 ) -> Outcome:
     """Solve `problems` over all rows in the span of few vectors."""
     rng = np.random.default_rng(settings.random_state)
-    for basis in _bases(problems, source, kernel, wanted, settings, progress, rng):
-        found = _fit_in(
-            problems, source, kernel, basis, wanted, settings, progress, rng
+    solve = _fit_in if wanted.own_norm else _fit_coefficients
+    view, scaled = source, problems
+    if source.is_far:
+        # The vectors are chosen among rows at hand; all rows decide the weights.
+        view, scaled = view_that_fits(problems, source, rng)
+        source = view if view.n_rows == source.n_rows else source
+    for vectors in vectors_asked_for(
+        scaled, view, kernel, wanted, settings, progress, rng
+    ):
+        found = solve(
+            problems, source, kernel, vectors, wanted, settings, progress, rng
         )
         if all(one.converged for one in found.certificates):
             break
@@ -108,150 +80,117 @@ def _fit_in(
     problems: list[Problem],
     source: Source,
     kernel: AnyKernel,
-    basis: Basis,
+    vectors: Vectors,
     wanted: Wanted,
     settings: Settings,
     progress: Progress,
     rng: np.random.Generator,
 ) -> Outcome:
-    """Solve and certify in the span of one basis."""
+    """Solve and certify in the span of some vectors."""
+    basis = basis_of_vectors(vectors, kernel, source)
     # The pursuit leaves functions of (nearly) these vectors, if there was one.
-    moved = wanted.basis == "pursuit" and can_move(kernel) and wanted.own_norm
+    moved = wanted.basis == "pursuit" and can_move(kernel)
     start = progress.snapshot() if moved and progress.snapshot is not None else None
     logger.info("solving over all rows in the span of %d vectors", len(basis))
-    solved_in = basis if wanted.own_norm else _by_coefficients(basis)
+    progress.chosen = True  # a checkpoint goes on with these vectors
     functions, offsets, stopped_by, certificates = _solve(
-        problems, source, solved_in, settings, progress, rng, start
+        problems, source, basis, settings, progress, rng, start
     )
     if len(functions.basis) < len(basis):
         basis = basis.leading(len(functions.basis))
-    if not certificates or not wanted.own_norm or wanted.certificate == "exact":
+    weights = basis.factor.T @ functions.coef
+    norms = np.array([float(w @ w) for w in weights.T])
+    solved = _Solved(functions, offsets, norms, stopped_by)
+    if not certificates or wanted.certificate == "exact":
         certificates = _certify(
-            problems, functions, offsets, source, basis, wanted, settings, progress, rng
+            problems, solved, source, basis, wanted, settings, progress, rng
         )
+    return _outcome(solved, certificates)
+
+
+def _fit_coefficients(
+    problems: list[Problem],
+    source: Source,
+    kernel: AnyKernel,
+    vectors: Vectors,
+    wanted: Wanted,
+    settings: Settings,
+    progress: Progress,
+    rng: np.random.Generator,
+) -> Outcome:
+    """Solve for the coefficients of all vectors, and certify the functions."""
+    span_of = coefficients_of(vectors.rows, kernel, source)
+    if span_of is None:
+        raise no_space(kernel)
+    basis = span_of.basis
+    logger.info(
+        "solving for %d coefficients in %d dimensions", len(span_of.rows), len(basis)
+    )
+    progress.chosen = True  # a checkpoint goes on with these vectors
+    with _shown(progress, span_of.of_all):
+        functions, offsets, stopped_by, _ = _solve(
+            problems,
+            source,
+            span_of.solved_in,
+            settings,
+            progress,
+            rng,
+            feature_sq=span_of.feature_sq(),
+        )
+    functions = span_of.of_all(functions)
+    norms = norms_sq_of_rows(functions.basis, kernel, functions.coef, source.workers)
+    solved = _Solved(functions, offsets, norms, stopped_by)
+    certificates = _certify(
+        problems, solved, source, basis, wanted, settings, progress, rng
+    )
+    return _outcome(solved, certificates)
+
+
+@contextmanager
+def _shown(
+    progress: Progress, change: Callable[[KernelExpansion], KernelExpansion]
+) -> Iterator[None]:
+    """Let those who look at the functions between rounds see them changed."""
+
+    def first(_: dict[str, Any]) -> None:
+        solved = progress.snapshot
+        if solved is not None:
+            progress.snapshot = lambda: change(solved())
+
+    progress.listeners.insert(0, first)
+    try:
+        yield
+    finally:
+        progress.listeners.remove(first)
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """What the rounds leave: the functions of all problems."""
+
+    functions: KernelExpansion
+    offsets: list[float]
+    norms_sq: Array  # |w|^2, without the bias
+    stopped_by: str
+
+
+def _outcome(solved: _Solved, certificates: list[Certificate]) -> Outcome:
+    stopped_by = solved.stopped_by
     if stopped_by in ("max_core", "stall"):
         stopped_by = "n_basis"
-    certificates = [
-        one if one.converged else replace(one, stopped_by=stopped_by)
-        for one in certificates
-    ]
-    weights = basis.factor.T @ functions.coef
-    norms = (weights**2).sum(axis=0) + functions.intercept**2
+    functions, n = solved.functions, len(certificates)
     return Outcome(
         functions=functions,
-        certificates=certificates,
-        offsets=np.array(offsets),
-        norms_sq=norms,
-        support=[functions.basis.index] * len(problems),
+        certificates=[
+            one if one.converged else replace(one, stopped_by=stopped_by)
+            for one in certificates
+        ],
+        offsets=np.array(solved.offsets),
+        norms_sq=solved.norms_sq + functions.intercept**2,
+        support=[functions.basis.index] * n,
         multipliers=[],
-        n_core=[len(basis)] * len(problems),
+        n_core=[len(functions.basis)] * n,
     )
-
-
-def _bases(
-    problems: list[Problem],
-    source: Source,
-    kernel: AnyKernel,
-    wanted: Wanted,
-    settings: Settings,
-    progress: Progress,
-    rng: np.random.Generator,
-) -> Iterator[Basis]:
-    """Yield the basis that was asked for, after smaller ones that may do."""
-    present = subspace.rows_present(problems, source)
-    size = wanted.size(len(present))
-    # The span of all rows holds the optimum: there is nothing to move.
-    grows = wanted.basis == "pursuit" and can_move(kernel) and size < len(present)
-    if not grows or _are_solved_by_zero(problems, present):
-        yield choose(problems, source, kernel, wanted, settings, progress, rng)
-        return
-    assert isinstance(kernel, Kernel)
-    # Whoever accepts any gap wants all vectors.
-    tol = settings.tol if settings.tol < 1 else 0.0
-    for vectors in pursuit.grow(
-        problems, source, kernel, size, progress, rng, present, tol
-    ):
-        rows = Rows(vectors, np.full(len(vectors), -1))
-        yield _spanned_by(rows, kernel, source, SPREAD_THRESHOLD)
-
-
-def choose(
-    problems: list[Problem],
-    source: Source,
-    kernel: AnyKernel,
-    wanted: Wanted,
-    settings: Settings,
-    progress: Progress,
-    rng: np.random.Generator,
-) -> Basis:
-    """Return the basis that was asked for, of vectors that do not move."""
-    check_definite(kernel)
-    present = subspace.rows_present(problems, source)
-    size = wanted.size(len(present))
-    name, threshold = wanted.basis, SPREAD_THRESHOLD
-    if isinstance(name, Rows):
-        rows = name
-    elif _are_solved_by_zero(problems, present):
-        rows = uniform(source, kernel, 1, rng, present)
-    elif name in ("pursuit", "train"):
-        found = subspace.choose_basis(problems, source, kernel, size, progress, rng)
-        return _checked(found, kernel)
-    elif name == "coreset":
-        rows = coreset.core_rows(problems, source, kernel, size, settings, progress)
-    elif name == "cholesky" and _is_streamed(problems, source, size):
-        # Graded pivots keep their digits there, and the bound needs them.
-        threshold = RANK_THRESHOLD
-        rows = incomplete_cholesky(source, kernel, size, rng, present, threshold)
-    else:
-        rows = CHOOSERS[name](source, kernel, size, rng, present)
-    return _spanned_by(rows, kernel, source, threshold)
-
-
-def _spanned_by(
-    rows: Rows, kernel: AnyKernel, source: Source, threshold: float
-) -> Basis:
-    if len(rows) == 0:
-        return _checked(None, kernel)
-    basis, is_definite = basis_of_rows(rows, kernel, source.workers, threshold)
-    return _checked(basis if is_definite else None, kernel)
-
-
-def _is_streamed(problems: list[Problem], source: Source, size: int) -> bool:
-    """Whether the rows are too many for numbers of their own, and the basis is small.
-
-    Then only rows near the margin are kept (`span.py`).
-    """
-    return source.n_rows > subspace.rows_that_fit(problems, source) and size <= MAX_RANK
-
-
-def check_definite(kernel: AnyKernel) -> None:
-    """Raise an error for a kernel that is known not to be positive definite."""
-    if kernel.name == "sigmoid":
-        _checked(None, kernel)
-
-
-def _are_solved_by_zero(problems: list[Problem], present: Array) -> bool:
-    """Whether no row pulls at f = 0: constant targets, or all within the tube."""
-    return all(
-        problem.response is not None
-        and float(np.abs(problem.response[present]).max()) <= problem.tube
-        for problem in problems
-    )
-
-
-def _checked(basis: Basis | None, kernel: AnyKernel) -> Basis:
-    if basis is not None:
-        return basis
-    raise KernelError(
-        f"the {kernel.name} kernel is not positive definite on the basis vectors, or "
-        "zero on all of them, so that they span no space. Use another kernel (for "
-        "poly: coef0 >= 0), or CoreVectorClassifier, which needs no basis."
-    )
-
-
-def _by_coefficients(basis: Basis) -> Basis:
-    """Return the basis with the norm ``c'c``: features are the kernel values."""
-    return replace(basis, factor=np.eye(len(basis)))
 
 
 def _solve(
@@ -261,14 +200,15 @@ def _solve(
     settings: Settings,
     progress: Progress,
     rng: np.random.Generator,
-    start: KernelExpansion | None,
+    start: KernelExpansion | None = None,
+    feature_sq: float = 0.0,
 ) -> tuple[KernelExpansion, list[float], str, list[Certificate]]:
     """Return functions, offsets, what stopped the rounds, and certificates.
 
     No certificates where the rounds have not proved what was asked for.
     """
     tol = min(settings.tol, WEIGHTS_TOL)
-    if _is_streamed(problems, source, len(basis)):
+    if is_streamed(problems, source, len(basis)):
         samples = [
             source.draw(rng, size) for size in SAMPLES if 2 * size < source.n_rows
         ]
@@ -285,7 +225,7 @@ def _solve(
         return functions, [one.offset for one in found], stopped_by, proofs
     view, scaled = view_that_fits(problems, source, rng)
     fits, stopped_by = subspace.solve(
-        scaled, view, basis, tol, progress, rng, measured=False, start=start
+        scaled, view, basis, tol, progress, rng, False, start, feature_sq
     )
     functions = subspace.expansion(fits, basis)
     return functions, [fit.offset for fit in fits], stopped_by, []
@@ -293,8 +233,7 @@ def _solve(
 
 def _certify(
     problems: list[Problem],
-    functions: KernelExpansion,
-    offsets: list[float],
+    solved: _Solved,
     source: Source,
     basis: Basis,
     wanted: Wanted,
@@ -303,6 +242,7 @@ def _certify(
     rng: np.random.Generator,
 ) -> list[Certificate]:
     """Return the certificates of the full problems, from a pass over all rows."""
+    functions, offsets = solved.functions, solved.offsets
     affordable = max(bounds.AFFORDABLE, 30.0 * source.n_rows * len(basis))
     if progress.spent() is not None:
         affordable = bounds.AFFORDABLE / 2
@@ -317,13 +257,13 @@ def _certify(
         tol=min(settings.tol, WEIGHTS_TOL),
         rng=rng,
         affordable=affordable,
+        norms_sq=solved.norms_sq,
     )
     progress.rows_looked_at += source.n_rows
-    weights = basis.factor.T @ functions.coef
     result = []
     for t, (problem, proof) in enumerate(zip(problems, proofs, strict=True)):
         bias = float(functions.intercept[t]) if problem.has_bias else 0.0
-        primal = (float(weights[:, t] @ weights[:, t]) + bias**2) / 2
+        primal = (float(solved.norms_sq[t]) + bias**2) / 2
         primal += problem.price * offsets[t] + losses[t]
         gap = relative_gap(primal, proof.dual)
         result.append(

@@ -65,22 +65,28 @@ def prove(
     tol: float,
     rng: np.random.Generator,
     affordable: float = AFFORDABLE,
+    norms_sq: Array | None = None,
 ) -> tuple[list[Proof], list[float]]:
     """Return what the violations of each problem's function prove, and its loss.
 
     Column t of `functions` belongs to ``problems[t]``. "auto" takes the cheap bound
     where that reaches `tol`, else the exact one up to `affordable` kernel values.
+    `norms_sq` are the functions' ``|w|^2`` where they are none of the vectors of
+    `basis`.
     """
     # 24 bytes per violated entry.
     most = 24 * source.n_rows * sum(len(problem.sides) for problem in problems)
     keep = how != "projection" and most <= max(source.memory_budget / 2, 1e8)
+    keep = keep and source.holds(source.n_rows)
     bands = [0.0] * len(problems)
     sums = all_sums(problems, offsets, bands, functions, source, basis, keep)
-    weights = basis.factor.T @ functions.coef
+    if norms_sq is None:
+        norms_sq = ((basis.factor.T @ functions.coef) ** 2).sum(axis=0)
     proofs = []
     for t, problem in enumerate(problems):
-        w = np.append(weights[:, t], functions.intercept[t] * problem.has_bias)
-        primal = float(w @ w) / 2 + problem.price * offsets[t] + sums[t].loss
+        bias = float(functions.intercept[t]) * problem.has_bias
+        primal = (float(norms_sq[t]) + bias**2) / 2
+        primal += problem.price * offsets[t] + sums[t].loss
         best = Proof(dual_of(problem, sums[t]), "projection")
         few = sums[t].n_inside ** 2 / 2 <= affordable
         if keep and (how == "exact" or relative_gap(primal, best.dual) > tol):
@@ -173,6 +179,7 @@ def _residual_at(
 ) -> Array:
     """Return ``<(I - P) u, phi(x)>`` for the rows of some violated entries."""
     kernel, n = basis.kernel, len(pull)
+    source = source.near(rows)
     chosen = source.take(rows[few])
     points = kernel.prepare_basis(chosen)
 

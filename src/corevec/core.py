@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from corevec import qp
 from corevec.kernels import AnyKernel, Rows, finite
 from corevec.problems import Floor, Problem, Terms
-from corevec.sources import Source
+from corevec.sources import Source, stacked
 
 Array = npt.NDArray[Any]
 
@@ -98,7 +97,8 @@ class Core:
         )
         self._buffer[m:total, m:total] = (own + own.T) / 2
         finite(self._buffer[m:total, :total], self.kernel)
-        self.values = new.values if self.values is None else _stack(self.values, new)
+        old = [] if self.values is None else [self.values]
+        self.values = stacked([*old, new.values])
         self.entries = np.concatenate([self.entries, entries])
         self.terms = Terms.join([self.terms, terms])
         self.multipliers = np.concatenate([self.multipliers, np.zeros(len(new))])
@@ -326,9 +326,3 @@ class Core:
             m = len(self)
             buffer[:m, :m] = self.K
             self._buffer = buffer
-
-
-def _stack(values: Any, new: Rows) -> Any:
-    if sparse.issparse(values):
-        return sparse.vstack([values, new.values], format="csr")
-    return np.concatenate([values, new.values])

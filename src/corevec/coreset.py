@@ -62,6 +62,9 @@ WORST_KEPT = 20_000
 # ... until their gap is this many times below the last gap over all rows.
 LOOSE = 20.0
 LARGEST_SUBSET = 200_000
+# Of rows that live elsewhere as many as this many bytes hold, at least a batch's pool:
+# they are sent here after every pass.
+FAR_BYTES = 1 << 19
 IDLE_ROUNDS = 3
 # Where another way is left, the core set is given up once its support, growing with the
 # rows as it has so far, would fill it so many times.
@@ -195,6 +198,11 @@ def look_around(
         state.view, state.exact = Subset(source, source.draw(rng, size)), False
     measure(state, kernel, settings, progress)
     progress.snapshot = lambda: joint_functions(state.cores, kernel)
+    progress.cores = lambda: [
+        (core.entries[core.support], core.multipliers[core.support])
+        for core in state.cores
+    ]
+    progress.offsets = lambda: np.array(state.offsets)
     progress.record(
         core=max(len(core) for core in state.cores),
         support=max(len(core.support) for core in state.cores),
@@ -398,7 +406,8 @@ def worst_wanted(state: State, settings: Settings) -> int:
     if settings.ball_epsilon is not None and isinstance(settings.batch, int):
         return settings.batch
     if state.exact:
-        kept = min(WORST_KEPT, rows_that_fit(state.view))
+        most = FAR_BYTES // row_bytes(state.view) if state.view.is_far else WORST_KEPT
+        kept = min(WORST_KEPT, most, rows_that_fit(state.view))
         return max(BATCH_POOL * BATCH_MAX, kept // len(state.cores))
     return BATCH_POOL * BATCH_MAX
 
@@ -415,8 +424,12 @@ def core_room(settings: Settings, source: Source, n_problems: int) -> int:
 
 def rows_that_fit(source: Source) -> int:
     """Return how many rows may be taken out of the source: a quarter of the budget."""
-    row_bytes = source.row_entries * np.dtype(source.dtype).itemsize
-    return int(min(LARGEST_SUBSET, source.memory_budget / 4 / row_bytes))
+    return int(min(LARGEST_SUBSET, source.memory_budget / 4 / row_bytes(source)))
+
+
+def row_bytes(source: Source) -> int:
+    """Return the bytes of one row."""
+    return int(source.row_entries * np.dtype(source.dtype).itemsize)
 
 
 def search_precision(state: State, kernel: AnyKernel, settings: Settings) -> Any:
@@ -441,8 +454,11 @@ def core_rows(
     """Return the rows of a core set of that size, those of most weight if several."""
     found = run(problems, source, kernel, replace(settings, max_core=size), progress)
     pairs = zip(found.support, found.multipliers, strict=True)
-    mass = np.zeros(source.n_rows)
+    rows, shares = [], []
     for problem, (entries, b) in zip(problems, pairs, strict=True):
-        np.add.at(mass, problem.rows_of(entries), b / max(b.sum(), 1e-300))
+        rows.append(problem.rows_of(entries))
+        shares.append(b / max(b.sum(), 1e-300))
+    union, place = np.unique(np.concatenate(rows), return_inverse=True)
+    mass = np.bincount(place, np.concatenate(shares), minlength=len(union))
     heaviest = np.argsort(-mass, kind="stable")[:size]
-    return source.take(np.sort(heaviest[mass[heaviest] > 0]))
+    return source.take(np.sort(union[heaviest[mass[heaviest] > 0]]))

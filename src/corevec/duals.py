@@ -27,6 +27,7 @@ def dual_of_entries(
     if len(entries) == 0 or b.sum() <= 0:
         return problem.least
     rows, side = problem.rows_of(entries), problem.side_of(entries)
+    source = source.near(rows)
 
     def own(part: slice) -> Terms:
         return problem.terms(source.take(rows[part]), kernel, side[part])

@@ -60,6 +60,7 @@ class Warm:
     support: list[Array]
     multipliers: list[Array]
     same_rows: bool
+    offsets: Array | None = None
 
 
 def fit(
@@ -204,7 +205,9 @@ def _fit_in_span(
         return None
     logger.info("the kernel has numerical rank %d on these rows", len(basis))
     start = None if warm is None else _warm_weights(problems, basis, warm)
-    samples = [] if start is not None else _samples(source, rng)
+    samples = _samples(source, rng)
+    if start is not None:  # of rows that live elsewhere a few, to know their place
+        samples = samples[:1] if source.is_far else []
     fits, basis, stopped_by = span.solve(
         problems, source, basis, samples, settings.tol, progress, start
     )
@@ -264,6 +267,7 @@ def _fit_in_subspace(
     if kernel.name == "sigmoid":
         return None
     view, scaled = view_that_fits(problems, source, rng)
+    source = view if view.n_rows == source.n_rows else source
     n_present = len(subspace.rows_present(scaled, view))
     size = subspace.basis_size(
         n_present, settings.max_core, source.memory_budget, len(problems)
@@ -287,6 +291,7 @@ def _fit_in_core(
     The core set doubles while that lowers the objective by more than `PAYS`.
     """
     view, scaled = view_that_fits(problems, source, rng)
+    source = view if view.n_rows == source.n_rows else source
     budget = source.memory_budget
     most = subspace.basis_size(view.n_rows, settings.max_core, budget, len(problems))
     size, best = min(most, max(1, most // 4, SMALLEST_CORE)), None
@@ -384,11 +389,15 @@ def _warm_weights(
     values = warm.functions.evaluate(basis.rows, warm.functions.prepared())
     start = []
     for t, problem in enumerate(problems):
-        if problem.has_offset:
+        if problem.has_offset and warm.offsets is None:
             return None
         bias = float(warm.functions.intercept[t])
         weights = basis.features((values[:, t] - bias)[None, :])[0]
-        start.append(np.append(weights, bias) if problem.has_bias else weights)
+        if problem.has_bias:
+            weights = np.append(weights, bias)
+        if problem.has_offset and warm.offsets is not None:
+            weights = np.append(weights, warm.offsets[t])
+        start.append(weights)
     return start
 
 

@@ -33,7 +33,29 @@ class KernelExpansion:
         values = self.kernel.times(points, basis, self.coef) + self.intercept
         return finite(values, self.kernel)
 
+    def ready(self, dtype: Any = np.float64) -> Ready:
+        """Return the functions made ready for one precision."""
+        return Ready(self, dtype)
+
     def values(self, source: Source) -> Array:
         """Return f of every row, shape (n_rows, outputs), block by block."""
-        basis = self.prepared()
-        return source.map(lambda rows: self.evaluate(rows, basis))
+        return source.map(self.ready())
+
+
+class Ready:
+    """Functions with their basis prepared; only the functions travel.
+
+    The prepared basis is as large as the basis: sent along, it would double what each
+    round sends to workers.
+    """
+
+    def __init__(self, functions: KernelExpansion, dtype: Any = np.float64):
+        self.functions, self.dtype = functions, dtype
+        self.points = functions.prepared(dtype)
+
+    def __call__(self, rows: Rows) -> Array:
+        """Return values of shape (len(rows), outputs) for one block of rows."""
+        return self.functions.evaluate(rows, self.points)
+
+    def __reduce__(self) -> Any:
+        return Ready, (self.functions, self.dtype)

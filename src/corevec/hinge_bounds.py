@@ -20,9 +20,9 @@ import numpy.typing as npt
 
 from corevec.bases import Basis
 from corevec.expansion import KernelExpansion
-from corevec.kernels import AnyKernel, Rows
+from corevec.kernels import AnyKernel
 from corevec.norms import norms_sq, parts_of
-from corevec.problems import Labels, Problem
+from corevec.problems import Labels, Problem, Terms
 from corevec.sources import Source
 
 Array = npt.NDArray[Any]
@@ -74,10 +74,10 @@ def hinge_problem(
     """Return the problem of one class against another, or against the rest."""
     norm = "1/2 (|w|^2 + b0^2)" if has_bias else "1/2 |w|^2"
     name = f"two-class SVM (hinge): min {norm} + C sum s_i max(0, 1 - y_i f_i)"
-    numbers = source.numbers
     family = Problem(name, labels, C, positive, negative, has_bias=has_bias)
-    # A two-class problem looks at the numbers of the rows only.
-    terms = family.terms(Rows(np.empty((len(numbers), 0)), numbers), _NO_KERNEL)
+    # A two-class problem looks at what belongs to the rows only.
+    blocks = [source.block(*bounds) for bounds in source.blocks()]
+    terms = Terms.join([family.terms(rows, _NO_KERNEL) for rows in blocks])
     return HingeProblem(name, terms.sign, terms.omega, has_bias)
 
 

@@ -16,7 +16,7 @@ from scipy import linalg, sparse
 
 from corevec import hinge, subspace
 from corevec.bases import basis_of_rows
-from corevec.basis_engine import WEIGHTS_TOL, Wanted, check_definite, choose
+from corevec.basis_engine import WEIGHTS_TOL
 from corevec.certificate import Certificate, relative_gap
 from corevec.exceptions import InvalidInputError
 from corevec.expansion import KernelExpansion
@@ -26,6 +26,7 @@ from corevec.problems import Problem
 from corevec.progress import Progress
 from corevec.settings import Outcome, Settings
 from corevec.sources import Source
+from corevec.vectors import Wanted, check_definite, choose
 
 Array = npt.NDArray[Any]
 
@@ -41,6 +42,7 @@ def fit(
     """Solve each two-class problem, with the hinge in place of its square."""
     check_definite(kernel)
     rng = np.random.default_rng(settings.random_state)
+    source = _at_hand(source)
     present = subspace.rows_present(problems, source)
     size = wanted.size(len(present))
     own: dict[str, Any] = {
@@ -109,6 +111,17 @@ def _in_turn(problems: list[Problem], progress: Progress) -> Iterator[Problem]:
     progress.max_time, progress.max_iter = time, rounds
 
 
+def _at_hand(source: Source) -> Source:
+    """Return rows that live elsewhere in memory: every cut has a number per row."""
+    if source.holds(source.n_rows):
+        return source.near(source.numbers)
+    raise InvalidInputError(
+        f"loss='hinge' works on rows in memory, but {source!r} has more than "
+        f"memory_budget={source.memory_budget:g} bytes allow to bring here. Use "
+        "loss='squared_hinge', or raise memory_budget to four times the data."
+    )
+
+
 def verify(
     problem: Problem,
     function: KernelExpansion,
@@ -122,6 +135,7 @@ def verify(
     near the optimum's where few rows lie on the margin itself.
     """
     progress = Progress(source.n_rows)
+    source = _at_hand(source)
     own = hinge_problem(*_asked(problem), source, has_bias=problem.has_bias)
     values = function.values(source)[:, 0]
     beta = np.where(own.sign * values < 1.0, own.omega, 0.0)

@@ -28,7 +28,7 @@ the Euclidean.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -66,13 +66,23 @@ _DENSE_BASIS_BYTES = 1 << 26
 
 @dataclass(frozen=True)
 class Rows:
-    """A few rows as a source hands them out: values and their row numbers (int64)."""
+    """A few rows as a source hands them out: values and their row numbers (int64).
+
+    Rows that live elsewhere bring what belongs to them along: `columns` then holds
+    their "target" and "weight", one entry per row.
+    """
 
     values: Any
     index: Array
+    columns: Mapping[str, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return int(self.values.shape[0])
+
+    def part(self, few: Any) -> Rows:
+        """Return some of the rows, with all that belongs to them."""
+        columns = {name: column[few] for name, column in self.columns.items()}
+        return Rows(self.values[few], self.index[few], columns)
 
 
 @dataclass(frozen=True)

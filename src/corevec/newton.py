@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from corevec.problems import Floor
+from corevec.problems import Floor, Problem
 from corevec.sources import Workers
 from corevec.working import Design
 
@@ -219,6 +219,25 @@ class _NewtonPoint:
             gram, pull = self.rows.gram(went, self.omega)
             self.gram -= gram
             self.pull -= pull
+
+
+def point_of(
+    problem: Problem, gram: Array | float, pull: Array | float, width: int
+) -> Array:
+    """Return the weights of least objective if exactly the summed entries count.
+
+    `gram` and `pull` are ``sum omega d d'`` and ``sum omega p d`` over them.
+    """
+    gram, pull = np.zeros((width, width)) + gram, np.zeros(width) + pull
+    penalty, linear = np.ones(width), np.zeros(width)
+    if not problem.has_offset:
+        return _solve_system(gram, penalty, pull)
+    penalty[-1], linear[-1] = 0.0, problem.price
+    found = _solve_system(gram, penalty, pull - linear)
+    if problem.floor is Floor.ZERO and found[-1] < 0:
+        inner = _solve_system(gram[:-1, :-1], penalty[:-1], pull[:-1])
+        return np.append(inner, 0.0)
+    return found
 
 
 def _solve_system(gram: Array, penalty: Array, right: Array) -> Array:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from corevec.kernels import AnyKernel
-from corevec.sources import Source
+from corevec.kernels import AnyKernel, Rows
+from corevec.sources import Source, Workers
 
 Array = npt.NDArray[Any]
 
@@ -16,6 +17,7 @@ Array = npt.NDArray[Any]
 _PART = 2048
 # Of rows with many numbers each fewer: a block of them has 8 MB.
 _PART_NUMBERS, _FEWEST = 1 << 20, 256
+_EPS = float(np.finfo(np.float64).eps)
 
 
 def parts_of(numbers: Array, width: int = 1) -> list[slice]:
@@ -34,21 +36,47 @@ def norms_sq(
 
     Part by part of the symmetric matrix: memory does not grow with the rows.
     """
-    parts = parts_of(numbers)
 
+    def take(part: slice) -> Rows:
+        return source.take(numbers[part])
+
+    return _norms_sq(take, parts_of(numbers), kernel, coef, source.workers)
+
+
+def norms_sq_of_rows(
+    rows: Rows, kernel: AnyKernel, coef: Array, workers: Workers
+) -> Array:
+    """Return ``|sum_i coef[i, t] phi(x_i)|^2`` of any vectors, rounded up."""
+
+    def take(part: slice) -> Rows:
+        return Rows(rows.values[part], rows.index[part])
+
+    parts = parts_of(rows.index)
+    total, diagonal = _norms_sq(take, parts, kernel, coef, workers)
+    rounding = 8 * _EPS * np.abs(coef).sum(axis=0) ** 2 * diagonal
+    return np.asarray(np.maximum(total, 0.0) + rounding)
+
+
+def _norms_sq(
+    take: Callable[[slice], Rows],
+    parts: list[slice],
+    kernel: AnyKernel,
+    coef: Array,
+    workers: Workers,
+) -> tuple[Array, float]:
     def product(pair: tuple[slice, slice]) -> Array:
-        left = kernel.prepare(source.take(numbers[pair[0]]))
-        right = kernel.prepare_basis(source.take(numbers[pair[1]]))
+        left = kernel.prepare(take(pair[0]))
+        right = kernel.prepare_basis(take(pair[1]))
         values = kernel.times(left, right, coef[pair[1]])
         twice = 1.0 if pair[0] == pair[1] else 2.0
         return np.asarray(twice * np.einsum("it,it->t", coef[pair[0]], values))
 
     def largest(part: slice) -> float:
-        own = kernel.diagonal(source.take(numbers[part]))
+        own = kernel.diagonal(take(part))
         return float(np.abs(own).max(initial=0.0))
 
     pairs = [(p, q) for i, p in enumerate(parts) for q in parts[i:]]
     total = np.zeros(coef.shape[1])
-    for part in source.workers.run(product, pairs):
+    for part in workers.run(product, pairs):
         total += part
-    return total, max(source.workers.run(largest, parts), default=0.0)
+    return total, max(workers.run(largest, parts), default=0.0)

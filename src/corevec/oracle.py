@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from corevec.expansion import KernelExpansion
-from corevec.kernels import Rows
+from corevec.kernels import AnyKernel, Rows
 from corevec.problems import Problem
-from corevec.sources import DenseSource, Source
+from corevec.sources import Chosen, Source
 
 Array = npt.NDArray[Any]
 
@@ -57,7 +57,7 @@ class Look:
         return float(self.violation[0]) if len(self.violation) else -np.inf
 
 
-class Subset(DenseSource):
+class Subset(Chosen):
     """Rows taken out of a source, with the row numbers they have there.
 
     Keeps the kernel values against the basis rows it meets, while they fit half of
@@ -65,38 +65,9 @@ class Subset(DenseSource):
     """
 
     def __init__(self, source: Source, rows: Array):
-        Source.__init__(self, source.memory_budget, source.workers)
-        self.index = np.sort(np.asarray(rows, dtype=np.int64))
-        self.values = source.take(self.index).values
-        self.n_rows, self.n_features = self.values.shape
-        self.dtype, self.is_sparse = source.dtype, source.is_sparse
+        index = np.sort(np.asarray(rows, dtype=np.int64))
+        super().__init__(source, index, source.take(index))
         self._columns: list[tuple[Array, Array]] = []  # (basis row numbers, values)
-
-    @property
-    def numbers(self) -> Array:
-        """The number of every row in the source it comes from."""
-        return self.index
-
-    @property
-    def row_entries(self) -> int:
-        """Numbers that one row holds."""
-        nnz = getattr(self.values, "nnz", None)
-        if nnz is None:
-            return max(1, self.n_features)
-        return int(2 * (1 + nnz // max(self.n_rows, 1)))
-
-    def take(self, rows: Array) -> Rows:
-        """Return the rows with these numbers, which must be in the subset."""
-        where = np.searchsorted(self.index, rows)
-        return Rows(self.values[where], self.index[where])
-
-    def block(self, start: int, stop: int) -> Rows:
-        """Return the rows from `start` up to `stop` of the subset."""
-        return Rows(self.values[start:stop], self.index[start:stop])
-
-    def draw(self, rng: np.random.Generator, size: int) -> Array:
-        """Return about `size` random row numbers of the subset."""
-        return np.asarray(self.index[super().draw(rng, size)])
 
     def evaluate(self, functions: KernelExpansion, dtype: Any) -> Array | None:
         """Return the functions' values on all rows from kept kernel values.
@@ -150,15 +121,16 @@ def look(
     kept = source.evaluate(functions, dtype) if isinstance(source, Subset) else None
     if kept is not None and not np.isfinite(kept).all():
         kept = None  # let the plain way raise its error
-    basis = functions.prepared(dtype)
+    ready, kernel = functions.ready(dtype), functions.kernel
+    index = source.index if isinstance(source, Subset) else np.empty(0)
 
     def score(rows: Rows) -> list[Look]:
         if kept is None:
-            values = functions.evaluate(rows, basis)
+            values = ready(rows)
         else:
-            values = kept[np.searchsorted(source.index, rows.index)]  # type: ignore
+            values = kept[np.searchsorted(index, rows.index)]
         return [
-            _answer(rows, values[:, t], question, functions)
+            _answer(rows, values[:, t], question, kernel)
             for t, question in enumerate(questions)
         ]
 
@@ -169,11 +141,9 @@ def look(
     return source.reduce(score, merge)
 
 
-def _answer(
-    rows: Rows, values: Array, question: Question, functions: KernelExpansion
-) -> Look:
+def _answer(rows: Rows, values: Array, question: Question, kernel: AnyKernel) -> Look:
     first, *others = [
-        _answer_on_side(rows, values, question, functions, side)
+        _answer_on_side(rows, values, question, kernel, side)
         for side in question.problem.sides
     ]
     for other in others:
@@ -185,11 +155,11 @@ def _answer_on_side(
     rows: Rows,
     values: Array,
     question: Question,
-    functions: KernelExpansion,
+    kernel: AnyKernel,
     side: int,
 ) -> Look:
     problem = question.problem
-    terms = problem.terms(rows, functions.kernel, side)
+    terms = problem.terms(rows, kernel, side)
     entries, omega = problem.entries(rows.index, side), terms.omega
     if len(question.skip):
         omega = np.where(np.isin(entries, question.skip), 0.0, omega)

@@ -36,33 +36,43 @@ import numpy as np
 import numpy.typing as npt
 
 from corevec.kernels import AnyKernel, Rows
+from corevec.sources import Column, of_rows
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Class codes and weights of all rows; `None` where all rows are alike."""
+    """Class codes and weights of all rows; `None` where all rows are alike.
+
+    A column is an array with an entry per row, or a function of the rows that come
+    with their labels (see `sources.of_rows`); `total_weight` is the sum S of the
+    weights of all rows, classes apart.
+    """
 
     n_rows: int
-    codes: Array | None = None
-    sample_weight: Array | None = None
+    codes: Column | None = None
+    sample_weight: Column | None = None
     class_weight: Array | None = None
+    mass: float | None = None  # the sum of the weights, where they are no array
 
-    def weights(self, index: Array) -> Array:
-        """Return the weight s_i of each row in `index`."""
-        s = np.ones(len(index))
+    def weights(self, rows: Rows) -> Array:
+        """Return the weight s_i of each of the rows."""
+        s = np.ones(len(rows.index))
         if self.sample_weight is not None:
-            s = s * self.sample_weight[index]
+            s = s * of_rows(self.sample_weight, rows)
         if self.class_weight is not None and self.codes is not None:
-            s = s * self.class_weight[self.codes[index]]
+            s = s * self.class_weight[of_rows(self.codes, rows)]
         return s
 
     @property
     def total_weight(self) -> float:
         """The sum S of the weights of all rows, classes apart."""
+        if self.mass is not None:
+            return self.mass
         if self.sample_weight is None:
             return float(self.n_rows)
+        assert isinstance(self.sample_weight, np.ndarray)
         return float(self.sample_weight.sum())
 
 
@@ -114,7 +124,7 @@ class Problem:
         T of the formula above; 0 where there is no offset t.
     floor : Floor
         How low the offset may go.
-    response : ndarray or None
+    response : Column or None
         z_i of a regression; each row then has two entries.
     tube : float
         The fixed half-width e of a regression.
@@ -130,7 +140,7 @@ class Problem:
     has_bias: bool = False
     price: float = 0.0
     floor: Floor = Floor.NONE
-    response: Array | None = None
+    response: Column | None = None
     tube: float = 0.0
     unit: float = 1.0
 
@@ -169,11 +179,11 @@ class Problem:
     def terms(self, rows: Rows, kernel: AnyKernel, side: Array | int = 0) -> Terms:
         """Return y, omega and p of the entries that the given rows have on `side`."""
         index = rows.index
-        weight = self.labels.weights(index)
+        weight = self.labels.weights(rows)
         sign = np.ones(len(index))
         if self.positive is not None:
             assert self.labels.codes is not None
-            codes = self.labels.codes[index]
+            codes = of_rows(self.labels.codes, rows)
             sign = np.where(codes == self.positive, 1.0, -1.0)
             if self.negative is not None:
                 present = (codes == self.positive) | (codes == self.negative)
@@ -184,7 +194,7 @@ class Problem:
             omega = self.slack * weight
         if self.response is not None:
             sign = sign - 2.0 * np.asarray(side)
-            target = sign * self.response[index] - self.tube
+            target = sign * of_rows(self.response, rows) - self.tube
         elif self.has_offset:
             target = kernel.diagonal(rows) / 2
         else:
@@ -258,7 +268,7 @@ def svdd(labels: Labels, C: float | None) -> Problem:
 def regression(
     labels: Labels,
     C: float,
-    response: Array,
+    response: Column,
     *,
     units: str = "z = y",
     has_bias: bool = True,

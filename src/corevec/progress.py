@@ -31,6 +31,13 @@ class Progress:
     started: float = field(default_factory=time.perf_counter)
     stop_asked: bool = False
     snapshot: Callable[[], Any] | None = None  # the functions as they are now
+    # What a checkpoint keeps beside them: core entries with their multipliers, the
+    # offsets, whether the basis is final, what the estimator adds.
+    cores: Callable[[], list[tuple[Any, Any]]] | None = None
+    offsets: Callable[[], Any] | None = None
+    chosen: bool = False
+    more: dict[str, Any] = field(default_factory=dict)
+    meter: Callable[[], dict[str, Any]] | None = None  # what a round sent and received
 
     @property
     def seconds(self) -> float:
@@ -49,6 +56,7 @@ class Progress:
             **fields,
             "passes": self.passes,
             "seconds": self.seconds,
+            **(self.meter() if self.meter is not None else {}),
         }
         self.history.append(record)
         logger.debug("round %(round)d: core %(core)d, gap %(gap).3g", record)

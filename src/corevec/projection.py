@@ -55,6 +55,8 @@ class Sums:
     missing_size: Array
     n_inside: int
     kept: tuple[Pulls, ...] = ()  # of each block, where asked for
+    gram: Array | float = 0.0  # sum omega d d', d = y (phi, 1), where asked for
+    pull: Array | float = 0.0  # sum omega p d
 
     def __add__(self, other: Sums) -> Sums:
         rows = np.concatenate([self.missing, other.missing])
@@ -73,6 +75,8 @@ class Sums:
             size[worst],
             self.n_inside + other.n_inside,
             self.kept + other.kept,
+            self.gram + other.gram,
+            self.pull + other.pull,
         )
 
 
@@ -84,18 +88,22 @@ def all_sums(
     source: Source,
     basis: Basis,
     keep: bool = False,
+    newton: bool = False,
 ) -> list[Sums]:
     """Add up, over all rows, what each problem's certificate needs; one pass.
 
     Column t of `functions` belongs to ``problems[t]``; rows with a violation above
-    ``-bands[t]`` are noted as rows to work on. `keep` brings back every violated entry.
+    ``-bands[t]`` are noted as rows to work on. `keep` brings back every violated entry,
+    `newton` the matrix and the right side of a Newton step over them.
     """
-    points = functions.prepared()
+    ready = functions.ready()
 
     def score(rows: Rows) -> list[Sums]:
-        values = functions.evaluate(rows, points)
+        values = ready(rows)
         return [
-            _sums(problem, offsets[t], bands[t], rows, values[:, t], basis, keep)
+            _sums(
+                problem, offsets[t], bands[t], rows, values[:, t], basis, keep, newton
+            )
             for t, problem in enumerate(problems)
         ]
 
@@ -134,9 +142,10 @@ def _sums(
     values: Array,
     basis: Basis,
     keep: bool,
+    newton: bool,
 ) -> Sums:
     first, *others = [
-        _sums_on_side(problem, offset, band, rows, values, basis, side, keep)
+        _sums_on_side(problem, offset, band, rows, values, basis, side, keep, newton)
         for side in problem.sides
     ]
     return sum(others, first)
@@ -151,6 +160,7 @@ def _sums_on_side(
     basis: Basis,
     side: int,
     keep: bool,
+    newton: bool,
 ) -> Sums:
     kernel = basis.kernel
     terms = problem.terms(rows, kernel, side)
@@ -161,6 +171,9 @@ def _sums_on_side(
     omega, sign = terms.omega[inside], terms.sign[inside]
     beta = omega * violation[inside]
     pulled, delta = np.zeros(len(basis)), np.empty(len(inside))
+    target = terms.target[inside]
+    gram: Any = 0.0
+    pull: Any = 0.0
     for part in parts_of(inside, len(basis)):
         rows_here = Rows(few.values[part], few.index[part])
         block = kernel.block(kernel.prepare(rows_here), basis.points)
@@ -170,11 +183,16 @@ def _sums_on_side(
         left = np.maximum(own - np.einsum("ij,ij->i", phi, phi), 0.0)
         delta[part] = np.sqrt(left + 8 * _EPS * own)
         pulled += (beta * sign)[part] @ phi
+        if newton:
+            design = _design(problem, phi, sign[part])
+            weighted = design * omega[part][:, None]
+            gram = gram + weighted.T @ design
+            pull = pull + target[part] @ weighted
     worst = np.argsort(-beta * delta)[:MOST_MISSING]
     return Sums(
         loss=float(beta @ violation[inside]) / 2,
         ridge=float(beta @ violation[inside]),
-        total=float(beta @ terms.target[inside]),
+        total=float(beta @ target),
         mass=float(beta.sum()),
         signed=float(beta @ sign),
         missed=float(beta @ delta),
@@ -186,4 +204,16 @@ def _sums_on_side(
         kept=(Pulls(problem.entries(few.index, side), beta * sign, delta),)
         if keep
         else (),
+        gram=gram,
+        pull=pull,
     )
+
+
+def _design(problem: Problem, phi: Array, sign: Array) -> Array:
+    """Return ``y (phi, 1)`` and 1 for the offset, as far as the problem has them."""
+    columns = [phi * sign[:, None]]
+    if problem.has_bias:
+        columns.append(sign[:, None])
+    if problem.has_offset:
+        columns.append(np.ones((len(phi), 1)))
+    return np.concatenate(columns, axis=1)

@@ -27,8 +27,8 @@ import numpy.typing as npt
 from corevec.bases import MAX_RANK, Basis
 from corevec.certificate import Certificate, relative_gap
 from corevec.expansion import KernelExpansion
-from corevec.kernels import Rows
-from corevec.newton import minimise
+from corevec.kernels import AnyKernel, Rows
+from corevec.newton import minimise, point_of
 from corevec.oracle import Subset
 from corevec.problems import Floor, Problem
 from corevec.progress import Progress
@@ -48,6 +48,8 @@ WORKING_BAND = 1.0
 STEEP, FROM_NOTHING = 1e4, (1e-3, 3e-2, 1.0)
 # Samples up to this size are worked on whole.
 WHOLE_SAMPLE = 40_000
+# A step of Newton's method over all rows that fails is shortened by this.
+BACK = 0.3
 
 
 @dataclass
@@ -68,6 +70,13 @@ class Fit:
     work: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     n_inside: int = 0
     mass: float = 0.0  # sum beta, on the rows last worked on
+    near: float = 0.0  # share of the rows that are near the margin, on a sample
+    # Steps by passes, where the rows near the margin cannot be worked on here: where
+    # the last pass says to go, and the best weights so far with their primal value.
+    by_passes: bool = False
+    point: Array | None = None
+    settled: Array | None = None
+    least: float = np.inf
 
     def work_on(
         self, source: Source, basis: Basis, rows: Array, boost: float = 1.0
@@ -76,6 +85,15 @@ class Fit:
         design = WorkingRows(self.problem, source, basis, rows)
         found = minimise(design, self.v, boost)
         self.v, self.mass = found.v, found.mass
+
+    def step(self) -> None:
+        """Go where the last pass said, or back towards the best weights so far."""
+        assert self.point is not None
+        if self.settled is None or self.primal <= self.least:
+            self.settled, self.least = self.v, self.primal
+            self.v = self.point
+        else:
+            self.v = self.settled + BACK * (self.v - self.settled)
 
     @property
     def offset(self) -> float:
@@ -111,19 +129,24 @@ def solve(
     fits = [Fit(problem, np.zeros(size_of(problem, basis))) for problem in problems]
     stopped_by = "stall"
     for t, fit in enumerate(fits):
+        for sample in samples:
+            if start is None:
+                _solve_sample(fit, source, basis, sample)
         if start is not None:
             fit.v = start[t]
-        for sample in samples:
-            _solve_sample(fit, source, basis, sample)
+            _place(fit, source, basis, samples)
     basis = _shorten(fits, basis, tol)
-    if samples and len(samples[-1]) < source.n_rows / 2:
+    for fit in fits:
+        fit.by_passes = _is_too_much(fit, source)
+    here = [fit for fit in fits if not fit.by_passes]
+    if here and samples and len(samples[-1]) < source.n_rows / 2:
         # What the samples leave on the other rows is no certificate yet: only
         # their place is wanted, which costs half of a pass that measures.
-        for fit in fits:
+        for fit in here:
             fit.work, _ = _near_margin(fit, source, basis)
             fit.work_on(source, basis, fit.work)
         progress.rows_looked_at += source.n_rows
-    best, strikes = np.inf, 0
+    best, strikes, patience = np.inf, 0, 1 if here else 3
     while True:
         _measure_all(fits, source, basis, tol, progress)
         gap = max(fit.gap for fit in fits)
@@ -131,7 +154,7 @@ def solve(
         better = gap <= 0.7 * best or len(longer) > len(basis)
         strikes = 0 if better else strikes + 1
         # Far from the optimum a round may only move the rows that are in the way.
-        if gap <= tol or strikes >= (1 if best < 0.5 else 3):
+        if gap <= tol or strikes >= (patience if best < 0.5 else 3):
             break
         if len(longer) == len(basis) and all(f.gap_within <= tol / 4 for f in fits):
             break  # solved in this span: what is missing is a better bound
@@ -143,9 +166,31 @@ def solve(
             break  # terms and margins of that many rows do not fit: the core set's turn
         best, basis = min(best, gap), _use(fits, basis, longer)
         for fit in fits:
-            if fit.gap > tol:
+            if fit.gap > tol and fit.by_passes:
+                fit.step()
+            elif fit.gap > tol:
                 fit.work_on(source, basis, fit.work)
+    for fit in fits:
+        if fit.settled is not None and fit.least < fit.primal:
+            fit.v, fit.primal = fit.settled, fit.least
     return fits, basis, stopped_by
+
+
+def _is_too_much(fit: Fit, source: Source) -> bool:
+    """Whether the rows near the margin are too many to be worked on here.
+
+    Their numbers take 64 bytes each; rows that live elsewhere have to be brought, too.
+    """
+    expected = fit.near * source.n_rows
+    too_many = expected > source.memory_budget / 64
+    return too_many or not source.holds(int(expected))
+
+
+def _place(fit: Fit, source: Source, basis: Basis, samples: list[Array]) -> None:
+    """Note how many rows are near the margin, where a sample is given."""
+    for sample in samples[:1]:
+        near, _ = _near_margin(fit, Subset(source, sample), basis)
+        fit.near = len(near) / len(sample)
 
 
 def _solve_sample(fit: Fit, source: Source, basis: Basis, sample: Array) -> None:
@@ -163,12 +208,15 @@ def _solve_sample(fit: Fit, source: Source, basis: Basis, sample: Array) -> None
         most = 0.7 * capacity(source, rows.width) / source.n_rows
         violation = rows.terms.target - rows.times(fit.v)
         sides = len(fit.problem.sides)
-        fit.band = _band(violation.reshape(sides, -1).max(axis=0), most)
+        worst = violation.reshape(sides, -1).max(axis=0)
+        fit.band = _band(worst, most)
+        fit.near = float(np.mean(worst > -fit.band))
         return
     view = Subset(source, sample)
     work = np.empty(0, dtype=np.int64)
     for _ in range(5):
         near, violated = _near_margin(fit, view, basis)
+        fit.near = len(near) / view.n_rows
         if np.isin(violated, work, assume_unique=True).all():
             break
         both = np.union1d(work, near)
@@ -178,13 +226,13 @@ def _solve_sample(fit: Fit, source: Source, basis: Basis, sample: Array) -> None
 
 def _near_margin(fit: Fit, source: Source, basis: Basis) -> tuple[Array, Array]:
     """Return the rows near the margin, and those inside it."""
-    functions = expansion([fit], basis)
-    points = functions.prepared()
+    ready = expansion([fit], basis).ready()
+    problem, offset, band, kernel = fit.problem, fit.offset, fit.band, basis.kernel
 
     def score(rows: Rows) -> tuple[Array, Array]:
-        values = functions.evaluate(rows, points)[:, 0]
-        violation = _worst_violation(fit, rows, values, basis)
-        return rows.index[violation > -fit.band], rows.index[violation > 0]
+        values = ready(rows)[:, 0]
+        violation = _worst_violation(problem, offset, rows, values, kernel)
+        return rows.index[violation > -band], rows.index[violation > 0]
 
     def merge(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
         return np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])
@@ -192,12 +240,14 @@ def _near_margin(fit: Fit, source: Source, basis: Basis) -> tuple[Array, Array]:
     return source.reduce(score, merge)
 
 
-def _worst_violation(fit: Fit, rows: Rows, values: Array, basis: Basis) -> Array:
+def _worst_violation(
+    problem: Problem, offset: float, rows: Rows, values: Array, kernel: AnyKernel
+) -> Array:
     """Return the larger violation of each row's sides, -inf for rows not there."""
     worst = np.full(len(rows), -np.inf)
-    for side in fit.problem.sides:
-        terms = fit.problem.terms(rows, basis.kernel, side)
-        violation = terms.target - terms.sign * values - fit.offset
+    for side in problem.sides:
+        terms = problem.terms(rows, kernel, side)
+        violation = terms.target - terms.sign * values - offset
         worst = np.where(terms.omega > 0, np.maximum(worst, violation), worst)
     return worst
 
@@ -258,9 +308,15 @@ def _extend(
 
 def _use(fits: list[Fit], basis: Basis, longer: Basis) -> Basis:
     """Give the fits zero weights for the new basis rows; return the longer basis."""
-    k, added = len(basis), len(longer) - len(basis)
+    k, zeros = len(basis), np.zeros(len(longer) - len(basis))
+
+    def with_zeros(v: Array) -> Array:
+        return np.concatenate([v[:k], zeros, v[k:]])
+
     for fit in fits:
-        fit.v = np.concatenate([fit.v[:k], np.zeros(added), fit.v[k:]])
+        fit.v = with_zeros(fit.v)
+        fit.point = None if fit.point is None else with_zeros(fit.point)
+        fit.settled = None if fit.settled is None else with_zeros(fit.settled)
     return longer
 
 
@@ -274,6 +330,7 @@ def _measure_all(
     _pass(open_fits, source, basis)
     progress.rows_looked_at += source.n_rows
     progress.snapshot = lambda: expansion(fits, basis)
+    progress.cores, progress.offsets = None, lambda: offsets_of(fits)
     progress.record(
         core=len(basis),
         support=len(basis),
@@ -287,14 +344,19 @@ def _measure_all(
 def _pass(fits: list[Fit], source: Source, basis: Basis) -> None:
     """Measure primal and dual of each fit on all rows; note the rows to work on."""
     problems, offsets = [fit.problem for fit in fits], [fit.offset for fit in fits]
-    bands = [fit.band for fit in fits]
+    # By passes no row is worked on here.
+    bands = [-np.inf if fit.by_passes else fit.band for fit in fits]
     functions = expansion(fits, basis)
-    sums = all_sums(problems, offsets, bands, functions, source, basis)
+    newton = any(fit.by_passes for fit in fits)
+    asked = problems, offsets, bands, functions, source, basis
+    sums = all_sums(*asked, newton=newton)
     for fit, own in zip(fits, sums, strict=True):
         width = len(basis) + int(fit.problem.has_bias)
         norm_sq = float(fit.v[:width] @ fit.v[:width])
         fit.primal = norm_sq / 2 + fit.problem.price * fit.offset + own.loss
         fit.dual = dual_of(fit.problem, own)
+        if fit.by_passes:
+            fit.point = point_of(fit.problem, own.gram, own.pull, len(fit.v))
         # Rows that were worked on stay: at large C a solution without them swings back.
         both = np.union1d(fit.work, own.work)
         fits_in = len(both) <= capacity(source, len(fit.v))
@@ -312,6 +374,11 @@ def radius_sq(fit: Fit, basis: Basis) -> float:
         return 0.0
     w = fit.v[: len(basis)]
     return 2 * fit.offset + float(w @ w)
+
+
+def offsets_of(fits: list[Fit]) -> Array:
+    """Return the offset of each fit."""
+    return np.array([fit.offset for fit in fits])
 
 
 def expansion(fits: list[Fit], basis: Basis) -> KernelExpansion:

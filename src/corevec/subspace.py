@@ -56,9 +56,12 @@ EXACT_VALUES, EXACT_PASSES = 1e9, 30
 
 def rows_present(problems: list[Problem], source: Source) -> Array:
     """Return the numbers of the rows that have a weight in some problem."""
-    numbers = source.numbers
-    weights = [problem.labels.weights(numbers) for problem in problems]
-    return np.asarray(numbers[np.max(weights, axis=0) > 0])
+
+    def present(rows: Rows) -> Array:
+        weights = [problem.labels.weights(rows) for problem in problems]
+        return np.asarray(rows.index[np.max(weights, axis=0) > 0])
+
+    return source.map(present)
 
 
 def basis_size(
@@ -129,15 +132,16 @@ def solve(
     rng: np.random.Generator,
     measured: bool = True,
     start: KernelExpansion | None = None,
+    feature_sq: float = 0.0,
 ) -> tuple[list[Fit], str]:
     """Solve all problems over all rows in the span of `basis`.
 
     Returns the solutions, and what stopped the rounds. `measured` sets values and
     primal values in one more pass; without, the caller does. `start` are functions
-    to begin with.
+    to begin with; `feature_sq` as in `solve_on_sample`.
     """
     present = rows_present(problems, source)
-    fits = solve_on_sample(problems, source, basis, present, rng, start)
+    fits = solve_on_sample(problems, source, basis, present, rng, start, feature_sq)
     if all(fit.promise == 0 for fit in fits):  # all rows were worked on
         _record(fits, source, basis, progress)
         if measured:

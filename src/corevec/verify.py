@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from corevec.bases import basis_from
 from corevec.certificate import Certificate, relative_gap
+from corevec.coreset import rows_that_fit
 from corevec.duals import dual_of_entries
 from corevec.expansion import KernelExpansion
 from corevec.oracle import Question, look
@@ -42,7 +43,8 @@ def verify(
     progress = Progress(source.n_rows)
     norm_sq = _norm_sq(problem, function)
     nothing = np.empty(0, dtype=np.int64)
-    question = Question(problem, nothing, ((1.0, offset),), n_worst=EXACT_ROWS)
+    most = min(EXACT_ROWS, rows_that_fit(source)) if source.is_far else EXACT_ROWS
+    question = Question(problem, nothing, ((1.0, offset),), n_worst=most)
     seen = look(source, function, [question])[0]
     inside = seen.violation > 0
     entries, violation = seen.worst[inside], seen.violation[inside]
@@ -58,7 +60,7 @@ def verify(
         )
     if problem.is_hard:
         duals.append((_pair_bound(problem, function, source, seen.worst[:1]), "exact"))
-    elif seen.n_violated <= EXACT_ROWS:
+    elif seen.n_violated <= most:
         rows = source.take(problem.rows_of(entries))
         beta = problem.terms(rows, function.kernel).omega * violation
         value = dual_of_entries(problem, source, function.kernel, entries, beta)

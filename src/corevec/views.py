@@ -20,8 +20,8 @@ def view_that_fits(
     Each of those then stands for n/m rows.
     """
     most = subspace.rows_that_fit(problems, source)
-    if source.n_rows <= most:
-        return source, problems
+    if source.n_rows <= most and source.holds(source.n_rows):
+        return source.near(source.numbers), problems
     size = min(most, coreset.rows_that_fit(source))
     view = Subset(source, source.draw(rng, size))
     ratio = source.n_rows / view.n_rows

@@ -190,6 +190,7 @@ class WorkingRows(Design):
         like: WorkingRows | None = None,
         dtype: Any = np.float64,
     ):
+        source = source.near(index)
         terms = terms_of(problem, source, basis.kernel, index)
         super().__init__(problem, source.workers, terms, None)
         self.source, self.basis, self.index = source, basis, index

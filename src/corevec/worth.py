@@ -16,7 +16,7 @@ from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows
 from corevec.oracle import Look
 from corevec.problems import Floor, Problem
-from corevec.sources import Source
+from corevec.sources import Source, stacked
 
 Array = npt.NDArray[Any]
 
@@ -103,9 +103,9 @@ def joint_functions(cores: list[Core], kernel: AnyKernel) -> KernelExpansion:
         # Both sides of a row of a regression may be here.
         np.add.at(coef[:, t], where, (core.multipliers * core.terms.sign)[few])
         done += len(few)
-    return KernelExpansion(
-        kernel, cores[0].source.take(union), coef, _intercepts(cores)
-    )
+    _, first = np.unique(rows, return_index=True)
+    values = stacked([core.values[core.support] for core in cores])[first]
+    return KernelExpansion(kernel, Rows(values, union), coef, _intercepts(cores))
 
 
 def largest_diagonal(problem: Problem, source: Source, kernel: AnyKernel) -> float:

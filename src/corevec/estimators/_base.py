@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,15 +17,31 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from corevec import engine
 from corevec.certificate import Certificate, worst_of
+from corevec.checkpoint import Checkpoint, Saved
 from corevec.estimators._callbacks import CallbackSupportMixin, RoundReporter
+from corevec.estimators._given import FarGiven, Given
 from corevec.estimators._parameters import check_parameters
-from corevec.exceptions import InvalidInputError, KernelError, NotCertifiedWarning
+from corevec.exceptions import (
+    InvalidInputError,
+    KernelError,
+    NotCertifiedWarning,
+    RowsLostError,
+)
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows, make_kernel
 from corevec.problems import Problem
 from corevec.progress import Progress
 from corevec.settings import Outcome, Settings
-from corevec.sources import Source, Workers, as_source, row_statistics
+from corevec.sources import (
+    Column,
+    Source,
+    Workers,
+    as_source,
+    columns_of,
+    far_source,
+    is_far,
+    row_statistics,
+)
 from corevec.verify import verify
 
 Array = npt.NDArray[Any]
@@ -55,6 +73,10 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
     scikit-learn reads a class's own constructor.
     """
 
+    # What the targets are: "classes", "numbers" or "none".
+    _task = "none"
+    _takes_far = True
+
     def __init__(
         self,
         *,
@@ -72,6 +94,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         max_core: Any,
         max_iter: Any,
         max_time: Any,
+        checkpoint: Any,
         memory_budget: Any,
         n_jobs: Any,
         warm_start: Any,
@@ -92,6 +115,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         self.max_core = max_core
         self.max_iter = max_iter
         self.max_time = max_time
+        self.checkpoint = checkpoint
         self.memory_budget = memory_budget
         self.n_jobs = n_jobs
         self.warm_start = warm_start
@@ -99,12 +123,12 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         self.verbose = verbose
 
     def _fit_problems(
-        self, X: Any, problems: list[Problem], weights: Array | None, title: str
+        self, given: Given, problems: list[Problem], title: str
     ) -> Outcome:
         """Fit `problems` on validated rows and set the attributes they share."""
         with Workers(self.n_jobs) as workers:
-            source = as_source(X, self.memory_budget, workers)
-            kernel = self._make_kernel(source, weights)
+            source = as_source(given.X, self.memory_budget, workers)
+            kernel = self._make_kernel(source, given.weights)
             with RoundReporter(self, self._attributes) as reporter:
                 outcome = self._run(problems, source, kernel, reporter)
         self._set_fitted(outcome, title)
@@ -121,14 +145,65 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         progress = Progress(source.n_rows, self.max_iter, self.max_time)
         progress.listeners.append(reporter.listen(progress))
         progress.stop_asked = stop_asked
+        progress.meter = getattr(source, "meter", None)
         try:
+            file = self._checkpoint(problems, source, progress)
             with progress.listening_for_interrupt():
                 outcome = self._solve(problems, source, kernel, progress)
-        except (KernelError, InvalidInputError) as error:
-            raise type(error)(f"{type(self).__name__}: {error}") from None
+        except (KernelError, InvalidInputError, RowsLostError) as error:
+            text = f"{type(self).__name__}: {error}"
+            if isinstance(error, RowsLostError):
+                text += self._how_to_go_on()
+            raise type(error)(text) from error.__cause__
+        if file is not None and all(one.converged for one in outcome.certificates):
+            file.remove()
+        self.__dict__.pop("_saved", None)
         self.history_ = progress.history
         self._stop_asked = progress.stop_asked
         return outcome
+
+    def _checkpoint(
+        self, problems: list[Problem], source: Source, progress: Progress
+    ) -> Checkpoint | None:
+        """Return the file to write after every round; read what is there."""
+        self._saved: Saved | None = None
+        path = getattr(self, "checkpoint", None)
+        if path is None or getattr(self, "_on_sample", False):
+            return None
+        file = Checkpoint(path, self._asked(problems, source))
+        self._saved = file.read()
+        progress.more = {"C": getattr(self, "C_", None)}
+        progress.listeners.append(partial(file.listen, progress))
+        return file
+
+    def _asked(self, problems: list[Problem], source: Source) -> dict[str, Any]:
+        """Return what two runs of one fit have in common."""
+        own = {
+            name: repr(value) if not isinstance(value, str) else value
+            for name, value in self.get_params(deep=False).items()
+            if name not in _FREE
+        }
+        return {
+            "estimator": type(self).__name__,
+            "rows": source.n_rows,
+            "columns": source.n_features,
+            "machines": len(problems),
+            **own,
+        }
+
+    def _how_to_go_on(self) -> str:
+        path = getattr(self, "checkpoint", None)
+        if path is None:
+            return (
+                " Nothing of the fit is left; with checkpoint=path each round is kept, "
+                "and the next fit goes on from there."
+            )
+        if not Path(path).exists():
+            return f" No round was finished, so {str(path)!r} is not written yet."
+        return (
+            f" The last round is kept in {str(path)!r}: fit again with the same "
+            "parameters and rows, on any machine, to go on from there."
+        )
 
     def _solve(
         self,
@@ -144,7 +219,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
             self._settings(),
             progress,
             low_rank=self.low_rank,
-            warm=self._warm(source),
+            warm=self._warm(source, kernel),
             weights=getattr(self, "weights", "auto"),
         )
 
@@ -161,13 +236,18 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
             random_state=int(seed),
         )
 
-    def _make_kernel(self, source: Source, weights: Array | None) -> AnyKernel:
+    def _make_kernel(self, source: Source, weights: Column | None) -> AnyKernel:
         if callable(self.kernel) or self.kernel == "precomputed":
             return make_kernel(self.kernel)
         statistics = row_statistics(source, weights)
         return make_kernel(self.kernel, self.gamma, self.degree, self.coef0, statistics)
 
-    def _warm(self, source: Source) -> engine.Warm | None:
+    def _warm(self, source: Source, kernel: AnyKernel) -> engine.Warm | None:
+        saved = self.__dict__.pop("_saved", None)
+        if saved is not None:
+            functions = saved.functions(kernel)
+            cores = saved.support, saved.multipliers
+            return engine.Warm(functions, *cores, True, saved.offsets)
         if not (getattr(self, "warm_start", False) and hasattr(self, "_outcome")):
             return None
         old: Outcome = self._outcome
@@ -227,6 +307,15 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _validate_fit(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
         check_parameters(self)
+        if is_far(X) and not self._takes_far:
+            raise InvalidInputError(
+                f"{type(self).__name__}: the rows must be in memory, but "
+                f"{type(X).__name__} was given, whose rows live elsewhere. Bring them "
+                "here first: X.compute()."
+            )
+        if is_far(X):
+            self._check_far_columns(X, reset=True)
+            return X if isinstance(y, str) else (X, y)
         try:
             validated = validate_data(self, X, y, **_CHECKS, **checks)
         except ValueError as error:
@@ -236,13 +325,63 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
             _check_square(type(self).__name__, rows)
         return validated
 
+    def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
+        """Return validated rows with what belongs to them."""
+        who = type(self).__name__
+        if not is_far(X):
+            weights = self._checked_weights(sample_weight, X.shape[0])
+            return Given(who, X, y, weights)
+        if self.kernel == "precomputed":
+            raise InvalidInputError(
+                f"{who}: kernel='precomputed' needs the kernel matrix in memory, but "
+                f"rows that live elsewhere were given ({type(X).__name__})."
+            )
+        target = None if self._task == "none" else y
+        try:
+            source = far_source(who, X, target, sample_weight)
+            with Workers(self.n_jobs) as workers:
+                near = source.using(self.memory_budget, workers)
+                return FarGiven(who, near, self._task)
+        except RowsLostError as error:
+            text = f"{who}: {error}{self._how_to_go_on()}"
+            raise RowsLostError(text) from error.__cause__
+
+    def _check_far_columns(self, X: Any, *, reset: bool) -> None:
+        """Note, or compare, the number and the names of the columns."""
+        n_features, names = columns_of(X)
+        if reset:
+            self.n_features_in_ = n_features
+            self.__dict__.pop("feature_names_in_", None)
+            if names is not None:
+                self.feature_names_in_ = names
+            return
+        who = type(self).__name__
+        if n_features != self.n_features_in_:
+            raise InvalidInputError(
+                f"{who}: X has {n_features} features, but {who} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        known = getattr(self, "feature_names_in_", None)
+        if known is not None and names is not None and list(known) != list(names):
+            raise InvalidInputError(
+                f"{who}: The feature names should match those that were passed during "
+                f"fit: {list(known)[:5]} there, {list(names)[:5]} here, in this order."
+            )
+
     def _values(self, X: Any) -> Array:
         """Return the functions' values on new rows, shape (n_rows, outputs)."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_CHECKS)
+        X = self._validate_new(X)
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
             return np.asarray(self._functions.values(source))
+
+    def _validate_new(self, X: Any) -> Any:
+        """Return rows to predict, checked against those of the fit."""
+        if is_far(X):
+            self._check_far_columns(X, reset=False)
+            return X
+        return validate_data(self, X, reset=False, **_CHECKS)
 
     def _checked_weights(self, sample_weight: Any, n_rows: int) -> Array | None:
         """Return weights as float64, or None where all rows weigh 1."""
@@ -278,19 +417,19 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
             )
         return None if (weights == 1).all() else np.ascontiguousarray(weights)
 
-    def _problems_for(self, y: Any, labels_weights: Array | None, n: int) -> Any:
+    def _problems_for(self, given: Given) -> Any:
         raise NotImplementedError
 
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
         """Return the certificate of this model on the given rows."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_CHECKS)
+        X = self._validate_new(X)
         if self.kernel == "precomputed":
             _check_square(type(self).__name__, X)
-        weights = self._checked_weights(sample_weight, X.shape[0])
-        problems = self._problems_for(y, weights, X.shape[0])
+        given = self._given(X, y, sample_weight)
+        problems = self._problems_for(given)
         with Workers(self.n_jobs) as workers:
-            source = as_source(X, self.memory_budget, workers)
+            source = as_source(given.X, self.memory_budget, workers)
             parts = [
                 self._certify_one(t, problem, source)
                 for t, problem in enumerate(problems)
@@ -389,6 +528,19 @@ _CHECKS: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
     "accept_large_sparse": True,
 }
+
+
+# What a fit may change when it goes on from its checkpoint.
+_FREE = (
+    "checkpoint",
+    "max_iter",
+    "max_time",
+    "memory_budget",
+    "n_jobs",
+    "tol",
+    "verbose",
+    "warm_start",
+)
 
 
 def _plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corevec.estimators._base import _CHECKS
+from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import ScoredDetector
 from corevec.estimators.classify import _votes
 from corevec.sources import (
@@ -96,6 +97,7 @@ class CompressedModel(BaseEstimator):
         check_is_fitted(self)
         return self
 
+    @lazily
     def predict(self, X: Any) -> Array:
         """Return what the original would, nearly: targets, or scores of a ranker.
 
@@ -133,6 +135,7 @@ class CompressedModel(BaseEstimator):
 class CompressedClassifier(ClassifierMixin, CompressedModel):
     """The `CompressedModel` of a classifier."""
 
+    @lazily
     def decision_function(self, X: Any) -> Array:
         """Return signed values as the original does.
 
@@ -154,6 +157,7 @@ class CompressedClassifier(ClassifierMixin, CompressedModel):
             return values
         return _votes(values if form.upright else -values, len(self.classes_))
 
+    @lazily
     def predict(self, X: Any) -> Array:
         """Return the class of each row.
 
@@ -185,6 +189,7 @@ class CompressedRegressor(RegressorMixin, CompressedModel):
 class CompressedDetector(ScoredDetector, CompressedModel):
     """The `CompressedModel` of a one-class machine or a ball."""
 
+    @lazily
     def score_samples(self, X: Any) -> Array:
         """Return the larger values, the more a row belongs.
 

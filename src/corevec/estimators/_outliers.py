@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import OutlierMixin
 
+from corevec.estimators._lazy import lazily
+
 Array = npt.NDArray[Any]
 
 
@@ -20,6 +22,7 @@ class ScoredDetector(OutlierMixin):
         """Return the larger values, the more a row belongs."""
         raise NotImplementedError
 
+    @lazily
     def predict(self, X: Any) -> Array:
         """Return +1 for rows that belong, -1 for outliers.
 
@@ -35,6 +38,7 @@ class ScoredDetector(OutlierMixin):
         """
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
+    @lazily
     def decision_function(self, X: Any) -> Array:
         """Return ``score_samples(X) - offset_``: below 0 for outliers.
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+import os
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from corevec._checks import check_choice, check_flag, check_number
+from corevec._checks import is_count as _is_count
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import check_kernel_name
 
@@ -33,13 +36,16 @@ def check_parameters(model: Any) -> None:
         )
     _choice_or_count(who, "sampling", model.sampling, ("auto", "full"))
     _choice_or_count(who, "batch", model.batch, ("auto",))
-    _choice(who, "qp", model.qp, ("auto", "newton", "smo"))
-    _choice(who, "init", model.init, ("auto", "any", "farthest", "opposite"))
-    _choice(who, "low_rank", model.low_rank, ("auto", True, False))
-    _choice(who, "weights", getattr(model, "weights", "auto"), ("auto", "core", "all"))
+    check_choice(who, "qp", model.qp, ("auto", "newton", "smo"))
+    check_choice(who, "init", model.init, ("auto", "any", "farthest", "opposite"))
+    check_choice(who, "low_rank", model.low_rank, ("auto", True, False))
+    check_choice(
+        who, "weights", getattr(model, "weights", "auto"), ("auto", "core", "all")
+    )
     for name in ("max_core", "max_iter"):
         if getattr(model, name) is not None:
             _count(who, name, getattr(model, name))
+    check_path(who, "checkpoint", getattr(model, "checkpoint", None))
     if model.max_time is not None:
         check_number(
             who, "max_time", model.max_time, above=0, remedy="Seconds, or None."
@@ -71,48 +77,12 @@ def check_share(who: str, name: str, value: Any) -> None:
         )
 
 
-def check_choice(who: str, name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    """Check a parameter that must be one of a few words."""
-    _choice(who, name, value, allowed)
-
-
-def check_number(
-    who: str, name: str, value: Any, *, above: float | None = None, remedy: str = ""
-) -> None:
-    """Check a parameter that must be a finite number, `above` a bound if given."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
-    if is_number and np.isfinite(value) and (above is None or value > above):
-        return
-    bound = "" if above is None else f" above {above:g}"
-    raise InvalidInputError(
-        f"{who}: {name}={value!r} must be a finite number{bound}. {remedy}".rstrip()
-    )
-
-
-def check_flag(who: str, name: str, value: Any) -> None:
-    """Check a parameter that must be True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise InvalidInputError(f"{who}: {name}={value!r} must be True or False.")
-
-
 def _count(who: str, name: str, value: Any) -> None:
     if _is_count(value):
         return
     raise InvalidInputError(
         f"{who}: {name}={value!r} must be a whole number of at least 1, or None."
     )
-
-
-def _is_count(value: Any) -> bool:
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    return whole and int(value) >= 1
-
-
-def _choice(who: str, name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    if any(value is a or (isinstance(value, str) and value == a) for a in allowed):
-        return
-    words = ", ".join(repr(a) for a in allowed)
-    raise InvalidInputError(f"{who}: {name}={value!r} must be one of {words}.")
 
 
 def _choice_or_count(who: str, name: str, value: Any, words: tuple[str, ...]) -> None:
@@ -137,3 +107,25 @@ def _check_gamma(who: str, gamma: Any) -> None:
     raise InvalidInputError(
         f"{who}: gamma={gamma!r} must be a number above 0 or one of {words}."
     )
+
+
+# Some of these come from `corevec._checks`, which needs no scikit-learn.
+__all__ = [
+    "GAMMAS",
+    "_check_gamma",
+    "_is_count",
+    "check_choice",
+    "check_flag",
+    "check_number",
+    "check_parameters",
+    "check_positive",
+    "check_share",
+]
+
+
+def check_path(who: str, name: str, value: Any) -> None:
+    """Check a parameter that is the path of a file, or None."""
+    if value is not None and not isinstance(value, str | os.PathLike):
+        raise InvalidInputError(
+            f"{who}: {name}={value!r} must be the path of a file, or None."
+        )

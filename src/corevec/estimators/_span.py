@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_array
 
 from corevec import basis_engine, bounds, hinge_engine
-from corevec.basis_engine import Wanted
 from corevec.estimators._parameters import check_choice
 from corevec.exceptions import InvalidInputError
 from corevec.expansion import KernelExpansion
@@ -19,6 +19,7 @@ from corevec.problems import Problem
 from corevec.progress import Progress
 from corevec.settings import Outcome
 from corevec.sources import Source
+from corevec.vectors import Wanted
 
 Array = npt.NDArray[Any]
 
@@ -118,7 +119,10 @@ class InSpan:
     ) -> Outcome:
         model: Any = self
         solve = hinge_engine.fit if self.loss == "hinge" else basis_engine.fit
-        asked = problems, source, kernel, self._wanted()
+        wanted, saved = self._wanted(), self.__dict__.pop("_saved", None)
+        if saved is not None and saved.chosen:
+            wanted = replace(wanted, basis=Rows(saved.values, saved.index))
+        asked = problems, source, kernel, wanted
         return solve(*asked, model._settings(), progress)
 
     def _attributes(self, functions: KernelExpansion) -> dict[str, Any]:
@@ -128,5 +132,5 @@ class InSpan:
         found["basis_vectors_"] = found.pop("support_vectors_")
         return found
 
-    def _count_support(self, y: Any) -> None:
+    def _count_support(self, given: Any) -> None:
         """Basis vectors have no class."""

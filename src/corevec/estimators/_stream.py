@@ -24,7 +24,7 @@ from corevec.exceptions import InvalidInputError, KernelError
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows, make_kernel
 from corevec.progress import Progress
-from corevec.sources import DEFAULT_MEMORY_BUDGET, as_source
+from corevec.sources import DEFAULT_MEMORY_BUDGET, as_source, is_far
 from corevec.streaming import BallStream, LinearStream, Signs, stacked
 from corevec.streaming_balls import Form, UnusableRow
 from corevec.streaming_kernel import KernelStream
@@ -186,7 +186,10 @@ class StreamingEstimator(CoreVectorEstimator):
         machines = range(len(self._machines()))
         if self._is_linear:
             return [LinearStream(self._form, X.shape[1]) for _ in machines]
-        kernel = self._make_kernel(as_source(X, self.memory_budget), weights)
+        # That of all partitions, where the rows live elsewhere.
+        kernel = self.__dict__.get("_kernel_of_all")
+        if kernel is None:
+            kernel = self._make_kernel(as_source(X, self.memory_budget), weights)
         merge = self.overflow == "merge"
         return [
             KernelStream(self._form, kernel, self.budget, merge=merge) for _ in machines
@@ -298,7 +301,9 @@ class StreamingEstimator(CoreVectorEstimator):
     def _values(self, X: Any) -> Array:
         """Return the centres' values on new rows, shape (n_rows, machines)."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_CHECKS)
+        X = self._validate_new(X)
+        if is_far(X):
+            return as_source(X).map(lambda rows: self._values_of(rows.values))
         return self._values_of(X)
 
     def _values_of(self, X: Any) -> Array:

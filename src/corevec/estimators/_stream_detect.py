@@ -14,15 +14,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from corevec.certificate import Certificate
 from corevec.estimators._base import _CHECKS
 from corevec.estimators._callbacks import with_callbacks
+from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import ScoredDetector
 from corevec.estimators._parameters import check_share
 from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_blocks import blocks_of, is_stream
 from corevec.estimators._stream_checks import refuse_weights
+from corevec.estimators._stream_far import fit_far, refuse_far
 from corevec.kernels import Rows
 from corevec.problems import Labels, svdd
 from corevec.qp import balance
-from corevec.sources import as_source
+from corevec.sources import as_source, is_far
 from corevec.streaming_balls import Form
 from corevec.streaming_sample import RowSample
 from corevec.verify import verify
@@ -145,6 +147,9 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         """
         self._check()
         self._forget()
+        if is_far(X):
+            fit_far(self, X, None, sample_weight, None)
+            return self
         blocks: Any = [(X, None, sample_weight)]
         if is_stream(X):
             refuse_weights(self, sample_weight)
@@ -174,6 +179,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         self._learn_block(X, None, sample_weight)
         return self
 
+    @lazily
     def score_samples(self, X: Any) -> Array:
         """Return minus the squared distance from the centre.
 
@@ -188,8 +194,12 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
             The larger, the closer to the centre.
         """
         check_is_fitted(self)
-        return self._scores(validate_data(self, X, reset=False, **_CHECKS))
+        X = self._validate_new(X)
+        if is_far(X):
+            return as_source(X).map(lambda rows: self._scores(rows.values))
+        return self._scores(X)
 
+    @lazily
     def distance(self, X: Any) -> Array:
         """Return each row's distance from the centre, in the feature space.
 
@@ -295,6 +305,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
         """Return the gap of `SVDD` at this centre, with the best radius, on rows."""
         check_is_fitted(self)
+        refuse_far(type(self).__name__, X)
         X = validate_data(self, X, reset=False, **_CHECKS)
         weights = self._checked_weights(sample_weight, X.shape[0])
         problem = svdd(Labels(X.shape[0], sample_weight=weights), self.C)

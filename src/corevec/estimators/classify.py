@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import combinations
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,12 @@ from sklearn.utils.validation import column_or_1d
 
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
+from corevec.estimators._given import Given
+from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_choice, check_positive
 from corevec.exceptions import InvalidInputError
 from corevec.problems import Labels, Problem, two_class
-from corevec.sources import DEFAULT_MEMORY_BUDGET
+from corevec.sources import DEFAULT_MEMORY_BUDGET, is_far
 
 Array = npt.NDArray[Any]
 
@@ -73,6 +77,10 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
     max_core, max_iter, max_time : optional
         Budgets: core rows, rounds, seconds. The default of `max_core` is what
         `memory_budget` holds.
+    checkpoint : path, optional
+        File that keeps the state after every round (those that take less than a second
+        may be skipped). A fit that finds it goes on from there, on whatever machine;
+        a certified fit removes it.
     memory_budget : float, default=2**28
         Bytes to use beside the data (256 MiB): sets block sizes and the core set.
     multi_class : {"ovr", "ovo"}, default="ovr"
@@ -120,6 +128,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
     """
 
     fit_intercept = True
+    _task = "classes"
 
     def __init__(
         self,
@@ -140,6 +149,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         max_core: int | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
+        checkpoint: str | PathLike[str] | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         multi_class: str = "ovr",
         class_weight: Any = None,
@@ -163,6 +173,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             max_core=max_core,
             max_iter=max_iter,
             max_time=max_time,
+            checkpoint=checkpoint,
             memory_budget=memory_budget,
             n_jobs=n_jobs,
             warm_start=warm_start,
@@ -175,13 +186,17 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         self.class_weight = class_weight
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CoreVectorClassifier:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> CoreVectorClassifier:
         """Fit the classifier.
 
         Parameters
         ----------
         X : array-like, CSR matrix or memmap of shape (n_rows, n_features)
-            Training rows; a square kernel matrix for ``kernel="precomputed"``.
+            Training rows; a square kernel matrix for ``kernel="precomputed"``. Or rows
+            that live elsewhere: a Dask array or data frame, or what `corevec.open`
+            returns, which brings its own y and weights.
         y : array-like of shape (n_rows,)
             Labels: numbers or strings, two classes or more.
         sample_weight : array-like of shape (n_rows,), optional
@@ -197,10 +212,13 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             "CoreVectorClassifier", "multi_class", self.multi_class, ("ovr", "ovo")
         )
         X, y = self._validate_fit(X, y)
-        check_classification_targets(y)
-        weights = self._checked_weights(sample_weight, X.shape[0])
+        given = self._given(X, y, sample_weight)
         # A class whose rows all weigh nothing is absent.
-        classes = np.unique(y if weights is None else y[weights > 0])
+        classes = given.classes()
+        if is_far(X):
+            _check_labels(classes)
+        else:
+            check_classification_targets(y)
         if len(classes) < 2:
             raise InvalidInputError(
                 f"{type(self).__name__}: y holds only 1 class "
@@ -213,17 +231,19 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         ):
             self.__dict__.pop("_outcome", None)
         self.classes_ = classes
-        problems = self._problems_for(y, weights, X.shape[0])
+        problems = self._problems_for(given)
         kind = "one-vs-rest" if self.multi_class == "ovr" else "one-vs-one"
-        self._fit_problems(X, problems, weights, kind)
-        self._count_support(y)
+        self._fit_problems(given, problems, kind)
+        self._count_support(given)
         return self
 
-    def _count_support(self, y: Any) -> None:
-        own = self._codes(y[self.support_])
+    def _count_support(self, given: Given) -> None:
+        own = np.searchsorted(self.classes_, given.labels_of(self.support_))
+        own = np.minimum(own, len(self.classes_) - 1)
         counts = np.bincount(own, minlength=len(self.classes_))
         self.n_support_ = counts.astype(np.int32)
 
+    @lazily
     def decision_function(self, X: Any) -> Array:
         """Return signed values: above 0 for ``classes_[1]``, or one column per class.
 
@@ -245,6 +265,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             return values
         return _votes(values, len(self.classes_))
 
+    @lazily
     def predict(self, X: Any) -> Array:
         """Return the class of each row.
 
@@ -263,37 +284,27 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             return np.asarray(self.classes_[(values > 0).astype(int)])
         return np.asarray(self.classes_[values.argmax(axis=1)])
 
-    def _codes(self, y: Any) -> Array:
-        """Return class codes in the smallest integer type, block by block."""
-        y = column_or_1d(y)
-        dtype = np.int8 if len(self.classes_) < 127 else np.int32
-        codes = np.empty(len(y), dtype=dtype)
-        for start in range(0, len(y), 1 << 20):
-            part = np.asarray(y[start : start + (1 << 20)])
-            # Labels of absent classes get some code: their rows weigh nothing.
-            found = np.searchsorted(self.classes_, part)
-            codes[start : start + len(part)] = np.minimum(found, len(self.classes_) - 1)
-        return codes
-
-    def _problems_for(self, y: Any, weights: Array | None, n: int) -> list[Problem]:
-        if y is None:
+    def _problems_for(self, given: Given) -> list[Problem]:
+        who, n = type(self).__name__, given.n_rows
+        if given.y is None:
             raise InvalidInputError(
-                f"{type(self).__name__}: labels y are needed to certify a classifier."
+                f"{who}: labels y are needed to certify a classifier."
             )
-        y = column_or_1d(y)
-        if len(y) != n:
-            raise InvalidInputError(
-                f"{type(self).__name__}: X has {n} rows, y {len(y)} labels."
-            )
-        counted = y if weights is None else y[weights > 0]
-        unknown = np.setdiff1d(np.unique(counted), self.classes_)
+        if not is_far(given.X):
+            given.y = column_or_1d(given.y)
+            if len(given.y) != n:
+                raise InvalidInputError(
+                    f"{who}: X has {n} rows, y {len(given.y)} labels."
+                )
+        unknown = np.setdiff1d(given.classes(), self.classes_)
         if len(unknown):
             raise InvalidInputError(
-                f"{type(self).__name__}: y holds labels that the model was not fitted "
+                f"{who}: y holds labels that the model was not fitted "
                 f"on: {unknown[:5].tolist()}; it knows {self.classes_[:10].tolist()}."
             )
-        codes = self._codes(y)
-        labels = Labels(n, codes, weights, self._class_weights(codes, weights))
+        codes = given.codes(self.classes_)
+        class_weight = self._class_weights(given)
+        labels = Labels(n, codes, given.weights, class_weight, given.mass)
         n_classes = len(self.classes_)
         sides: list[tuple[int, int | None]] = [(1, 0)]
         if n_classes > 2 and self.multi_class == "ovr":
@@ -303,16 +314,14 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         bias = self.fit_intercept
         return [two_class(labels, self.C, *pair, has_bias=bias) for pair in sides]
 
-    def _class_weights(self, codes: Array, weights: Array | None) -> Array | None:
+    def _class_weights(self, given: Given) -> Array | None:
         if self.class_weight is None:
             return None
         if self.class_weight == "balanced":
             # By weight, so that weight 2 is the row twice here too.
-            mass = np.bincount(codes, weights, minlength=len(self.classes_))
+            mass = given.mass_of_classes(self.classes_)
             return np.asarray(mass.sum() / (len(mass) * mass), dtype=np.float64)
-        labels = self.classes_[
-            codes[:1]
-        ]  # compute_class_weight looks at dict and classes
+        labels = self.classes_[:1]  # compute_class_weight looks at dict and classes
         found = np.asarray(
             compute_class_weight(self.class_weight, classes=self.classes_, y=labels),
             dtype=np.float64,
@@ -323,6 +332,14 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
                 "least 0 for every class and above 0 for two of them."
             )
         return found
+
+
+def _check_labels(classes: Array) -> None:
+    """Check the different labels of rows that live elsewhere."""
+    with warnings.catch_warnings():
+        # As many labels as classes are no sign of a regression here.
+        warnings.filterwarnings("ignore", "The number of unique classes")
+        check_classification_targets(classes)
 
 
 def _votes(values: Array, n_classes: int) -> Array:

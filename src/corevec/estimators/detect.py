@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import validate_data
 
-from corevec.estimators._base import _CHECKS, CoreVectorEstimator
+from corevec.checkpoint import Checkpoint
+from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
+from corevec.estimators._given import Given, weights_of
+from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import ScoredDetector
 from corevec.estimators._parameters import check_positive, check_share
 from corevec.exceptions import InvalidInputError
+from corevec.kernels import Rows
 from corevec.oracle import Subset
 from corevec.problems import Labels, Problem, one_class, svdd
 from corevec.progress import Progress
@@ -34,14 +38,14 @@ SEARCH_FITS = 40
 class _Detector(ScoredDetector, CoreVectorEstimator):
     """What the two detectors share: checks of rows without labels."""
 
-    def _checked_rows(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
+    def _checked_rows(self, X: Any, sample_weight: Any) -> Given:
         X = self._validate_fit(X)
         if self.init == "opposite":
             raise InvalidInputError(
                 f"{type(self).__name__}: init='opposite' needs two classes; use "
                 "'auto', 'any' or 'farthest'."
             )
-        return X, self._checked_weights(sample_weight, X.shape[0])
+        return self._given(X, None, sample_weight)
 
 
 class CoreVectorOneClass(_Detector):
@@ -67,7 +71,7 @@ class CoreVectorOneClass(_Detector):
         As in `CoreVectorClassifier`.
     tol, ball_epsilon, sampling, batch, qp, init, low_rank : optional
         As in `CoreVectorClassifier`.
-    max_core, max_iter, max_time, memory_budget : optional
+    max_core, max_iter, max_time, checkpoint, memory_budget : optional
         As in `CoreVectorClassifier`.
     n_jobs, warm_start, random_state, verbose : optional
         As in `CoreVectorClassifier`.
@@ -113,6 +117,7 @@ class CoreVectorOneClass(_Detector):
         max_core: int | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
+        checkpoint: str | PathLike[str] | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         n_jobs: int | None = None,
         warm_start: bool = False,
@@ -134,6 +139,7 @@ class CoreVectorOneClass(_Detector):
             max_core=max_core,
             max_iter=max_iter,
             max_time=max_time,
+            checkpoint=checkpoint,
             memory_budget=memory_budget,
             n_jobs=n_jobs,
             warm_start=warm_start,
@@ -173,16 +179,16 @@ class CoreVectorOneClass(_Detector):
             check_positive(who, "C", self.C)
         if self.nu is not None:
             check_share(who, "nu", self.nu)
-        X, weights = self._checked_rows(X, sample_weight)
+        given = self._checked_rows(X, sample_weight)
         if self.C is not None:
             self.C_, self.offset_ = float(self.C), 1.0
-            problems = self._problems_for(None, weights, X.shape[0])
-            self._fit_problems(X, problems, weights, "one-class")
+            self._fit_problems(given, self._problems_for(given), "one-class")
         else:
-            self._fit_to_share(X, weights, DEFAULT_NU if self.nu is None else self.nu)
+            self._fit_to_share(given, DEFAULT_NU if self.nu is None else self.nu)
         self.n_support_ = len(self.support_)
         return self
 
+    @lazily
     def score_samples(self, X: Any) -> Array:
         """Return f(x): the larger, the more a row belongs.
 
@@ -203,33 +209,43 @@ class CoreVectorOneClass(_Detector):
         offset = getattr(self, "offset_", 1.0)
         return {**found, "offset_": offset, "intercept_": np.array([-offset])}
 
-    def _problems_for(self, y: Any, weights: Array | None, n: int) -> list[Problem]:
-        return [one_class(Labels(n, sample_weight=weights), self.C_)]
+    def _problems_for(self, given: Given) -> list[Problem]:
+        labels = Labels(given.n_rows, sample_weight=given.weights, mass=given.mass)
+        return [one_class(labels, self.C_)]
 
-    def _fit_to_share(self, X: Any, weights: Array | None, nu: float) -> None:
+    def _fit_to_share(self, given: Given, nu: float) -> None:
         """Search the C that leaves the share `nu` outside: on a sample, then on all."""
-        n = X.shape[0]
-        total = float(n if weights is None else weights.sum())
-        self.C_ = 1.0 / (nu * total)
-        interrupted = False
-        if n > 2 * _SEARCH_ROWS and self.kernel != "precomputed":
+        self.C_ = 1.0 / (nu * given.mass)
+        interrupted, known = False, self._searched_before(given)
+        if known is not None:
+            self.C_ = known
+        elif given.n_rows > 2 * _SEARCH_ROWS and self.kernel != "precomputed":
             rng = np.random.default_rng(self._settings().random_state)
-            rows = np.sort(rng.permutation(n)[:_SEARCH_ROWS])
-            part = None if weights is None else weights[rows]
-            ratio = total / float(len(rows) if part is None else part.sum())
+            few = given.sample(rng, _SEARCH_ROWS)
+            ratio = given.mass / few.mass
             self.C_ *= ratio
+            self._on_sample = True
             with RoundReporter(self, self._attributes, quiet=True) as reporter:
-                self._search(X[rows], part, nu, reporter)
+                self._search(few, nu, reporter)
+            del self._on_sample
             interrupted = self._stop_asked
             self.C_ /= ratio
         with RoundReporter(self, self._attributes) as reporter:
-            outcome, self.offset_ = self._search(X, weights, nu, reporter, interrupted)
+            outcome, self.offset_ = self._search(given, nu, reporter, interrupted)
         self._set_fitted(outcome, "one-class")
+
+    def _searched_before(self, given: Given) -> float | None:
+        """Return the C that an earlier run had come to, as its checkpoint says."""
+        if self.checkpoint is None:
+            return None
+        source = as_source(given.X, self.memory_budget)
+        asked = self._asked(self._problems_for(given), source)
+        saved = Checkpoint(self.checkpoint, asked).read()
+        return None if saved is None else float(saved.header["more"]["C"])
 
     def _search(
         self,
-        X: Any,
-        weights: Array | None,
+        given: Given,
         nu: float,
         reporter: RoundReporter,
         interrupted: bool = False,
@@ -244,12 +260,12 @@ class CoreVectorOneClass(_Detector):
         low, high = 0.0, np.inf  # share above nu at low, below at high
         most = MOST_C * self.C_
         with Workers(self.n_jobs) as workers:
-            source = as_source(X, self.memory_budget, workers)
+            source = as_source(given.X, self.memory_budget, workers)
+            weights, mass = given.weights, given.mass
             kernel = self._make_kernel(source, weights)
-            mass = float(source.n_rows if weights is None else weights.sum())
             close = max(NU_TOLERANCE * nu, 1.0 / mass)
             for tried in range(1, SEARCH_FITS + 1):
-                problems = self._problems_for(None, weights, source.n_rows)
+                problems = self._problems_for(given)
                 outcome = self._run(problems, source, kernel, reporter, interrupted)
                 between = Progress(source.n_rows)  # a Ctrl-C between two fits counts
                 with between.listening_for_interrupt():
@@ -275,9 +291,7 @@ class CoreVectorOneClass(_Detector):
 
         def outside(rows: Any) -> float:
             low = outcome.functions.evaluate(rows, basis)[:, 0] < 1.0
-            if weights is None:
-                return float(np.count_nonzero(low))
-            return float(weights[rows.index][low].sum())
+            return float(weights_of(weights, rows)[low].sum())
 
         return float(source.reduce(outside, lambda a, b: a + b))
 
@@ -289,9 +303,13 @@ class CoreVectorOneClass(_Detector):
         if 32 * source.n_rows > self.memory_budget:  # values, weights, their order
             rng = np.random.default_rng(self._settings().random_state)
             view = Subset(source, source.draw(rng, int(self.memory_budget // 64)))
-        index = np.concatenate([view.block(*bounds).index for bounds in view.blocks()])
-        values = outcome.functions.values(view)[:, 0]
-        own = np.ones(len(index)) if weights is None else weights[index]
+        basis = outcome.functions.prepared()
+
+        def score(rows: Rows) -> Array:
+            values = outcome.functions.evaluate(rows, basis)[:, 0]
+            return np.stack([values, weights_of(weights, rows)], axis=1)
+
+        values, own = view.map(score).T
         order = np.argsort(values)
         below = np.cumsum(own[order]) / own.sum()
         first_kept = min(int(np.searchsorted(below, nu, side="right")), len(order) - 1)
@@ -325,7 +343,7 @@ class SVDD(_Detector):
         As in `CoreVectorClassifier`.
     tol, ball_epsilon, sampling, batch, qp, init, low_rank : optional
         As in `CoreVectorClassifier`.
-    max_core, max_iter, max_time, memory_budget : optional
+    max_core, max_iter, max_time, checkpoint, memory_budget : optional
         As in `CoreVectorClassifier`.
     n_jobs, warm_start, random_state, verbose : optional
         As in `CoreVectorClassifier`.
@@ -369,6 +387,7 @@ class SVDD(_Detector):
         max_core: int | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
+        checkpoint: str | PathLike[str] | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         n_jobs: int | None = None,
         warm_start: bool = False,
@@ -390,6 +409,7 @@ class SVDD(_Detector):
             max_core=max_core,
             max_iter=max_iter,
             max_time=max_time,
+            checkpoint=checkpoint,
             memory_budget=memory_budget,
             n_jobs=n_jobs,
             warm_start=warm_start,
@@ -418,9 +438,8 @@ class SVDD(_Detector):
         """
         if self.C is not None:
             check_positive(type(self).__name__, "C", self.C)
-        X, weights = self._checked_rows(X, sample_weight)
-        problems = self._problems_for(None, weights, X.shape[0])
-        outcome = self._fit_problems(X, problems, weights, "SVDD")
+        given = self._checked_rows(X, sample_weight)
+        outcome = self._fit_problems(given, self._problems_for(given), "SVDD")
         self.centre_norm_sq_ = float(outcome.norms_sq[0])
         radius_sq = 2 * float(outcome.offsets[0]) + self.centre_norm_sq_
         if self.C is None:
@@ -430,6 +449,7 @@ class SVDD(_Detector):
         self.n_support_ = len(self.support_)
         return self
 
+    @lazily
     def distance(self, X: Any) -> Array:
         """Return each row's distance from the centre, in the feature space.
 
@@ -445,6 +465,7 @@ class SVDD(_Detector):
         """
         return np.sqrt(np.maximum(-self.score_samples(X), 0.0))
 
+    @lazily
     def score_samples(self, X: Any) -> Array:
         """Return minus the squared distance from the centre.
 
@@ -459,7 +480,7 @@ class SVDD(_Detector):
             The larger, the closer to the centre.
         """
         values = self._values(X)[:, 0]
-        X = validate_data(self, X, reset=False, **_CHECKS)
+        X = self._validate_new(X)
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise InvalidInputError(
                 f"SVDD: with kernel='precomputed' the distance of new rows needs their "
@@ -470,5 +491,6 @@ class SVDD(_Detector):
         own = source.map(self._functions.kernel.diagonal)
         return np.asarray(2 * values - own - self.centre_norm_sq_)
 
-    def _problems_for(self, y: Any, weights: Array | None, n: int) -> list[Problem]:
-        return [svdd(Labels(n, sample_weight=weights), self.C)]
+    def _problems_for(self, given: Given) -> list[Problem]:
+        labels = Labels(given.n_rows, sample_weight=given.weights, mass=given.mass)
+        return [svdd(labels, self.C)]

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array
 from corevec import ranking
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
+from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_choice, check_positive
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.pairs import Pairs, pairs_of
@@ -84,6 +85,8 @@ class CoreVectorRanker(CoreVectorEstimator):
     ball_epsilon = None
     sampling = batch = qp = init = low_rank = "auto"
     warm_start = False
+
+    _takes_far = False  # groups of rows may lie in several partitions
 
     def __init__(
         self,
@@ -172,6 +175,7 @@ class CoreVectorRanker(CoreVectorEstimator):
         self._set_fitted(outcome, "ranking")
         return self
 
+    @lazily
     def predict(self, X: Any) -> Array:
         """Return a score per row: within a query, the higher the better.
 

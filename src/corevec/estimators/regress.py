@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ from sklearn.utils.validation import check_array
 
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
+from corevec.estimators._given import FarGiven, Given
+from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_flag, check_number, check_positive
 from corevec.exceptions import InvalidInputError
 from corevec.expansion import KernelExpansion
 from corevec.problems import Labels, Problem, regression
-from corevec.sources import DEFAULT_MEMORY_BUDGET
+from corevec.sources import DEFAULT_MEMORY_BUDGET, Column
 
 Array = npt.NDArray[Any]
 
@@ -72,7 +75,9 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         Largest core set, and largest number of basis rows where the model is solved in
         the span of a basis. The default is what `memory_budget` holds, and one basis
         row per 12 rows, from 800 to 2000.
-    max_iter, max_time, memory_budget, n_jobs, warm_start, random_state, verbose
+    max_iter, max_time, checkpoint, memory_budget, n_jobs
+        As in `CoreVectorClassifier`.
+    warm_start, random_state, verbose
         As in `CoreVectorClassifier`. In the span of a basis (see `low_rank`) a warm
         start brings nothing: the fit starts anew.
 
@@ -104,6 +109,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
     True
     """
 
+    _task = "numbers"
+
     def __init__(
         self,
         C: float = 1.0,
@@ -126,6 +133,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         max_core: int | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
+        checkpoint: str | PathLike[str] | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         n_jobs: int | None = None,
         warm_start: bool = False,
@@ -147,6 +155,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
             max_core=max_core,
             max_iter=max_iter,
             max_time=max_time,
+            checkpoint=checkpoint,
             memory_budget=memory_budget,
             n_jobs=n_jobs,
             warm_start=warm_start,
@@ -160,13 +169,17 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         self.fit_intercept = fit_intercept
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CoreVectorRegressor:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> CoreVectorRegressor:
         """Fit the regressor.
 
         Parameters
         ----------
         X : array-like, CSR matrix or memmap of shape (n_rows, n_features)
-            Training rows; a square kernel matrix for ``kernel="precomputed"``.
+            Training rows; a square kernel matrix for ``kernel="precomputed"``. Or rows
+            that live elsewhere: a Dask array or data frame, or what `corevec.open`
+            returns, which brings its own y and weights.
         y : array-like of shape (n_rows,) or (n_rows, n_targets)
             Targets. Several share the passes over the rows.
         sample_weight : array-like of shape (n_rows,), optional
@@ -179,17 +192,22 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         """
         self._check_tube()
         X, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
-        weights = self._checked_weights(sample_weight, X.shape[0])
-        self._one_target = y.ndim == 1
-        y = self._columns(y)
-        self._standardise(y, weights)
-        problems = self._problems_for(y, weights, X.shape[0])
-        outcome = self._fit_problems(X, problems, weights, "one problem per target")
+        given = self._given(X, y, sample_weight)
+        if isinstance(given, FarGiven):
+            self._one_target = given.n_targets == 1
+        else:
+            self._one_target = y.ndim == 1
+            given.y = self._columns(y)
+        moments = given.target_moments(bool(self.fit_intercept))
+        self.target_mean_, self.target_scale_ = moments
+        problems = self._problems_for(given)
+        outcome = self._fit_problems(given, problems, "one problem per target")
         tube = outcome.offsets if isinstance(self.tube, str) else self._fixed_tube()
         tube = tube * self.target_scale_
         self.tube_ = float(tube[0]) if self._one_target else tube
         return self
 
+    @lazily
     def predict(self, X: Any) -> Array:
         """Return the predicted targets.
 
@@ -249,51 +267,38 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
             ) from None
         return y[:, None] if y.ndim == 1 else np.asarray(y)
 
-    def _standardise(self, y: Array, weights: Array | None) -> None:
-        """Set `target_mean_` and `target_scale_`, by weight."""
-        size = np.abs(y).max(axis=0)
-        size = np.where(size > 0, size, 1.0)
-        u = y / size  # squares of 1e-200 or 1e200 are out of range
-        mean = np.zeros(y.shape[1])
-        if self.fit_intercept:
-            mean = np.average(u, axis=0, weights=weights)
-        scale = np.sqrt(np.average((u - mean) ** 2, axis=0, weights=weights))
-        if self.fit_intercept:
-            # A constant column has a deviation of a rounding error: none.
-            present = u if weights is None else u[weights > 0]
-            constant = present.min(axis=0) == present.max(axis=0)
-            mean = np.where(constant, present[0], mean)
-            scale = np.where(constant, 0.0, scale)
-        self.target_mean_ = mean * size
-        self.target_scale_ = np.where(scale > 0, scale * size, 1.0)
-
     def _fixed_tube(self) -> Array:
         """Return the fixed tube of each target, in its deviations."""
         return np.asarray(float(self.tube) / self.target_scale_)
 
-    def _problems_for(self, y: Any, weights: Array | None, n: int) -> list[Problem]:
-        who = type(self).__name__
-        if y is None:
+    def _problems_for(self, given: Given) -> list[Problem]:
+        who, n = type(self).__name__, given.n_rows
+        if given.y is None:
             raise InvalidInputError(
                 f"{who}: targets y are needed to certify a regressor."
             )
-        y = self._columns(y)
-        if y.shape != (n, len(self.target_mean_)):
+        n_targets = len(self.target_mean_)
+        if isinstance(given, FarGiven):
+            shape = n, given.n_targets
+        else:
+            given.y = self._columns(given.y)
+            shape = given.y.shape
+        if shape != (n, n_targets):
             raise InvalidInputError(
-                f"{who}: X has {n} rows and the model {len(self.target_mean_)} "
-                f"target(s), but y has shape {y.shape}."
+                f"{who}: X has {n} rows and the model {n_targets} target(s), but y has "
+                f"shape {shape}."
             )
-        labels = Labels(n, sample_weight=weights)
-        z = (y - self.target_mean_) / self.target_scale_
-        return [self._problem(labels, z[:, t], t) for t in range(z.shape[1])]
+        labels = Labels(n, sample_weight=given.weights, mass=given.mass)
+        z = given.standardised(self.target_mean_, self.target_scale_)
+        return [self._problem(labels, one, t) for t, one in enumerate(z)]
 
-    def _problem(self, labels: Labels, z: Array, t: int) -> Problem:
+    def _problem(self, labels: Labels, z: Column, t: int) -> Problem:
         fixed = not isinstance(self.tube, str)
         mean, scale = self.target_mean_[t], self.target_scale_[t]
         return regression(
             labels,
             self.C,
-            np.ascontiguousarray(z),
+            z,
             units=f"z = (y - {mean:.6g}) / {scale:.6g}",
             has_bias=bool(self.fit_intercept),
             tube=float(self._fixed_tube()[t]) if fixed else None,

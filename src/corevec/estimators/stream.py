@@ -16,11 +16,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from corevec.certificate import Certificate, worst_of
 from corevec.estimators._base import _CHECKS
 from corevec.estimators._callbacks import with_callbacks
+from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_flag
 from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_blocks import blocks_of, is_stream
 from corevec.estimators._stream_checks import refuse_weights
 from corevec.estimators._stream_detect import StreamingOneClass
+from corevec.estimators._stream_far import fit_far, refuse_far
 from corevec.estimators._stream_labels import (
     encoded,
     first_classes,
@@ -31,7 +33,7 @@ from corevec.exceptions import InvalidInputError
 from corevec.expansion import KernelExpansion
 from corevec.kernels import Rows
 from corevec.problems import Labels, two_class
-from corevec.sources import as_source
+from corevec.sources import as_source, is_far
 from corevec.streaming_balls import Form
 from corevec.streaming_gap import gap_of
 
@@ -157,6 +159,8 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         self.tol = tol
         self.verbose = verbose
 
+    _task = "classes"
+
     @with_callbacks
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, classes: Any = None
@@ -183,6 +187,9 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         """
         self._check()
         self._forget()
+        if is_far(X):
+            fit_far(self, X, y, sample_weight, classes)
+            return self
         stream = y is None and is_stream(X)
         blocks: Any = [(X, y, sample_weight)]
         if stream:
@@ -227,6 +234,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         self._learn_block(X, y, sample_weight, classes, test=test)
         return self
 
+    @lazily
     def decision_function(self, X: Any) -> Array:
         """Return signed values: above 0 for ``classes_[1]``, or one column per class.
 
@@ -243,6 +251,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         values = self._values(X) / self._scales
         return np.ascontiguousarray(values[:, 0]) if len(self._scales) == 1 else values
 
+    @lazily
     def predict(self, X: Any) -> Array:
         """Return the class of each row.
 
@@ -349,6 +358,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
         """Return the gap of the machine, at its best multiple, on the given rows."""
         check_is_fitted(self)
+        refuse_far(type(self).__name__, X)
         if y is None:
             raise InvalidInputError(
                 f"{type(self).__name__}: labels y are needed to certify a classifier."

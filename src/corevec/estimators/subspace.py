@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,8 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         CPSP(tr), the best of 59 random rows per cut. "nystroem": random rows;
         "kmeans": centres; "rpcholesky", "cholesky": randomly pivoted and incomplete
         Cholesky; "coreset": the core set of `CoreVectorClassifier`; an array: your
-        own, without those that others span. All classes share the basis, except that
+        own. Vectors that others span are left out, unless coefficients are penalised
+        (see `regulariser`). All classes share the basis, except that
         with the hinge "pursuit" and "train" grow one each, `n_basis` in all. Where
         `n_basis` is no less than the rows, these are the basis.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
@@ -64,7 +66,8 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         Whether there is a (penalised) bias b0. The CPSP paper has none.
     regulariser : {"norm", "coefficients"}, default="norm"
         Penalise :math:`\|w\|^2`, or the coefficients' :math:`\|c\|^2` as RSVM does
-        (squared hinge only); the certificate is that of the former.
+        (squared hinge only), those of all vectors, whether others span them or not;
+        the certificate is that of the former.
     tol : float, default=1e-3
         Relative duality gap of the full problem asked for. 1.0 accepts any, without a
         warning, and takes all `n_basis` vectors; the weights in the span are solved to
@@ -76,6 +79,8 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         affordable, else "projection".
     max_iter, max_time, memory_budget, class_weight, n_jobs, random_state, verbose
         As in `CoreVectorClassifier`.
+    checkpoint : path, optional
+        As in `CoreVectorClassifier`, once the vectors are chosen.
 
     Attributes
     ----------
@@ -120,6 +125,7 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         certificate: str = "auto",
         max_iter: int | None = None,
         max_time: float | None = None,
+        checkpoint: str | PathLike[str] | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         class_weight: Any = None,
         n_jobs: int | None = None,
@@ -140,6 +146,7 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         self.certificate = certificate
         self.max_iter = max_iter
         self.max_time = max_time
+        self.checkpoint = checkpoint
         self.memory_budget = memory_budget
         self.class_weight = class_weight
         self.n_jobs = n_jobs
@@ -148,7 +155,13 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
 
     @classmethod
     def rsvm(cls, share: float = 0.1, **parameters: Any) -> SubspaceClassifier:
-        """Return the Reduced SVM (Lee and Mangasarian 2001), as in the CVM paper.
+        r"""Return the Reduced SVM (Lee and Mangasarian 2001), as in the CVM paper.
+
+        With random rows :math:`b_j`, all of which have a coefficient, it solves
+
+        .. math:: \min_{c, b_0} \tfrac12 (\|c\|^2 + b_0^2)
+                  + \tfrac C2 \sum_i s_i \max(0, 1 - y_i f(x_i))^2,
+                  \quad f = \sum_j c_j k(b_j, \cdot) + b_0.
 
         Parameters
         ----------
@@ -232,7 +245,9 @@ class SubspaceRegressor(InSpan, CoreVectorRegressor):
         Half-width e of the tube within which residuals are free, in the units of y.
     kernel, gamma, degree, coef0
         As in `CoreVectorClassifier`.
-    fit_intercept, tol, certificate, max_iter, max_time, memory_budget, n_jobs
+    fit_intercept, tol, certificate, max_iter, max_time, checkpoint
+        As in `SubspaceClassifier`.
+    memory_budget, n_jobs
         As in `SubspaceClassifier`.
     random_state, verbose
         As in `CoreVectorClassifier`.
@@ -276,6 +291,7 @@ class SubspaceRegressor(InSpan, CoreVectorRegressor):
         certificate: str = "auto",
         max_iter: int | None = None,
         max_time: float | None = None,
+        checkpoint: str | PathLike[str] | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -294,6 +310,7 @@ class SubspaceRegressor(InSpan, CoreVectorRegressor):
         self.certificate = certificate
         self.max_iter = max_iter
         self.max_time = max_time
+        self.checkpoint = checkpoint
         self.memory_budget = memory_budget
         self.n_jobs = n_jobs
         self.random_state = random_state

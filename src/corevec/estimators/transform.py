@@ -23,6 +23,7 @@ from corevec.estimators._base import (
     _check_square,
     _named,
 )
+from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import _check_gamma, _is_count, check_number
 from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.detect import CoreVectorOneClass
@@ -154,6 +155,7 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             self._set_basis(rows, kernel, workers)
         return self
 
+    @lazily
     def transform(self, X: Any) -> Array:
         """Return the features of rows.
 

@@ -6,14 +6,40 @@ from corevec.sources.base import (
     Workers,
     row_statistics,
 )
-from corevec.sources.memory import CsrSource, DenseSource, as_source
+from corevec.sources.columns import (
+    TARGET,
+    WEIGHT,
+    Brought,
+    Coded,
+    Column,
+    Standardised,
+    of_rows,
+)
+from corevec.sources.far import FarSource, join_rows
+from corevec.sources.memory import Chosen, CsrSource, DenseSource, stacked
+from corevec.sources.places import as_source, columns_of, far_source, is_dask, is_far
 
 __all__ = [
-    "DEFAULT_MEMORY_BUDGET",
+    "Brought",
+    "Chosen",
+    "Coded",
+    "Column",
     "CsrSource",
+    "DEFAULT_MEMORY_BUDGET",
     "DenseSource",
+    "FarSource",
     "Source",
+    "Standardised",
+    "TARGET",
+    "WEIGHT",
     "Workers",
     "as_source",
+    "columns_of",
+    "far_source",
+    "is_dask",
+    "is_far",
+    "join_rows",
+    "of_rows",
     "row_statistics",
+    "stacked",
 ]

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import joblib
@@ -22,6 +23,7 @@ import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
 from corevec.kernels import Rows, RowStatistics
+from corevec.sources.columns import Column, of_rows
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -90,6 +92,8 @@ class Source(ABC):
     n_features: int
     dtype: Any
     is_sparse: bool = False
+    # Whether a trip to single rows is dear: rows on a disk, on other machines.
+    is_far: bool = False
 
     def __init__(
         self,
@@ -106,6 +110,22 @@ class Source(ABC):
     @abstractmethod
     def block(self, start: int, stop: int) -> Rows:
         """Return the rows from `start` up to `stop`, without a copy if possible."""
+
+    def using(self, memory_budget: float, workers: Workers) -> Source:
+        """Return these rows with the budget and the threads of one fit."""
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        new.memory_budget, new.workers = int(memory_budget), workers
+        return new
+
+    def near(self, rows: Array) -> Source:
+        """Return a source that takes these rows at no cost, by the same numbers."""
+        return self
+
+    def holds(self, n_rows: int) -> bool:
+        """Whether so many rows can be brought here within a quarter of the budget."""
+        row_bytes = self.row_entries * np.dtype(self.dtype).itemsize
+        return not self.is_far or n_rows * row_bytes <= self.memory_budget / 4
 
     @property
     def numbers(self) -> Array:
@@ -161,6 +181,18 @@ class Source(ABC):
             total = merge(total, result)
         return total
 
+    def fold(
+        self,
+        begin: Callable[[], T],
+        step: Callable[[T, Rows], T],
+        merge: Callable[[T, T], T],
+    ) -> T:
+        """Return the state after every block, in order; parts elsewhere are merged."""
+        state = begin()
+        for bounds in self.blocks():
+            state = step(state, self.block(*bounds))
+        return state
+
     def map(self, score: Callable[[Rows], Array]) -> Array:
         """Return ``score`` of every block, stacked: one entry (or row) per row."""
 
@@ -170,24 +202,32 @@ class Source(ABC):
         return np.concatenate(list(self.workers.run(task, self.blocks())))
 
 
-def row_statistics(source: Source, weights: Array | None = None) -> RowStatistics:
+def row_statistics(source: Source, weights: Column | None = None) -> RowStatistics:
     """Return mean and variance of each column, weighted by `weights`.
 
-    Two passes: the largest entry first, which gives the power of two that keeps
-    squares in range, then mean and variance merged block by block (Chan, Golub,
-    LeVeque 1979), so columns near 1e6 lose no digits.
+    Merged block by block (Chan, Golub, LeVeque 1979), so columns near 1e6 lose no
+    digits. One pass; a second one where squares are out of range, with the power of
+    two that keeps them there.
     """
-    largest = source.reduce(_largest_entry, max)
+
+    def score(
+        rows: Rows, exponent: int = 0
+    ) -> tuple[float, tuple[float, Array, Array]]:
+        w = None if weights is None else of_rows(weights, rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _largest_entry(rows), _moments(rows, exponent, w)
+
+    def merge(a: Any, b: Any) -> Any:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return max(a[0], b[0]), _merge_moments(a[1], b[1])
+
+    largest, (_, mean, second) = source.reduce(score, merge)
     exponent = 0
     # Squares of entries within 1e-9..1e9 are safe in float32 too: leave those alone.
     if largest > 0 and not 1e-9 < largest < 1e9:
         exponent = int(np.frexp(largest)[1])
-
-    def score(rows: Rows) -> tuple[float, Array, Array]:
-        w = None if weights is None else weights[rows.index]
-        return _moments(rows, exponent, w)
-
-    _, mean, second = source.reduce(score, _merge_moments)
+        again = partial(score, exponent=exponent)
+        _, (_, mean, second) = source.reduce(again, merge)
     return RowStatistics(mean, second, exponent, source.is_sparse)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corevec.estimators._parameters import check_choice
+from corevec._checks import check_choice
 from corevec.exceptions import InvalidInputError
 
 Array = npt.NDArray[Any]

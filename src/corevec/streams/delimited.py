@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from corevec.estimators._parameters import check_choice, check_flag
+from corevec._checks import check_choice, check_flag
 from corevec.exceptions import InvalidInputError
 from corevec.streams._arrow import arrow, parsed_csv
 from corevec.streams.base import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,11 @@ from corevec.streams.text import WholeLines
 
 # Enough for classes; the targets of a regression may be as many as the rows.
 _MOST_LABELS = 10_000
+# Columns counted from 0 or 1, as many as there may be.
+ANY_ROWS = Rules(0, MOST_FEATURES, np.dtype(np.float64))
+
+# Number of a file, bytes and lines of it in front of a row.
+Place = tuple[int, int, int]
 
 
 def read_libsvm(
@@ -128,30 +134,51 @@ def scan_libsvm(path: Paths, *, errors: str = "raise") -> LibsvmFacts:
     stream = LibsvmStream(
         who,
         existing_files(who, path),
-        Rules(0, MOST_FEATURES, np.dtype(np.float64)),
+        ANY_ROWS,
         errors,
         DEFAULT_BLOCK_ROWS,
         DEFAULT_MEMORY_BUDGET,
     )
-    lowest, highest, entries = MOST_FEATURES, -1, 0
-    labels: Array | None = np.empty(0)
+    tally = LibsvmTally()
     for X, y in stream:
+        tally.add(X, y)
+    return tally.facts(stream.skipped)
+
+
+class LibsvmTally:
+    """What the blocks of a pass with the rules `ANY_ROWS` tell about a file."""
+
+    def __init__(self) -> None:
+        self.rows = self.entries = 0
+        self._lowest, self._highest = MOST_FEATURES, -1
+        self._labels: Array | None = np.empty(0)
+
+    def add(self, X: Any, y: Array) -> None:
+        """Count the rows of a block."""
+        self.rows += len(y)
+        self.entries += X.nnz
         if X.nnz:
-            lowest = min(lowest, int(X.indices.min()))
-            highest = max(highest, int(X.indices.max()))
-        entries += X.nnz
-        if labels is not None:
-            labels = np.union1d(labels, y)
-            labels = labels if len(labels) <= _MOST_LABELS else None
-    zero_based = lowest == 0
-    columns = highest + 1 if zero_based else max(highest, 0)
-    return LibsvmFacts(
-        stream.rows, columns, entries, zero_based, labels, stream.skipped
-    )
+            self._lowest = min(self._lowest, int(X.indices.min()))
+            self._highest = max(self._highest, int(X.indices.max()))
+        if self._labels is not None:
+            labels = np.union1d(self._labels, y)
+            self._labels = labels if len(labels) <= _MOST_LABELS else None
+
+    def facts(self, skipped: int) -> LibsvmFacts:
+        """Return what was found."""
+        zero_based = self._lowest == 0
+        columns = self._highest + 1 if zero_based else max(self._highest, 0)
+        return LibsvmFacts(
+            self.rows, columns, self.entries, zero_based, self._labels, skipped
+        )
 
 
 class LibsvmStream(RowStream):
-    """Blocks ``(X, y)`` of LIBSVM text; made by `read_libsvm`."""
+    """Blocks ``(X, y)`` of LIBSVM text; made by `read_libsvm`.
+
+    A pass may begin at a place, of which `place` holds the one behind the block just
+    handed out: number of the file, bytes and lines of it before.
+    """
 
     def __init__(
         self,
@@ -161,15 +188,23 @@ class LibsvmStream(RowStream):
         errors: str,
         block_rows: int,
         memory_budget: int,
+        begin: Place = (0, 0, 0),
     ):
+        self.begin = begin
         super().__init__(who, paths, errors, block_rows, memory_budget)
         self.rules = rules
+
+    def _start_pass(self) -> None:
+        super()._start_pass()
+        self.place = self.begin
+        self._file = self.begin[0]
 
     def _blocks(self) -> Iterator[Block]:
         block = BlockInWork(self.rules, self.block_rows, self.memory_budget)
         try:
-            for path in self.paths:
-                with self._open(path) as lines:
+            for file in range(self.begin[0], len(self.paths)):
+                self._file = file
+                with self._open(file) as lines:
                     yield from self._full_blocks(lines, block)
         except InvalidInputError:
             if block.n_rows:
@@ -178,12 +213,15 @@ class LibsvmStream(RowStream):
         if block.n_rows:
             yield block.hand_over()
 
-    def _open(self, path: Path) -> WholeLines:
-        return WholeLines(self.who, path, self._chunk_bytes, self.memory_budget)
+    def _open(self, file: int) -> WholeLines:
+        begin = self.begin[1:] if file == self.begin[0] else (0, 0)
+        path, chunk = self.paths[file], self._chunk_bytes
+        return WholeLines(self.who, path, chunk, self.memory_budget, begin=begin)
 
     def _full_blocks(self, lines: WholeLines, block: BlockInWork) -> Iterator[Block]:
         while lines.more():
             while (ending := block.parse(lines)) != ALL_READ:
+                self.place = (self._file, *lines.place)
                 if ending == BY_HAND:
                     row = self._row_by_hand(lines)
                     if row is None:
@@ -208,4 +246,12 @@ class LibsvmStream(RowStream):
             return None
 
 
-__all__ = ["LibsvmFacts", "LibsvmStream", "read_libsvm", "scan_libsvm"]
+__all__ = [
+    "ANY_ROWS",
+    "LibsvmFacts",
+    "LibsvmStream",
+    "LibsvmTally",
+    "Place",
+    "read_libsvm",
+    "scan_libsvm",
+]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from corevec._checks import check_flag
 from corevec._text_loops import (
     AT,
     ENTRIES,
@@ -20,7 +21,6 @@ from corevec._text_loops import (
     ROWS,
     parse_libsvm,
 )
-from corevec.estimators._parameters import check_flag
 from corevec.exceptions import InvalidInputError
 from corevec.streams.base import (
     Array,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def read_parquet(
     arrow(who)
     return ParquetStream(
         who,
-        _with_folders_opened(who, existing_files(who, path)),
+        parquet_files(who, path),
         Wanted(target, columns, sample_weight),
         errors,
         block_rows,
@@ -91,36 +92,13 @@ class ParquetStream(TableStream):
                 n_rows += batch.num_rows
 
     def _batches(self, path: Path) -> Iterator[tuple[Any, Columns]]:
-        """Yield the batches of one file, with the errors of Arrow as ours."""
-        pa = arrow(self.who)
-        try:
-            with pa.parquet.ParquetFile(
-                path, buffer_size=_READ_BYTES, pre_buffer=False
-            ) as file:
-                columns = self._columns(path, file.schema_arrow.names)
-                self._check_types(path, file.schema_arrow, columns)
-                for batch in file.iter_batches(
-                    batch_size=self._rows_within_budget(len(columns.features)),
-                    columns=[columns.names[p] for p in columns.needed],
-                    use_threads=False,
-                ):
-                    yield batch, columns
-        except (pa.ArrowException, OSError) as error:
-            raise InvalidInputError(
-                f"{self.who}: {path}: cannot be read as Parquet; is it whole? "
-                f"({type(error).__name__}: {error})"
-            ) from error
-
-    def _check_types(self, path: Path, schema: Any, columns: Columns) -> None:
-        for position in columns.needed:
-            kind = kind_of(self.who, schema.field(position).type)
-            allowed = {"number", "string"} if position == columns.target else {"number"}
-            if kind not in allowed:
-                raise InvalidInputError(
-                    f"{self.who}: {path}: column {shown(columns.names[position])} is "
-                    f"of type {schema.field(position).type}; expected "
-                    f"{' or '.join(sorted(allowed))}. Choose others with columns=[...]."
-                )
+        """Yield the batches of one file."""
+        with opened(self.who, path) as file:
+            columns = self._columns(path, file.schema_arrow.names)
+            check_types(self.who, path, file.schema_arrow, columns)
+            rows = self._rows_within_budget(len(columns.features))
+            for batch in batches(file, columns, rows):
+                yield batch, columns
 
     def _part(
         self, path: Path, n_before: int, batch: Any, columns: Columns
@@ -130,12 +108,7 @@ class ParquetStream(TableStream):
         fault = None
         good = np.asarray(there.all(axis=1))
         for row in np.flatnonzero(~good):
-            name = columns.names[columns.needed[int(np.argmin(there[row]))]]
-            value = batch.column(name)[int(row)].as_py()
-            bad = BadRecordError(
-                f"expected a value in column {shown(name)}, got "
-                f"{'null' if value is None else value}"
-            )
+            bad = no_value(batch, columns, int(row), int(np.argmin(there[row])))
             fault = self._fault(f"{path}, row {n_before + int(row) + 1}", bad)
             if fault is not None:
                 good[row:] = False
@@ -164,22 +137,82 @@ class ParquetStream(TableStream):
         return tuple(part), np.hstack(there)
 
 
-def _with_folders_opened(who: str, paths: list[Path]) -> list[Path]:
-    """Return the paths with each folder replaced by the files in it."""
+@contextmanager
+def opened(who: str, path: Path) -> Iterator[Any]:
+    """Give a Parquet file to read, with the errors of Arrow as ours."""
+    pa = arrow(who)
+    try:
+        with pa.parquet.ParquetFile(
+            path, buffer_size=_READ_BYTES, pre_buffer=False
+        ) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidInputError(
+            f"{who}: {path}: cannot be read as Parquet; is it whole? "
+            f"({type(error).__name__}: {error})"
+        ) from error
+
+
+def batches(
+    file: Any, columns: Columns, rows: int, groups: list[int] | None = None
+) -> Iterator[Any]:
+    """Yield batches of about so many rows of the row groups, with what is needed."""
+    wanted = range(file.num_row_groups) if groups is None else groups
+    yield from file.iter_batches(
+        batch_size=rows,
+        row_groups=list(wanted),
+        columns=[columns.names[p] for p in columns.needed],
+        use_threads=False,
+    )
+
+
+def check_types(who: str, path: Path, schema: Any, columns: Columns) -> None:
+    """Check that features and weight are numbers, and the target numbers or text."""
+    for position in columns.needed:
+        kind = kind_of(who, schema.field(position).type)
+        allowed = {"number", "string"} if position == columns.target else {"number"}
+        if kind not in allowed:
+            raise InvalidInputError(
+                f"{who}: {path}: column {shown(columns.names[position])} is "
+                f"of type {schema.field(position).type}; expected "
+                f"{' or '.join(sorted(allowed))}. Choose others with columns=[...]."
+            )
+
+
+def no_value(batch: Any, columns: Columns, row: int, place: int) -> BadRecordError:
+    """Return what is wrong with a row that lacks the needed column at this place."""
+    name = columns.names[columns.needed[place]]
+    value = batch.column(name)[row].as_py()
+    return BadRecordError(
+        f"expected a value in column {shown(name)}, got "
+        f"{'null' if value is None else value}"
+    )
+
+
+def parquet_files(who: str, path: Paths) -> list[Path]:
+    """Return the files of the given paths; those of a folder by their names."""
     files: list[Path] = []
-    for path in paths:
-        if not path.is_dir():
-            files.append(path)
+    for one in existing_files(who, path):
+        if not one.is_dir():
+            files.append(one)
             continue
         inside = [
             file
-            for file in sorted(path.rglob("*.parquet"))
-            if not any(p[0] in "._" for p in file.relative_to(path).parts)
+            for file in sorted(one.rglob("*.parquet"))
+            if not any(p[0] in "._" for p in file.relative_to(one).parts)
         ]
         if not inside:
-            raise InvalidInputError(f"{who}: {path}: no file *.parquet in this folder.")
+            raise InvalidInputError(f"{who}: {one}: no file *.parquet in this folder.")
         files += inside
     return files
 
 
-__all__ = ["ParquetStream", "read_parquet"]
+__all__ = [
+    "ParquetStream",
+    "batches",
+    "check_types",
+    "no_value",
+    "opened",
+    "parquet_files",
+    "read_parquet",
+]

@@ -94,12 +94,8 @@ class TableStream(RowStream):
         first = self._first_features
         if first is None:
             self._first_features = columns.feature_names
-        elif first != columns.feature_names:
-            raise InvalidInputError(
-                f"{self.who}: {path}: its features {_listed(columns.feature_names)} "
-                f"are not those of {self.paths[0]}, {_listed(first)}. Name the "
-                "features with columns=[...]."
-            )
+        else:
+            check_same_features(f"{self.who}: {path}", columns, self.paths[0], first)
         return columns
 
 
@@ -125,6 +121,17 @@ def find_columns(where: str, names: tuple[str, ...], wanted: Wanted) -> Columns:
             "right delimiter?"
         )
     return Columns(names, tuple(features), target, weight)
+
+
+def check_same_features(
+    where: str, columns: Columns, first_path: Path, first: list[str]
+) -> None:
+    """Check that a file has the features of the first file."""
+    if first != columns.feature_names:
+        raise InvalidInputError(
+            f"{where}: its features {_listed(columns.feature_names)} are not those of "
+            f"{first_path}, {_listed(first)}. Name the features with columns=[...]."
+        )
 
 
 def _position(
@@ -196,4 +203,12 @@ def _joined(parts: list[Block]) -> Block:
     return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 
-__all__ = ["Column", "Columns", "TableStream", "Wanted", "find_columns", "fixed_blocks"]
+__all__ = [
+    "Column",
+    "Columns",
+    "TableStream",
+    "Wanted",
+    "check_same_features",
+    "find_columns",
+    "fixed_blocks",
+]

@@ -31,19 +31,27 @@ class WholeLines:
 
     `more` brings the next ones, each ending in a newline, once those before have been
     read. `line` counts the newlines before `start`; whoever reads moves both. With
-    `quoted` a newline between double quotes ends no line.
+    `quoted` a newline between double quotes ends no line. Reading begins at a `place`
+    noted in an earlier pass where one is given.
     """
 
     def __init__(
-        self, who: str, path: Path, chunk: int, longest: int, quoted: bool = False
+        self,
+        who: str,
+        path: Path,
+        chunk: int,
+        longest: int,
+        quoted: bool = False,
+        begin: tuple[int, int] = (0, 0),
     ):
         self.who = who
         self.path = path
-        self.start = self.stop = self.line = 0
+        self.start = self.stop = 0
+        self._before, self.line = begin
         self._longest = longest
         self._quoted = quoted
         self._filled = 0
-        self._at_begin = True
+        self._at_begin = self._before == 0
         self._at_end = False
         self._damage: Exception | None = None
         self._set_store(bytearray(chunk))
@@ -75,6 +83,11 @@ class WholeLines:
             ) from self._damage
         return False
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where the line at `start` begins: bytes and lines of the file before it."""
+        return self._before + self.start, self.line
+
     def next_line(self) -> bytes:
         """Return the line at `start`, without moving."""
         return bytes(self.store[self.start : self.store.index(b"\n", self.start)])
@@ -99,11 +112,11 @@ class WholeLines:
         return f"{self.path}, line {line}"
 
     def _opened(self) -> Any:
-        head = self._plain.peek(16)
-        for mark, opened in _COMPRESSED:
-            if mark.match(head):
-                return opened(self._plain)
-        return self._plain
+        if self._before:
+            self._plain.seek(self._before)
+            return self._plain
+        unpack = _unpacker(self._plain.peek(16))
+        return self._plain if unpack is None else unpack(self._plain)
 
     def _skip_byte_order_mark(self) -> None:
         if self._at_begin and self.store.startswith(_BYTE_ORDER_MARK):
@@ -111,6 +124,7 @@ class WholeLines:
         self._at_begin = False
 
     def _drop_what_was_read(self) -> None:
+        self._before += self.stop
         rest = self._filled - self.stop
         self.text[:rest] = self.text[self.stop : self._filled]
         self.start = self.stop = 0
@@ -165,4 +179,14 @@ class WholeLines:
         self.text = np.frombuffer(store, dtype=np.uint8)
 
 
-__all__ = ["WholeLines"]
+def is_compressed(path: Path) -> bool:
+    """Whether the first bytes of a file are those of gzip, bzip2 or xz."""
+    with path.open("rb") as file:
+        return _unpacker(file.read(16)) is not None
+
+
+def _unpacker(head: bytes) -> Any:
+    return next((unpack for mark, unpack in _COMPRESSED if mark.match(head)), None)
+
+
+__all__ = ["WholeLines", "is_compressed"]

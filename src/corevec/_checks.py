@@ -1,0 +1,46 @@
+"""Checks of single parameters: who, what was given, what is allowed."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from corevec.exceptions import InvalidInputError
+
+
+def check_number(
+    who: str, name: str, value: Any, *, above: float | None = None, remedy: str = ""
+) -> None:
+    """Check a parameter that must be a finite number, `above` a bound if given."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    if is_number and np.isfinite(value) and (above is None or value > above):
+        return
+    bound = "" if above is None else f" above {above:g}"
+    raise InvalidInputError(
+        f"{who}: {name}={value!r} must be a finite number{bound}. {remedy}".rstrip()
+    )
+
+
+def check_flag(who: str, name: str, value: Any) -> None:
+    """Check a parameter that must be True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{who}: {name}={value!r} must be True or False.")
+
+
+def check_choice(who: str, name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    """Check a parameter that must be one of a few words."""
+    if any(value is a or (isinstance(value, str) and value == a) for a in allowed):
+        return
+    words = ", ".join(repr(a) for a in allowed)
+    raise InvalidInputError(f"{who}: {name}={value!r} must be one of {words}.")
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number of at least 1."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return whole and int(value) >= 1
+
+
+__all__ = ["check_choice", "check_flag", "check_number", "is_count"]

@@ -1,0 +1,338 @@
+"""The rows, targets and weights that a fit is given, wherever they live.
+
+In memory they are validated arrays. Rows that live elsewhere (files, Dask) are asked by
+passes: nothing of the length of the data comes here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import column_or_1d
+
+from corevec.exceptions import InvalidInputError
+from corevec.kernels import Rows
+from corevec.sources import (
+    TARGET,
+    WEIGHT,
+    Brought,
+    Coded,
+    Column,
+    Source,
+    Standardised,
+    of_rows,
+)
+
+Array = npt.NDArray[Any]
+
+# Labels of more kinds than this are taken for the target of a regression.
+MOST_CLASSES = 10_000
+
+
+@dataclass
+class Given:
+    """Rows in memory: X an array or CSR matrix, y and weights arrays or None."""
+
+    who: str
+    X: Any
+    y: Any = None
+    weights: Column | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.X.shape[0])
+
+    @property
+    def mass(self) -> float:
+        """The sum of the weights of all rows."""
+        if self.weights is None:
+            return float(self.n_rows)
+        assert isinstance(self.weights, np.ndarray)
+        return float(self.weights.sum())
+
+    def classes(self) -> Array:
+        """Return the different labels of the rows of positive weight, sorted."""
+        return np.unique(self.y if self.weights is None else self.y[self._counted])
+
+    def codes(self, classes: Array) -> Column:
+        """Return class codes in the smallest integer type, block by block."""
+        y = column_or_1d(self.y)
+        dtype = np.int8 if len(classes) < 127 else np.int32
+        codes = np.empty(len(y), dtype=dtype)
+        for start in range(0, len(y), 1 << 20):
+            part = np.asarray(y[start : start + (1 << 20)])
+            # Labels of absent classes get some code: their rows weigh nothing.
+            found = np.searchsorted(classes, part)
+            codes[start : start + len(part)] = np.minimum(found, len(classes) - 1)
+        return codes
+
+    def mass_of_classes(self, classes: Array) -> Array:
+        """Return the sum of the weights of each class's rows."""
+        codes: Any = self.codes(classes)
+        weights: Any = self.weights
+        return np.bincount(codes, weights, minlength=len(classes)).astype(np.float64)
+
+    def labels_of(self, rows: Array) -> Array:
+        """Return the labels of a few rows."""
+        return np.asarray(column_or_1d(self.y)[rows])
+
+    def target_moments(self, centred: bool) -> tuple[Array, Array]:
+        """Return mean and deviation of each target, by weight.
+
+        Where not `centred`, the mean is zero and the deviation is taken from there.
+        """
+        y: Any = self.y
+        weights: Any = self.weights
+        size = np.abs(y).max(axis=0)
+        size = np.where(size > 0, size, 1.0)
+        u = y / size  # squares of 1e-200 or 1e200 are out of range
+        mean = np.zeros(y.shape[1])
+        if centred:
+            mean = np.average(u, axis=0, weights=weights)
+        scale = np.sqrt(np.average((u - mean) ** 2, axis=0, weights=weights))
+        if centred:
+            # A constant column has a deviation of a rounding error: none.
+            present = u if weights is None else u[self._counted]
+            constant = present.min(axis=0) == present.max(axis=0)
+            mean = np.where(constant, present[0], mean)
+            scale = np.where(constant, 0.0, scale)
+        return mean * size, np.where(scale > 0, scale * size, 1.0)
+
+    def standardised(self, mean: Array, scale: Array) -> list[Column]:
+        """Return the targets, one column each, as ``(y - mean) / scale``."""
+        z = (self.y - mean) / scale
+        return [np.ascontiguousarray(z[:, t]) for t in range(z.shape[1])]
+
+    def sample(self, rng: np.random.Generator, size: int) -> Given:
+        """Return so many random rows, in memory."""
+        rows = np.sort(rng.permutation(self.n_rows)[:size])
+        weights = self.weights
+        part = None if weights is None else np.asarray(weights)[rows]
+        return Given(self.who, self.X[rows], None, part)
+
+    @property
+    def _counted(self) -> Array:
+        assert isinstance(self.weights, np.ndarray)
+        return np.asarray(self.weights > 0)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What one pass says about targets and weights."""
+
+    n_rows: int
+    mass: float
+    all_one: bool
+    labels: Array  # different ones, and the mass of each
+    masses: Array
+    low: Array  # of the targets of positive weight: least, most, mean, variance
+    high: Array
+    mean: Array
+    variance: Array
+
+
+class FarGiven(Given):
+    """Rows that live elsewhere, and bring their targets and weights along."""
+
+    def __init__(self, who: str, source: Source, task: str):
+        """Look at all rows once; `task` is "classes", "numbers" or "none"."""
+        self.who, self.X, self.task = who, source, task
+        columns = getattr(source, "columns", ())
+        if task != "none" and TARGET not in columns:
+            raise InvalidInputError(
+                f"{who}: requires y to be passed, but {source!r} brings no target. Use "
+                "corevec.open(path, target=...), or give y beside a Dask array."
+            )
+        self._has_weights = WEIGHT in columns
+        # Functions of rows travel to where the rows are: they must not hold the source.
+        look = partial(_look, who, task, self._has_weights)
+        self._seen = source.reduce(look, _join)
+        if self._seen.mass <= 0:
+            raise InvalidInputError(
+                f"{who}: sample_weight is zero for all {source.n_rows} rows, so no row "
+                "is left to fit. Give at least one row a positive weight."
+            )
+        self.weights = None
+        if self._has_weights and not self._seen.all_one:
+            self.weights = Brought(WEIGHT)
+        self.y = Brought(TARGET) if task != "none" else None
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.X.n_rows)
+
+    @property
+    def mass(self) -> float:
+        """The sum of the weights of all rows."""
+        return self._seen.mass
+
+    @property
+    def n_targets(self) -> int:
+        """How many targets a row has."""
+        return len(self._seen.mean)
+
+    def classes(self) -> Array:
+        """Return the different labels of the rows of positive weight, sorted."""
+        return np.asarray(self._seen.labels[self._seen.masses > 0])
+
+    def codes(self, classes: Array) -> Column:
+        """Return the class code of a row as a function of its label."""
+        return Coded(classes)
+
+    def mass_of_classes(self, classes: Array) -> Array:
+        """Return the sum of the weights of each class's rows."""
+        found = np.zeros(len(classes))
+        at = np.searchsorted(classes, self._seen.labels)
+        known = self._seen.masses > 0
+        found[at[known]] = self._seen.masses[known]
+        return found
+
+    def labels_of(self, rows: Array) -> Array:
+        """Return the labels of a few rows."""
+        return np.asarray(self.X.take(rows).columns[TARGET])
+
+    def target_moments(self, centred: bool) -> tuple[Array, Array]:
+        """Return mean and deviation of each target, by weight."""
+        seen = self._seen
+        mean = seen.mean if centred else np.zeros_like(seen.mean)
+        variance = seen.variance if centred else seen.variance + seen.mean**2
+        constant = (seen.low == seen.high) & centred
+        mean = np.where(constant, seen.low, mean)
+        scale = np.where(constant, 0.0, np.sqrt(variance))
+        return mean, np.where(scale > 0, scale, 1.0)
+
+    def standardised(self, mean: Array, scale: Array) -> list[Column]:
+        """Return the targets as functions of the rows."""
+        pairs = zip(mean, scale, strict=True)
+        return [Standardised(float(m), float(d), t) for t, (m, d) in enumerate(pairs)]
+
+    def sample(self, rng: np.random.Generator, size: int) -> Given:
+        """Return so many random rows, in memory."""
+        rows = self.X.take(self.X.draw(rng, size))
+        part = None if self.weights is None else of_rows(self.weights, rows)
+        return Given(self.who, rows.values, None, part)
+
+
+def _look(who: str, task: str, has_weights: bool, rows: Rows) -> _Seen:
+    """Return what one block says, once its values are checked."""
+    _check_values(who, rows)
+    weights = np.ones(len(rows))
+    if has_weights:
+        weights = _checked(who, rows, WEIGHT, "sample_weight")
+        if (weights < 0).any():
+            row = int(rows.index[np.argmin(weights)])
+            raise InvalidInputError(
+                f"{who}: sample_weight[{row}] = {weights.min():g} is negative. Weights "
+                "count rows: 0 leaves a row out, 2 counts it twice."
+            )
+    mass, nothing = float(weights.sum()), np.empty(0)
+    labels, masses = nothing, nothing
+    low = high = mean = variance = nothing
+    if task == "classes":
+        labels, masses = _labels(who, rows, weights)
+    elif task == "numbers":
+        low, high, mean, variance = _moments(who, rows, weights)
+    one = bool((weights == 1).all())
+    sums = (labels, masses, low, high, mean, variance)
+    return _Seen(len(rows), mass, one, *sums)
+
+
+def _labels(who: str, rows: Rows, weights: Array) -> tuple[Array, Array]:
+    """Return the different labels of a block, and the mass of each."""
+    y = np.asarray(rows.columns[TARGET])
+    if y.dtype.kind == "f":
+        _checked(who, rows, TARGET, "y")
+    labels, place = np.unique(y, return_inverse=True)
+    _check_kinds(who, labels)
+    return labels, np.bincount(place.ravel(), weights, minlength=len(labels))
+
+
+def _check_values(who: str, rows: Rows) -> None:
+    """Raise where an entry of the rows is not finite."""
+    values = getattr(rows.values, "data", rows.values)
+    if isinstance(values, np.ndarray) and np.isfinite(values.sum()):
+        return
+    dense = rows.values.toarray() if hasattr(rows.values, "toarray") else rows.values
+    bad = ~np.isfinite(dense).all(axis=1)
+    if bad.any():
+        at = int(np.argmax(bad))
+        kind = "NaN" if np.isnan(dense[at]).any() else "infinity"
+        raise InvalidInputError(
+            f"{who}: Input X contains {kind} in row {int(rows.index[at]):,}. Drop or "
+            "impute such rows."
+        )
+
+
+def _checked(who: str, rows: Rows, column: str, name: str) -> Array:
+    """Return a column of finite numbers."""
+    try:
+        values = np.asarray(rows.columns[column], dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"{who}: {name} must be numbers, but its type is "
+            f"{np.asarray(rows.columns[column]).dtype}."
+        ) from None
+    fine = np.isfinite(values)
+    if not fine.all():
+        at = np.argwhere(~fine)[0]
+        raise InvalidInputError(
+            f"{who}: {name}[{int(rows.index[at[0]])}] = {values[tuple(at)]}: Input "
+            f"{name} contains NaN or infinity. Drop such rows."
+        )
+    return values
+
+
+def _check_kinds(who: str, labels: Array) -> None:
+    if len(labels) > MOST_CLASSES:
+        raise InvalidInputError(
+            f"{who}: y holds more than {MOST_CLASSES:,} different labels. Unknown "
+            "label type: continuous; for targets that are numbers use a regressor."
+        )
+
+
+def _moments(who: str, rows: Rows, weights: Array) -> tuple[Array, Array, Array, Array]:
+    """Return least, most, mean and variance of the targets of one block."""
+    y = _checked(who, rows, TARGET, "y")
+    y = y[:, None] if y.ndim == 1 else y
+    counted = weights > 0
+    if not counted.any():
+        nothing = np.zeros(y.shape[1])
+        return nothing + np.inf, nothing - np.inf, nothing, nothing
+    y, share = y[counted], weights[counted] / weights[counted].sum()
+    mean = share @ y
+    return y.min(axis=0), y.max(axis=0), mean, share @ (y - mean) ** 2
+
+
+def _join(a: _Seen, b: _Seen) -> _Seen:
+    """Return what two parts say together (Chan, Golub, LeVeque 1979)."""
+    labels, place = np.unique(np.concatenate([a.labels, b.labels]), return_inverse=True)
+    masses = np.bincount(
+        place.ravel(), np.concatenate([a.masses, b.masses]), minlength=len(labels)
+    )
+    _check_kinds("fit", labels)
+    mass = a.mass + b.mass
+    right = b.mass / mass if mass > 0 else 0.0
+    step = b.mean - a.mean
+    spread = (1 - right) * a.variance + right * b.variance
+    return _Seen(
+        a.n_rows + b.n_rows,
+        mass,
+        a.all_one and b.all_one,
+        labels,
+        masses,
+        np.minimum(a.low, b.low),
+        np.maximum(a.high, b.high),
+        a.mean + right * step,
+        spread + right * (1 - right) * step**2,
+    )
+
+
+def weights_of(weights: Column | None, rows: Rows) -> Array:
+    """Return the weights of some rows, 1 where all rows are alike."""
+    return np.ones(len(rows)) if weights is None else of_rows(weights, rows)

@@ -1,0 +1,29 @@
+"""Predictions of Dask collections: the same method, on every partition, when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, TypeVar
+
+from corevec.sources import is_dask
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def lazily(method: Method) -> Method:
+    """Return a method of rows that gives a lazy Dask array for a Dask collection."""
+
+    @wraps(method)
+    def called(self: Any, X: Any, *others: Any, **named: Any) -> Any:
+        if not is_dask(X):
+            return method(self, X, *others, **named)
+        # Its module needs Dask, which whoever gives a collection has.
+        from corevec.sources.dask_lazy import mapped
+
+        check = getattr(self, "_check_far_columns", None)
+        if check is not None:
+            check(X, reset=False)
+        return mapped(partial(called, self, *others, **named), X)
+
+    return called  # type: ignore[return-value]

@@ -1,0 +1,69 @@
+"""One pass over rows that live elsewhere: a model per partition, merged in a tree."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from sklearn.base import clone
+
+from corevec.estimators._given import FarGiven
+from corevec.exceptions import InvalidInputError
+from corevec.kernels import AnyKernel, Rows
+from corevec.sources import TARGET, WEIGHT, far_source, is_far
+
+
+def fit_far(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
+    """Fit a streaming model: every partition in order, its ball merged with others'.
+
+    The classes, and the width of a kernel, are found by passes before: they must be
+    the same in all partitions.
+    """
+    who, task = type(model).__name__, model._task
+    source = far_source(who, X, None if task == "none" else y, sample_weight)
+    model._check_far_columns(X, reset=True)
+    given = FarGiven(who, source, task)
+    if task == "classes" and classes is None:
+        classes = given.classes()
+    kernel = None
+    if not model._is_linear:
+        kernel = model._make_kernel(source, given.weights)
+    begin = partial(_begin, clone(model), kernel)
+    step = partial(_step, None if classes is None else list(classes))
+    found = source.fold(begin, step, _joined)
+    for name, value in found._fitted_attributes().items():
+        if name not in ("n_features_in_", "feature_names_in_"):
+            setattr(model, name, value)
+
+
+def _begin(model: Any, kernel: AnyKernel | None) -> Any:
+    fresh = clone(model)
+    if kernel is not None:
+        fresh._kernel_of_all = kernel
+    return fresh
+
+
+def _step(classes: Any, model: Any, rows: Rows) -> Any:
+    weights = rows.columns.get(WEIGHT)
+    if weights is not None and not (weights > 0).any():
+        return model  # rows that weigh nothing change nothing
+    if classes is None:
+        return model.partial_fit(rows.values, sample_weight=weights)
+    labels = rows.columns[TARGET]
+    return model.partial_fit(rows.values, labels, classes, sample_weight=weights)
+
+
+def _joined(a: Any, b: Any) -> Any:
+    if not b.__sklearn_is_fitted__():
+        return a
+    return a.merge(b) if a.__sklearn_is_fitted__() else b
+
+
+def refuse_far(who: str, X: Any) -> None:
+    """Raise for rows that live elsewhere, where a number of each is needed here."""
+    if is_far(X):
+        raise InvalidInputError(
+            f"{who}: certify of a streaming model keeps a few numbers of every row, so "
+            f"the rows must be in memory; {type(X).__name__} was given. Certify on a "
+            "part of them, or fit CoreVectorClassifier or SVDD, which certify anywhere."
+        )

@@ -1,0 +1,65 @@
+"""The source for what a user gives: the only isinstance ladder on user data."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from corevec.exceptions import InvalidInputError
+from corevec.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
+from corevec.sources.memory import CsrSource, DenseSource
+
+
+def is_dask(X: Any) -> bool:
+    """Whether `X` is a Dask collection; asks Dask only where it is in use."""
+    dask = sys.modules.get("dask.base")
+    return dask is not None and bool(dask.is_dask_collection(X))
+
+
+def is_far(X: Any) -> bool:
+    """Whether the rows live elsewhere: a source of files, or a Dask collection."""
+    return isinstance(X, Source) or is_dask(X)
+
+
+def as_source(
+    X: Any,
+    memory_budget: float = DEFAULT_MEMORY_BUDGET,
+    workers: Workers | None = None,
+) -> Source:
+    """Return the source for validated user data, or for rows that live elsewhere."""
+    if isinstance(X, Source):
+        return X.using(memory_budget, workers or Workers(1))
+    if sparse.issparse(X):
+        return CsrSource(X.tocsr(), memory_budget, workers)
+    return DenseSource(X, memory_budget, workers)
+
+
+def far_source(who: str, X: Any, y: Any, sample_weight: Any) -> Source:
+    """Return the source of rows that live elsewhere, with what belongs to them."""
+    if is_dask(X):
+        from corevec.sources.dask import dask_source
+
+        return dask_source(who, X, y, sample_weight)
+    for name, given in (("y", y), ("sample_weight", sample_weight)):
+        if given is not None:
+            raise InvalidInputError(
+                f"{who}: {name} was given beside {X!r}, which brings its own. Name the "
+                "columns when it is opened: corevec.open(path, target=..., "
+                "sample_weight=...)."
+            )
+    assert isinstance(X, Source)
+    return X
+
+
+def columns_of(X: Any) -> tuple[int, Any]:
+    """Return how many columns rows that live elsewhere have, and their names."""
+    if isinstance(X, Source):
+        return X.n_features, getattr(X, "feature_names", None)
+    names = getattr(X, "columns", None)
+    if names is None:
+        return int(X.shape[1]) if X.ndim == 2 else 1, None
+    text = all(isinstance(name, str) for name in names)
+    return len(names), np.asarray(names, dtype=object) if text else None
