@@ -25,6 +25,7 @@ class Cluster:
         self.scheduler = self._start(
             "scheduler", "--host", "127.0.0.1", "--port", str(self.port), "--no-show"
         )
+        self._wait_for_scheduler()
         self.workers = [self.add_worker(i) for i in range(n_workers)]
 
     def add_worker(self, number: int) -> subprocess.Popen[bytes]:
@@ -48,6 +49,16 @@ class Cluster:
                 stderr=log,
                 env=environment,
             )
+
+    def _wait_for_scheduler(self, seconds: float = 60) -> None:
+        end = time.monotonic() + seconds
+        while self.scheduler.poll() is None and time.monotonic() < end:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.1)
+        raise RuntimeError(f"no scheduler after {seconds} s: see {self.folder}")
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """End a process as a power cut would."""

@@ -40,7 +40,8 @@ def answer():
 
 
 def client_of(cluster):
-    client = Client(cluster.address, timeout=60, set_as_default=True)
+    # A scheduler that is gone is waited for as long as this.
+    client = Client(cluster.address, timeout=5, set_as_default=True)
     client.wait_for_workers(len(cluster.workers), timeout=60)
     return client
 

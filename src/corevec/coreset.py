@@ -62,8 +62,8 @@ WORST_KEPT = 20_000
 # ... until their gap is this many times below the last gap over all rows.
 LOOSE = 20.0
 LARGEST_SUBSET = 200_000
-# Of rows that live elsewhere as many as this many bytes hold, at least a batch's pool:
-# they are sent here after every pass.
+# Of rows that live elsewhere as many as this many bytes hold, at least a batch: they
+# are sent here after every pass.
 FAR_BYTES = 1 << 19
 IDLE_ROUNDS = 3
 # Where another way is left, the core set is given up once its support, growing with the
@@ -406,8 +406,10 @@ def worst_wanted(state: State, settings: Settings) -> int:
     if settings.ball_epsilon is not None and isinstance(settings.batch, int):
         return settings.batch
     if state.exact:
-        most = FAR_BYTES // row_bytes(state.view) if state.view.is_far else WORST_KEPT
-        kept = min(WORST_KEPT, most, rows_that_fit(state.view))
+        kept = min(WORST_KEPT, rows_that_fit(state.view))
+        if state.view.is_far:
+            kept = min(kept, FAR_BYTES // row_bytes(state.view))
+            return max(BATCH_MAX, kept // len(state.cores))
         return max(BATCH_POOL * BATCH_MAX, kept // len(state.cores))
     return BATCH_POOL * BATCH_MAX
 

@@ -1,0 +1,47 @@
+"""A Dask cluster on this machine: one scheduler, two workers of one thread and 1.5 GB.
+
+Four questions (issue "7 of 9"): what Dask costs on a million rows that fit in memory
+(`overhead`: the same fit on two threads beside it), how the time of a pass grows from
+1M to 100M rows (`one_pass`: 300 vectors, two columns), certified fits of a checkerboard
+that is made when it is asked for and never whole (`fit`), and the bytes of a round for a
+core set of 1000 rows of 50 columns (`traffic`). Peak memory is that of each process.
+"""
+
+import json
+import subprocess
+import sys
+
+from benchmarks.case import Case
+
+REPEATS = 1
+CLUSTER = {"workers": 2, "memory": "1.5GB"}
+BOARD = {"C": 1000.0, "gamma": 1.0}
+CORE = {"C": 1.0, "gamma": 0.01, "max_core": 1000, "low_rank": False}
+PASSES = {1_000_000: 9, 3_000_000: 5, 10_000_000: 3, 30_000_000: 3, 100_000_000: 2}
+
+
+def cases(quick):
+    million = 20_000 if quick else 1_000_000
+    yield case("overhead", BOARD, million, 125_000, repeats=3)
+    yield case("traffic", CORE, million // 5, 25_000)
+    for n, repeats in PASSES.items():
+        if not quick or n == million:
+            yield case("one_pass", {"vectors": 300}, n, 500_000, repeats=repeats)
+    for n in (million,) if quick else (10_000_000, 100_000_000):
+        yield case("fit", BOARD, n, 500_000)
+
+
+def case(kind, params, n, partition, repeats=1):
+    size = {"kind": kind, "n": n, "partition": partition, "repeats": repeats}
+    return Case("corevec_dask", "lazy_checkerboard", params, size, probe=probe)
+
+
+def probe(case, threads):
+    job = {**CLUSTER, **case.data_args, "params": case.params}
+    command = [sys.executable, "-m", "benchmarks.cluster_process"]
+    done = subprocess.run(
+        command, input=json.dumps(job), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"the measured process failed:\n{done.stderr[-2000:]}")
+    return case.data_args | json.loads(done.stdout.splitlines()[-1])
