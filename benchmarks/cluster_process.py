@@ -16,8 +16,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from cluster import Cluster  # noqa: E402
-from lazy_rows import board  # noqa: E402
+from cluster import Cluster
+from lazy_rows import board
 
 WARM_UP_ROWS = 20_000
 

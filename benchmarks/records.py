@@ -138,6 +138,13 @@ def read(path):
         return list(csv.DictReader(file))
 
 
+def noted(found):
+    """Return a row in which what has no column of its own is a note, as JSON."""
+    known = {name: value for name, value in found.items() if name in COLUMNS}
+    rest = {name: value for name, value in found.items() if name not in COLUMNS}
+    return known | {"note": json.dumps(rest)}
+
+
 def append(path, row):
     """Add one row at once, so that an interrupted run loses only its last fit."""
     path.parent.mkdir(parents=True, exist_ok=True)

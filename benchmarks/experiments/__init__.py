@@ -7,11 +7,13 @@ from benchmarks.experiments import (
     covtype_curve,
     cpsp_tables,
     cvm_figures,
+    dask_cluster,
     imbalance,
     loosli_canu,
     loosli_canu_rows,
     memory,
     one_class,
+    parquet_size,
     prediction_speed,
     ranking,
     real_data,
@@ -52,6 +54,8 @@ EXPERIMENTS = {
     "streaming_memory": streaming_memory,
     "streaming_kernel": streaming_kernel,
     "streaming_novelty": streaming_novelty,
+    "dask_cluster": dask_cluster,
+    "parquet_size": parquet_size,
 }
 
 
