@@ -2,8 +2,8 @@
 
 Everything between the two marks in README.md (the tables that say most), in
 docs/measured.md (all of them), docs/loosli-canu.md and docs/solvers.md (the solvers of
-the papers, `readme_papers.py`) is replaced. Of each case the rows of its newest commit
-count; seconds are medians, errors means.
+the papers, `readme_papers.py`) and docs/larger.md (`readme_larger.py`) is replaced. Of
+each case the rows of its newest commit count; seconds are medians, errors means.
 """
 
 import csv
@@ -456,13 +456,15 @@ PARTS = (
 
 
 def main():
-    from benchmarks import readme_papers as papers  # it uses the functions above
+    from benchmarks import readme_papers as papers  # they use the functions above
+    from benchmarks.readme_larger import LARGER
 
     write(README, FIRST)
     write(ALL, PARTS)
     criticism = (papers.as_printed, papers.at_large_c, papers.while_rows_grow)
     write(DOCS / "loosli-canu.md", criticism)
     write(DOCS / "solvers.md", (papers.reference_speed, papers.cvm_figures))
+    write(DOCS / "larger.md", LARGER)
 
 
 def write(path, parts):

@@ -278,11 +278,29 @@ def test_the_hinge_says_that_it_needs_its_rows(tmp_path):
         model.fit(rows, y)
 
 
-def test_traffic_is_in_the_history(tmp_path):
+def test_traffic_is_in_the_history_and_in_the_log(tmp_path, caplog):
     rows, y, _ = place("dask-2", tmp_path, SIDE)
-    model = fitted(CoreVectorClassifier(C=10.0, gamma=0.3), (rows, y))
-    assert all(one["bytes_sent"] >= 0 for one in model.history_)
-    assert sum(one["computes"] for one in model.history_) > 0
+    model = CoreVectorClassifier(C=10.0, gamma=0.3, verbose=2)
+    with caplog.at_level("INFO", logger="corevec"):
+        found = fitted(model, (rows, y))
+    assert all(one["bytes_sent"] >= 0 for one in found.history_)
+    assert sum(one["computes"] for one in found.history_) > 0
+    assert "MB out" in caplog.text
+
+
+def test_a_round_sends_the_core_rows_and_little_else():
+    """1000 core rows of 50 columns are 0.4 MB; a round stays below a megabyte."""
+    rng = np.random.default_rng(0)
+    wide = rng.normal(size=(5_000, 50))
+    side = wide[:, 0] + wide[:, 1] ** 2 > 1
+    model = CoreVectorClassifier(
+        C=1.0, gamma=0.01, low_rank=False, max_core=1000, sampling="full"
+    )
+    with pytest.warns(NotCertifiedWarning, match="max_core"):
+        found = fitted(model, (da.from_array(wide, chunks=(900, 50)), side))
+    assert found.history_[-1]["core"] == 1000
+    for one in found.history_[1:]:
+        assert 0 < one["bytes_sent"] + one["bytes_received"] < 1e6
 
 
 BAD = {

@@ -89,7 +89,7 @@ class RoundReporter:
         if self.model.verbose > 1:
             logger.log(
                 logging.INFO,
-                "%s round %d: %d core rows, %s on %d rows, %.1f passes, %.1f s",
+                "%s round %d: %d core rows, %s on %d rows, %.1f passes, %.1f s%s",
                 type(self.model).__name__,
                 record["round"],
                 record["core"],
@@ -97,11 +97,12 @@ class RoundReporter:
                 record["looked_at"],
                 record["passes"],
                 record["seconds"],
+                _traffic_of(record),
             )
         if self.line is not None:
             self.line.set_postfix_str(
                 f"core {record['core']}, {_state_of(record)}, "
-                f"passes {record['passes']:.1f}",
+                f"passes {record['passes']:.1f}{_traffic_of(record)}",
                 refresh=False,
             )
             self.line.update()
@@ -112,6 +113,17 @@ def _state_of(record: dict[str, Any]) -> str:
     if "promise" in record and isfinite(record["promise"]):
         return f"next step gains {record['promise']:.2g}"
     return f"gap {record['gap']:.2g}" if isfinite(record["gap"]) else "gap unknown yet"
+
+
+def _traffic_of(record: dict[str, Any]) -> str:
+    """Return what a round sent to workers and got back, nothing where there are none.
+
+    "Sent" is what each of them gets: the question, once.
+    """
+    if "bytes_sent" not in record:
+        return ""
+    sent, received = record["bytes_sent"] / 1e6, record["bytes_received"] / 1e6
+    return f", {sent:.2f} MB out, {received:.2f} MB in"
 
 
 __all__ = ["CallbackSupportMixin", "RoundReporter", "with_callbacks"]

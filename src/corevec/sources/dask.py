@@ -324,8 +324,8 @@ def _few(sizes: Array) -> str:
 class _OneBlasThread:
     """BLAS held to one thread while any partition of this process is at work.
 
-    Dask runs as many tasks as there are cores. BLAS with as many threads for each, which
-    spin, took 0.55 s for a partition that takes 0.25 s (500,000 rows x 300 vectors).
+    Dask runs as many tasks as there are cores. BLAS with as many threads for each,
+    which spin, took 0.55 s for a partition of 500,000 rows x 300 vectors, not 0.25 s.
     Tasks overlap: the first one in sets the limit, the last one out lifts it.
     """
 

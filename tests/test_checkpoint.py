@@ -1,0 +1,193 @@
+"""Fits that are cut short and go on from their file."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+from corevec import (
+    SVDD,
+    CoreVectorClassifier,
+    CoreVectorOneClass,
+    CoreVectorRegressor,
+    SubspaceClassifier,
+    SubspaceRegressor,
+)
+from corevec.checkpoint import Checkpoint, Saved
+from corevec.exceptions import InvalidInputError, NotCertifiedWarning
+
+N = 9_000
+
+
+def rows():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(N, 4))
+    return X, np.where(X[:, 0] > 0, "right", "left"), np.sin(X[:, 0])
+
+
+X, SIDE, NUMBER = rows()
+# No low rank: many rounds of a growing core set.
+CORE = {"gamma": 0.5, "low_rank": False, "random_state": 0}
+MODELS = {
+    "classifier": (CoreVectorClassifier(C=10.0, **CORE), SIDE),
+    "three classes": (
+        CoreVectorClassifier(C=10.0, **CORE),
+        np.digitize(X[:, 0], [-1, 1]),
+    ),
+    "regressor": (CoreVectorRegressor(C=1.0, tube=0.1, weights="core", **CORE), NUMBER),
+    "one class": (CoreVectorOneClass(C=1.0, **CORE), None),
+    "ball": (SVDD(kernel="poly", degree=2, random_state=0, init="any", batch=1), None),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_fit_cut_short_goes_on_to_the_same_answer(name, tmp_path):
+    model, y = MODELS[name]
+    path = tmp_path / "fit.npz"
+    whole = clone(model).fit(X, y)
+    most = max(1, len(whole.history_) - 2)
+    first = clone(model).set_params(checkpoint=path, max_iter=most)
+    with pytest.warns(NotCertifiedWarning, match="max_iter"):
+        first.fit(X, y)
+    assert path.exists()
+    second = clone(model).set_params(checkpoint=str(path)).fit(X, y)
+    found, wanted = second.certificate_, whole.certificate_
+    assert found.converged
+    slack = 1e-9 * abs(wanted.primal)
+    assert found.dual <= wanted.primal + slack
+    assert wanted.dual <= found.primal + slack
+    assert not path.exists()  # a certified fit needs it no more
+    assert len(second.history_) < len(whole.history_)
+
+
+@pytest.mark.filterwarnings("ignore::corevec.exceptions.NotCertifiedWarning")
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (SubspaceClassifier(30, gamma=0.5, random_state=0), SIDE),
+        (SubspaceRegressor(30, gamma=0.5, random_state=0), NUMBER),
+    ],
+    ids=["classifier", "regressor"],
+)
+def test_chosen_vectors_are_kept(model, y, tmp_path):
+    path = tmp_path / "fit.npz"
+    whole = clone(model).set_params(checkpoint=path, tol=1e-6).fit(X, y)
+    assert path.exists()  # 30 vectors do not meet that gap
+    again = clone(model).set_params(checkpoint=path, tol=1e-6).fit(X, y)
+    assert again.certificate_.primal == pytest.approx(
+        whole.certificate_.primal, rel=1e-6
+    )
+    assert {tuple(one) for one in again.basis_vectors_} == {
+        tuple(one) for one in whole.basis_vectors_
+    }
+
+
+def test_a_share_of_outliers_goes_on_with_its_C(tmp_path):
+    path = tmp_path / "fit.npz"
+    model = CoreVectorOneClass(nu=0.05, gamma=0.3, random_state=0)
+    whole = clone(model).fit(X)
+    with pytest.warns(NotCertifiedWarning):
+        clone(model).set_params(checkpoint=path, max_iter=2).fit(X)
+    assert path.exists()
+    second = clone(model).set_params(checkpoint=path).fit(X)
+    assert second.certificate_.converged
+    share = np.mean(second.predict(X) == -1)
+    assert share == pytest.approx(0.05, abs=2e-3)
+    assert pytest.approx(whole.C_, rel=0.1) == second.C_
+
+
+def test_low_rank_fits_go_on_too(tmp_path):
+    path = tmp_path / "fit.npz"
+    board = np.random.default_rng(0).random((20_000, 2)) * 4
+    y = board.astype(int).sum(axis=1) % 2
+    model = CoreVectorClassifier(C=1000.0, gamma=0.5, tol=1e-7, random_state=0)
+    with pytest.warns(NotCertifiedWarning):
+        clone(model).set_params(checkpoint=path, max_iter=1).fit(board, y)
+    second = clone(model).set_params(checkpoint=path, tol=1e-3).fit(board, y)
+    assert second.certificate_.converged
+    assert second.certificate_.dual_bound == "projection"
+
+
+def test_sparse_rows_are_kept_as_they_are(tmp_path):
+    path = tmp_path / "fit.npz"
+    values = sparse.csr_matrix(np.where(np.abs(X) > 1, X, 0.0))
+    model = CoreVectorClassifier(C=10.0, checkpoint=path, **CORE)
+    with pytest.warns(NotCertifiedWarning):
+        clone(model).set_params(max_iter=3).fit(values, SIDE)
+    saved = Checkpoint(path, json.loads(header(path))["asked"]).read()
+    assert sparse.issparse(saved.values)
+    rows_there = values[saved.index]
+    assert (saved.values != rows_there).nnz == 0
+
+
+def header(path):
+    with np.load(path) as file:
+        return file["header"].tobytes().decode()
+
+
+def test_another_fit_is_refused(tmp_path):
+    path = tmp_path / "fit.npz"
+    model = CoreVectorClassifier(C=10.0, checkpoint=path, max_iter=2, **CORE)
+    with pytest.warns(NotCertifiedWarning):
+        model.fit(X, SIDE)
+    for change, named in (
+        ({"C": 11.0}, "C is '10.0' there"),
+        ({"gamma": 1.0}, "gamma"),
+    ):
+        with pytest.raises(InvalidInputError, match=f"another fit: {named}"):
+            clone(model).set_params(**change).fit(X, SIDE)
+    with pytest.raises(InvalidInputError, match="rows is 9000 there and 8999 here"):
+        clone(model).fit(X[1:], SIDE[1:])
+    assert path.exists()  # nothing is lost by an error
+
+
+@pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04 cut short"])
+def test_a_damaged_file_is_named(content, tmp_path):
+    path = tmp_path / "fit.npz"
+    path.write_bytes(content)
+    model = CoreVectorClassifier(checkpoint=path)
+    with pytest.raises(InvalidInputError, match="no checkpoint of corevec, or is dam"):
+        model.fit(X[:100], SIDE[:100])
+
+
+def test_a_checkpoint_is_a_path():
+    with pytest.raises(InvalidInputError, match="checkpoint=3 must be the path"):
+        CoreVectorClassifier(checkpoint=3).fit(X[:100], SIDE[:100])
+
+
+WRITER = """
+import sys
+import numpy as np
+from corevec.checkpoint import Checkpoint, Saved
+file = Checkpoint(sys.argv[1], {"C": 1})
+for number in range(10**9):
+    part = np.full((20_000, 5), float(number))
+    file.write(Saved(part, np.arange(20_000), part[:, :1], np.zeros(1),
+                     header={"asked": {"C": 1}, "round": number}))
+"""
+
+
+def test_a_writer_killed_at_any_moment_leaves_a_whole_round(tmp_path):
+    path = tmp_path / "fit.npz"
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)])
+        end = time.monotonic() + 60
+        while not path.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(0.2 * rng.random())
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+        saved = Checkpoint(path, {"C": 1}).read()
+        assert isinstance(saved, Saved)
+        assert (saved.values == saved.header["round"]).all()
+        os.remove(path)
