@@ -66,9 +66,17 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            with np.load(self.path, allow_pickle=False) as file:
+            with open(self.path, "rb") as opened:  # NumPy leaves a damaged one open
+                file = np.load(opened, allow_pickle=False)
                 saved = _unpacked({name: file[name] for name in file.files})
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        except (
+            AttributeError,  # an array, not an archive
+            EOFError,
+            KeyError,
+            OSError,
+            ValueError,
+            zipfile.BadZipFile,
+        ) as error:
             raise InvalidInputError(
                 f"checkpoint={str(self.path)!r} is no checkpoint of corevec, or is "
                 f"damaged ({type(error).__name__}: {error}). Remove it to start anew."
@@ -84,6 +92,11 @@ class Checkpoint:
         if recent and not record.get("exact", False):
             return
         self.write(_state_of(progress, self.asked, record))
+
+    def leave(self, progress: Progress) -> None:
+        """Write the state that a fit ends with, whichever round it was."""
+        if progress.history and progress.snapshot is not None:
+            self.write(_state_of(progress, self.asked, progress.history[-1]))
 
     def write(self, saved: Saved) -> None:
         """Put this state in the place of the last one, at once."""

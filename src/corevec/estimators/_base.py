@@ -157,6 +157,8 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
             raise type(error)(text) from error.__cause__
         if file is not None and all(one.converged for one in outcome.certificates):
             file.remove()
+        elif file is not None:
+            file.leave(progress)
         self.__dict__.pop("_saved", None)
         self.history_ = progress.history
         self._stop_asked = progress.stop_asked
@@ -261,6 +263,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         return engine.Warm(old.functions, old.support, old.multipliers, same)
 
     def _set_fitted(self, outcome: Outcome, title: str) -> None:
+        self.__dict__.pop("_forest", None)
         self._outcome = outcome
         for name, value in self._attributes(outcome.functions).items():
             setattr(self, name, value)
@@ -374,7 +377,8 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         X = self._validate_new(X)
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
-            return np.asarray(self._functions.values(source))
+            functions = self.__dict__.get("_forest") or self._functions
+            return np.asarray(functions.values(source))
 
     def _validate_new(self, X: Any) -> Any:
         """Return rows to predict, checked against those of the fit."""
@@ -462,7 +466,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether a fit has left functions to predict with."""
-        return hasattr(self, "_functions")
+        return hasattr(self, "_functions") or hasattr(self, "_forest")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -42,6 +42,8 @@ class InSpan:
     ball_epsilon = max_core = None
     sampling = batch = qp = init = low_rank = "auto"
     multi_class = "ovr"
+    cells: Any = None
+    n_trees: Any = 1
     weights = "all"
     warm_start = False
     loss = "squared_hinge"

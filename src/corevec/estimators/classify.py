@@ -16,6 +16,7 @@ from sklearn.utils.validation import column_or_1d
 
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
+from corevec.estimators._cells import check_cells, fit_cells
 from corevec.estimators._given import Given
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_choice, check_positive
@@ -83,6 +84,12 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         a certified fit removes it.
     memory_budget : float, default=2**28
         Bytes to use beside the data (256 MiB): sets block sizes and the core set.
+    cells : "auto" or int, optional
+        Local machines: a balanced tree cuts the rows into cells of about so many, each
+        is solved exactly, and a row is predicted by the machine of its cell. For
+        boundaries that no small model fits. The certificate is that of the cells.
+    n_trees : int, default=1
+        With cells, the average over so many trees; all but the first are random.
     multi_class : {"ovr", "ovo"}, default="ovr"
         One machine per class against the rest, or per pair of classes. All machines
         share the passes over the data.
@@ -151,6 +158,8 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         max_time: float | None = None,
         checkpoint: str | PathLike[str] | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
+        cells: str | int | None = None,
+        n_trees: int = 1,
         multi_class: str = "ovr",
         class_weight: Any = None,
         n_jobs: int | None = None,
@@ -182,6 +191,8 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         )
         self.C = C
         self.weights = weights
+        self.cells = cells
+        self.n_trees = n_trees
         self.multi_class = multi_class
         self.class_weight = class_weight
 
@@ -211,6 +222,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         check_choice(
             "CoreVectorClassifier", "multi_class", self.multi_class, ("ovr", "ovo")
         )
+        check_cells(self)
         X, y = self._validate_fit(X, y)
         given = self._given(X, y, sample_weight)
         # A class whose rows all weigh nothing is absent.
@@ -232,8 +244,11 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             self.__dict__.pop("_outcome", None)
         self.classes_ = classes
         problems = self._problems_for(given)
-        kind = "one-vs-rest" if self.multi_class == "ovr" else "one-vs-one"
-        self._fit_problems(given, problems, kind)
+        if self.cells is not None:
+            fit_cells(self, given, problems)
+        else:
+            kind = "one-vs-rest" if self.multi_class == "ovr" else "one-vs-one"
+            self._fit_problems(given, problems, kind)
         self._count_support(given)
         return self
 

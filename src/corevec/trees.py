@@ -1,0 +1,192 @@
+"""Balanced trees over rows: median splits along principal directions.
+
+A node sends a row to the right where its projection on the node's direction is above
+the node's threshold, the median of its rows: after D levels 2^D cells hold nearly the
+same number of rows. The first tree takes the leading principal direction of each node
+(power iteration); further trees take random ones that favour the leading directions, so
+that their borders differ. k-means cells are unbalanced, and cost five times as much
+(design.md 4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from corevec import _cell_loops
+from corevec.kernels import Rows
+from corevec.sources import Source, Workers
+
+Array = npt.NDArray[Any]
+
+# Rows of a node that decide its direction.
+DIRECTION_ROWS = 2048
+# Steps of the power iteration: the direction need only be a good one.
+POWER_STEPS = 8
+# Levels beyond those of a balanced tree, where repeated values make splits uneven.
+MORE_LEVELS = 4
+# Rows projected at a time: a task of some milliseconds.
+_PART = 1 << 16
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A complete binary tree; node i has the children 2i + 1 and 2i + 2.
+
+    A node that could not be split sends all rows to its left child.
+    """
+
+    directions: Array  # (2^depth - 1, columns)
+    thresholds: Array  # (2^depth - 1,)
+    depth: int
+
+    @property
+    def n_cells(self) -> int:
+        """How many cells there are, empty ones included."""
+        return 1 << self.depth
+
+    def cells_of(self, values: Any) -> Array:
+        """Return the number of the cell that each row falls into."""
+        if sparse.issparse(values):
+            return self._cells_of_sparse(values)
+        cells = np.zeros(values.shape[0], dtype=np.int64)
+        rows = np.ascontiguousarray(values)
+        _cell_loops.descend(rows, self.directions, self.thresholds, self.depth, cells)
+        return cells
+
+    def _cells_of_sparse(self, values: Any) -> Array:
+        node = np.zeros(values.shape[0], dtype=np.int64)
+        for level in range(self.depth):
+            first = (1 << level) - 1
+            here = slice(first, 2 * first + 1)
+            projected = np.asarray(values @ self.directions[here].T)
+            own = projected[np.arange(len(node)), node - first]
+            node = 2 * node + 1 + (own > self.thresholds[node])
+        return node - (self.n_cells - 1)
+
+
+def grow(
+    source: Source, size: int, rng: np.random.Generator, *, random: bool = False
+) -> tuple[Tree, list[Array]]:
+    """Return a tree whose cells have at most about `size` rows, and their rows.
+
+    Rows that cannot be told apart stay in one cell, however many they are.
+    """
+    least = max(0, int(np.ceil(np.log2(max(source.n_rows, 1) / size))))
+    directions, thresholds = [np.zeros((0, source.n_features))], [np.empty(0)]
+    members: list[Array] = [source.numbers]
+    depth = 0
+    while depth < least or _can_go_on(members, size, depth - least):
+        seeds = rng.integers(2**63, size=len(members))
+        # Once there are cells enough, only those that came out too large are split.
+        wanted = 2 if depth < least else 2 * size
+
+        def split(at: int, seeds: Array = seeds, wanted: int = wanted) -> Any:
+            rows, own = members[at], np.random.default_rng(seeds[at])  # noqa: B023
+            return _split(source, rows, own, random, wanted)
+
+        found = list(source.workers.run(split, range(len(members))))
+        directions.append(np.stack([one[0] for one in found]))
+        thresholds.append(np.array([one[1] for one in found]))
+        members = [part for one in found for part in one[2:]]
+        depth += 1
+    return Tree(np.concatenate(directions), np.concatenate(thresholds), depth), members
+
+
+def _can_go_on(members: list[Array], size: int, more: int) -> bool:
+    """Whether a cell is more than twice as large as asked for, and may still shrink."""
+    return more < MORE_LEVELS and max(len(rows) for rows in members) > 2 * size
+
+
+def _split(
+    source: Source, rows: Array, rng: np.random.Generator, random: bool, wanted: int
+) -> tuple[Array, float, Array, Array]:
+    """Return direction, threshold and the rows of the two halves.
+
+    Fewer rows than `wanted` stay together.
+    """
+    nothing = np.zeros(source.n_features)
+    if len(rows) < wanted:
+        return nothing, np.inf, rows, rows[:0]
+    few = rows
+    if len(rows) > DIRECTION_ROWS:
+        few = np.sort(rng.choice(rows, DIRECTION_ROWS, replace=False))
+    direction = _direction(source.take(few), rng, random)
+    projected = _projected(source, rows, direction)
+    threshold = _median(projected)
+    right = projected > threshold
+    if not right.any() or right.all():
+        return nothing, np.inf, rows, rows[:0]
+    return direction, threshold, rows[~right], rows[right]
+
+
+def _projected(source: Source, rows: Array, direction: Array) -> Array:
+    parts = [
+        np.asarray(source.take(rows[s : s + _PART]).values @ direction)
+        for s in range(0, len(rows), _PART)
+    ]
+    return np.concatenate(parts)
+
+
+def _median(projected: Array) -> float:
+    """Return a threshold that halves the values, between two different ones."""
+    middle = len(projected) // 2
+    ordered = np.partition(projected, (middle - 1, middle))
+    low, high = float(ordered[middle - 1]), float(ordered[middle])
+    if low < high:
+        between = low + (high - low) / 2
+        return between if between < high else low
+    # Repeated values around the median: cut where fewer rows go astray.
+    below = projected[projected < low]
+    above = int(np.count_nonzero(projected > low))
+    if len(below) > above or above == 0:
+        return float(below.max()) if len(below) else low
+    return low
+
+
+def _direction(rows: Rows, rng: np.random.Generator, random: bool) -> Array:
+    """Return a direction of large variance, of unit length.
+
+    By power iteration on the covariance; a random one is a single step of it from
+    random weights of the rows: its expected square along an eigenvector is the
+    eigenvalue.
+    """
+    values = rows.values
+    mean = np.asarray(values.mean(axis=0), dtype=np.float64).ravel()
+    spread = rng.standard_normal(len(rows))
+    v = _pulled(values, mean, spread)
+    for _ in range(0 if random else POWER_STEPS):
+        v = _pulled(values, mean, np.asarray(values @ v) - float(mean @ v))
+    return np.asarray(v)
+
+
+def _pulled(values: Any, mean: Array, weights: Array) -> Array:
+    pulled = np.asarray(values.T @ weights, dtype=np.float64) - mean * weights.sum()
+    length = float(np.linalg.norm(pulled))
+    return pulled / length if length > 0 else pulled
+
+
+def rows_of_cells(
+    source: Source, tree: Tree, wanted: Array, workers: Workers
+) -> dict[int, Array]:
+    """Return the numbers of the rows in each of the wanted cells; one pass."""
+
+    def score(rows: Rows) -> tuple[Array, Array]:
+        cells = tree.cells_of(rows.values)
+        here = np.isin(cells, wanted)
+        return cells[here], rows.index[here]
+
+    def merge(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
+        return np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])
+
+    cells, numbers = source.reduce(score, merge)
+    order = np.argsort(cells, kind="stable")
+    cells, numbers = cells[order], numbers[order]
+    ends = np.searchsorted(cells, wanted, side="right")
+    starts = np.searchsorted(cells, wanted, side="left")
+    triples = zip(wanted.tolist(), starts, ends, strict=True)
+    return {cell: numbers[start:end] for cell, start, end in triples}
