@@ -11,7 +11,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
 def descend(
     values: Array, directions: Array, thresholds: Array, depth: int, cells: Array
 ) -> None:

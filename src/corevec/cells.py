@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ Array = npt.NDArray[Any]
 _PREDICTED_ROWS = 1 << 17
 # Cells of more rows than this are looked through for equal ones.
 MERGED_FROM = 3000
+# Shares of a cell's rows that are solved one after the other, each of so many or more.
+STAGES, FEWEST = (0.2, 0.5, 1.0), 50
 
 
 @dataclass(frozen=True)
@@ -69,23 +72,30 @@ class Cells:
         """How many functions there are."""
         return int(self.intercepts.shape[1])
 
-    def points_of(self, cell: Any) -> Points:
-        """Return the vectors of one cell, prepared."""
-        here = slice(int(self.starts[cell]), int(self.starts[cell + 1]))
-        return self.kernel.prepare_basis(self.basis.part(here))
+    @cached_property
+    def points(self) -> Points:
+        """All vectors, prepared in the precision of the rows they come from."""
+        dtype = getattr(self.basis.values, "dtype", np.float64)
+        return self.kernel.prepare_basis(self.basis, dtype)
+
+    def __reduce__(self) -> Any:
+        own = (self.tree, self.kernel, self.basis, self.coef)
+        return Cells, (*own, self.starts, self.intercepts)
 
     def evaluate(self, rows: Rows) -> Array:
         """Return the values of a block of rows, each by the machine of its cell."""
         cells = self.tree.cells_of(rows.values)
         order = np.argsort(cells, kind="stable")
         bounds = np.searchsorted(cells[order], np.arange(self.tree.n_cells + 1))
-        out = self.intercepts[cells]
+        x = self.kernel.prepare(Rows(rows.values[order], order), self.points.dtype)
+        found = self.intercepts[cells[order]]
         for cell in np.flatnonzero(np.diff(bounds) * np.diff(self.starts)):
-            some = order[bounds[cell] : bounds[cell + 1]]
-            few = self.kernel.prepare(rows.part(some))
-            here = slice(int(self.starts[cell]), int(self.starts[cell + 1]))
-            values = self.kernel.times(few, self.points_of(cell), self.coef[here])
-            out[some] += values
+            here = slice(bounds[cell], bounds[cell + 1])
+            start, stop = self.starts[cell], self.starts[cell + 1]
+            some, own = x.part(here.start, here.stop), self.points.part(start, stop)
+            found[here] += self.kernel.times(some, own, self.coef[start:stop])
+        out = np.empty_like(found)
+        out[order] = found
         return out
 
 
@@ -226,6 +236,7 @@ def solve_cell(
     """
     if len(numbers) == 0:
         return _empty(problems, source)
+    rng = np.random.default_rng(len(numbers))
     cell, local = _merged(problems, source, numbers)
     n_outputs = len(problems)
     intercept, primal, dual = (
@@ -240,8 +251,7 @@ def solve_cell(
         if sign is not None:
             intercept[t] = sign
             continue
-        core.add(_present(problem, cell, kernel))
-        core.solve("newton", 1e-6)
+        _solve_in_stages(core, _present(problem, cell, kernel), rng)
         signed = core.multipliers * core.terms.sign
         np.add.at(coef[:, t], cell.positions(core.rows), signed)
         intercept[t] = float(signed.sum()) if problem.has_bias else 0.0
@@ -252,6 +262,23 @@ def solve_cell(
     used = np.flatnonzero(coef.any(axis=1))
     basis = Rows(cell.values[used], cell.index[used])
     return CellFit(basis, coef[used], intercept, primal, dual, len(numbers))
+
+
+def _solve_in_stages(core: Core, entries: Array, rng: np.random.Generator) -> None:
+    """Solve on a random part of the entries first: then few of them change sides.
+
+    From nothing every row is inside the margin, and the first steps factor matrices of
+    all rows.
+    """
+    core.room = len(entries)
+    mixed, done = rng.permutation(entries), 0
+    for share in STAGES:
+        stop = int(share * len(mixed))
+        if stop - done < FEWEST and share < 1:
+            continue
+        core.add(np.sort(mixed[done:stop]))
+        core.solve("newton", 1e-6)
+        done = stop
 
 
 class _Cell(Chosen):

@@ -135,6 +135,24 @@ class Points:
     def __len__(self) -> int:
         return int(self.values.shape[0])
 
+    def part(self, start: int, stop: int) -> Points:
+        """Return the points from `start` up to `stop`, ready as they are."""
+
+        def cut(a: Any) -> Any:
+            return None if a is None else a[start:stop]
+
+        transposed = self.transposed
+        if transposed is not None:  # in one memory layout, for the compiled loops
+            transposed = np.ascontiguousarray(transposed[:, start:stop])
+        return Points(
+            self.values[start:stop],
+            self.index[start:stop],
+            self.dtype,
+            cut(self.squares),
+            transposed,
+            cut(self.diagonal),
+        )
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -214,7 +232,7 @@ class Kernel:
         coef = coef.astype(x.dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
             parts = [
-                self.block(_slice_points(x, start, start + tile), z) @ coef
+                self.block(x.part(start, start + tile), z) @ coef
                 for start in range(0, len(x), tile)
             ]
         return np.concatenate(parts).astype(np.float64, copy=False)
@@ -327,7 +345,7 @@ class CallableKernel:
         """Return ``block(x, z) @ coef`` in tiles."""
         tile = max(16, 4 * _TILE_VALUES // max(len(z), 1))
         starts = range(0, len(x), tile)
-        parts = [self.block(_slice_points(x, s, s + tile), z) @ coef for s in starts]
+        parts = [self.block(x.part(s, s + tile), z) @ coef for s in starts]
         return np.concatenate(parts)
 
     def diagonal(self, rows: Rows) -> Array:
@@ -335,7 +353,7 @@ class CallableKernel:
         points = self.prepare(rows)
         parts = []
         for start in range(0, len(rows), 16):
-            few = _slice_points(points, start, start + 16)
+            few = points.part(start, start + 16)
             parts.append(np.diag(self.block(few, few)).copy())
         return np.concatenate(parts) if parts else np.empty(0)
 
@@ -490,20 +508,6 @@ def _inverse_root(diagonal: Array) -> Array:
         )
     # A row with k(x, x) = 0 is the zero of the feature space: its values stay 0.
     return np.where(diagonal > 0, 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1)), 0)
-
-
-def _slice_points(points: Points, start: int, stop: int) -> Points:
-    def cut(a: Any) -> Any:
-        return None if a is None else a[start:stop]
-
-    return Points(
-        points.values[start:stop],
-        points.index[start:stop],
-        points.dtype,
-        cut(points.squares),
-        None if points.transposed is None else points.transposed[:, start:stop],
-        cut(points.diagonal),
-    )
 
 
 def finite(values: Array, kernel: AnyKernel) -> Array:

@@ -72,11 +72,11 @@ class Tree:
 def grow(
     source: Source, size: int, rng: np.random.Generator, *, random: bool = False
 ) -> tuple[Tree, list[Array]]:
-    """Return a tree whose cells have at most about `size` rows, and their rows.
+    """Return a tree whose cells have about `size` rows, and their rows.
 
     Rows that cannot be told apart stay in one cell, however many they are.
     """
-    least = max(0, int(np.ceil(np.log2(max(source.n_rows, 1) / size))))
+    least = max(0, round(np.log2(max(source.n_rows, 1) / size)))
     directions, thresholds = [np.zeros((0, source.n_features))], [np.empty(0)]
     members: list[Array] = [source.numbers]
     depth = 0
@@ -167,7 +167,7 @@ def _direction(rows: Rows, rng: np.random.Generator, random: bool) -> Array:
 def _pulled(values: Any, mean: Array, weights: Array) -> Array:
     pulled = np.asarray(values.T @ weights, dtype=np.float64) - mean * weights.sum()
     length = float(np.linalg.norm(pulled))
-    return pulled / length if length > 0 else pulled
+    return np.asarray(pulled / length if length > 0 else pulled)
 
 
 def rows_of_cells(

@@ -345,20 +345,22 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
             with Workers(self.n_jobs) as workers:
                 near = source.using(self.memory_budget, workers)
                 return FarGiven(who, near, self._task)
+        except InvalidInputError as error:
+            raise _named(self, error) from None
         except RowsLostError as error:
             text = f"{who}: {error}{self._how_to_go_on()}"
             raise RowsLostError(text) from error.__cause__
 
     def _check_far_columns(self, X: Any, *, reset: bool) -> None:
         """Note, or compare, the number and the names of the columns."""
-        n_features, names = columns_of(X)
+        who = type(self).__name__
+        n_features, names = columns_of(who, X)
         if reset:
             self.n_features_in_ = n_features
             self.__dict__.pop("feature_names_in_", None)
             if names is not None:
                 self.feature_names_in_ = names
             return
-        who = type(self).__name__
         if n_features != self.n_features_in_:
             raise InvalidInputError(
                 f"{who}: X has {n_features} features, but {who} is expecting "

@@ -31,6 +31,8 @@ Array = npt.NDArray[Any]
 
 # Labels of more kinds than this are taken for the target of a regression.
 MOST_CLASSES = 10_000
+# Targets whose squares, and sums of them, keep all digits of a float64.
+TINY, HUGE = 1e-100, 1e100
 
 
 @dataclass
@@ -130,7 +132,9 @@ class _Seen:
     all_one: bool
     labels: Array  # different ones, and the mass of each
     masses: Array
-    low: Array  # of the targets of positive weight: least, most, mean, variance
+    # Of the targets of positive weight, in units of some size: least, most, mean and
+    # variance.
+    low: Array
     high: Array
     mean: Array
     variance: Array
@@ -151,12 +155,18 @@ class FarGiven(Given):
         self._has_weights = WEIGHT in columns
         # Functions of rows travel to where the rows are: they must not hold the source.
         look = partial(_look, who, task, self._has_weights)
-        self._seen = source.reduce(look, _join)
+        join = partial(_join, who)
+        self._size = np.float64(1.0)
+        self._seen = source.reduce(look, join)
         if self._seen.mass <= 0:
             raise InvalidInputError(
                 f"{who}: sample_weight is zero for all {source.n_rows} rows, so no row "
                 "is left to fit. Give at least one row a positive weight."
             )
+        size = np.maximum(np.abs(self._seen.low), np.abs(self._seen.high))
+        if ((size > 0) & ((size < TINY) | (size > HUGE))).any():
+            self._size = np.where(size > 0, size, 1.0)
+            self._seen = source.reduce(partial(look, size=self._size), join)
         self.weights = None
         if self._has_weights and not self._seen.all_one:
             self.weights = Brought(WEIGHT)
@@ -205,7 +215,7 @@ class FarGiven(Given):
         constant = (seen.low == seen.high) & centred
         mean = np.where(constant, seen.low, mean)
         scale = np.where(constant, 0.0, np.sqrt(variance))
-        return mean, np.where(scale > 0, scale, 1.0)
+        return mean * self._size, np.where(scale > 0, scale * self._size, 1.0)
 
     def standardised(self, mean: Array, scale: Array) -> list[Column]:
         """Return the targets as functions of the rows."""
@@ -219,12 +229,20 @@ class FarGiven(Given):
         return Given(self.who, rows.values, None, part)
 
 
-def _look(who: str, task: str, has_weights: bool, rows: Rows) -> _Seen:
-    """Return what one block says, once its values are checked."""
+def _look(who: str, task: str, has_weights: bool, rows: Rows, size: Any = 1.0) -> _Seen:
+    """Return what one block says, once its values are checked.
+
+    Moments of targets are those of ``y / size``.
+    """
     _check_values(who, rows)
     weights = np.ones(len(rows))
     if has_weights:
         weights = _checked(who, rows, WEIGHT, "sample_weight")
+        if weights.ndim != 1:
+            raise InvalidInputError(
+                f"{who}: sample_weight has {weights.shape[1]} columns, expected one "
+                "weight per row."
+            )
         if (weights < 0).any():
             row = int(rows.index[np.argmin(weights)])
             raise InvalidInputError(
@@ -237,7 +255,7 @@ def _look(who: str, task: str, has_weights: bool, rows: Rows) -> _Seen:
     if task == "classes":
         labels, masses = _labels(who, rows, weights)
     elif task == "numbers":
-        low, high, mean, variance = _moments(who, rows, weights)
+        low, high, mean, variance = _moments(who, rows, weights, size)
     one = bool((weights == 1).all())
     sums = (labels, masses, low, high, mean, variance)
     return _Seen(len(rows), mass, one, *sums)
@@ -246,26 +264,46 @@ def _look(who: str, task: str, has_weights: bool, rows: Rows) -> _Seen:
 def _labels(who: str, rows: Rows, weights: Array) -> tuple[Array, Array]:
     """Return the different labels of a block, and the mass of each."""
     y = np.asarray(rows.columns[TARGET])
+    if y.ndim != 1:
+        raise InvalidInputError(
+            f"{who}: y should be a 1d array, but a row has {y.shape[1]} labels. Give "
+            "one column."
+        )
     if y.dtype.kind == "f":
         _checked(who, rows, TARGET, "y")
-    labels, place = np.unique(y, return_inverse=True)
+    labels, place = _different(who, y)
     _check_kinds(who, labels)
-    return labels, np.bincount(place.ravel(), weights, minlength=len(labels))
+    return labels, np.bincount(place, weights, minlength=len(labels))
+
+
+def _different(who: str, labels: Array) -> tuple[Array, Array]:
+    """Return the different labels, sorted, and the place of each label there."""
+    try:
+        found, place = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise InvalidInputError(
+            f"{who}: the labels y cannot be sorted ({error}): some are missing, or "
+            "text and numbers are mixed. Drop such rows, or write all as text."
+        ) from None
+    return found, place.ravel()
 
 
 def _check_values(who: str, rows: Rows) -> None:
     """Raise where an entry of the rows is not finite."""
-    values = getattr(rows.values, "data", rows.values)
-    if isinstance(values, np.ndarray) and np.isfinite(values.sum()):
-        return
-    dense = rows.values.toarray() if hasattr(rows.values, "toarray") else rows.values
-    bad = ~np.isfinite(dense).all(axis=1)
-    if bad.any():
-        at = int(np.argmax(bad))
-        kind = "NaN" if np.isnan(dense[at]).any() else "infinity"
+    is_sparse = hasattr(rows.values, "indptr")
+    values = rows.values.data if is_sparse else rows.values
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):  # proves it without more memory
+            return
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        entry = int(bad[0, 0])
+        kind = "NaN" if np.isnan(values[tuple(bad[0])]) else "infinity"
+        if is_sparse:
+            entry = int(np.searchsorted(rows.values.indptr, entry, "right")) - 1
+        row = int(rows.index[entry])
         raise InvalidInputError(
-            f"{who}: Input X contains {kind} in row {int(rows.index[at]):,}. Drop or "
-            "impute such rows."
+            f"{who}: Input X contains {kind} in row {row:,}. Drop or impute such rows."
         )
 
 
@@ -296,30 +334,36 @@ def _check_kinds(who: str, labels: Array) -> None:
         )
 
 
-def _moments(who: str, rows: Rows, weights: Array) -> tuple[Array, Array, Array, Array]:
+def _moments(
+    who: str, rows: Rows, weights: Array, size: Any
+) -> tuple[Array, Array, Array, Array]:
     """Return least, most, mean and variance of the targets of one block."""
     y = _checked(who, rows, TARGET, "y")
-    y = y[:, None] if y.ndim == 1 else y
+    y = (y[:, None] if y.ndim == 1 else y) / size
     counted = weights > 0
     if not counted.any():
         nothing = np.zeros(y.shape[1])
         return nothing + np.inf, nothing - np.inf, nothing, nothing
     y, share = y[counted], weights[counted] / weights[counted].sum()
     mean = share @ y
-    return y.min(axis=0), y.max(axis=0), mean, share @ (y - mean) ** 2
+    with np.errstate(over="ignore", under="ignore"):  # then a second pass looks
+        variance = share @ (y - mean) ** 2
+    return y.min(axis=0), y.max(axis=0), mean, variance
 
 
-def _join(a: _Seen, b: _Seen) -> _Seen:
+def _join(who: str, a: _Seen, b: _Seen) -> _Seen:
     """Return what two parts say together (Chan, Golub, LeVeque 1979)."""
-    labels, place = np.unique(np.concatenate([a.labels, b.labels]), return_inverse=True)
+    labels, place = _different(who, np.concatenate([a.labels, b.labels]))
     masses = np.bincount(
-        place.ravel(), np.concatenate([a.masses, b.masses]), minlength=len(labels)
+        place, np.concatenate([a.masses, b.masses]), minlength=len(labels)
     )
-    _check_kinds("fit", labels)
+    _check_kinds(who, labels)
     mass = a.mass + b.mass
     right = b.mass / mass if mass > 0 else 0.0
     step = b.mean - a.mean
-    spread = (1 - right) * a.variance + right * b.variance
+    with np.errstate(over="ignore", invalid="ignore"):  # then a second pass looks
+        spread = (1 - right) * a.variance + right * b.variance
+        spread = spread + right * (1 - right) * step**2
     return _Seen(
         a.n_rows + b.n_rows,
         mass,
@@ -329,7 +373,7 @@ def _join(a: _Seen, b: _Seen) -> _Seen:
         np.minimum(a.low, b.low),
         np.maximum(a.high, b.high),
         a.mean + right * step,
-        spread + right * (1 - right) * step**2,
+        spread,
     )
 
 

@@ -8,30 +8,28 @@ is active does the work; without one, Dask's threads.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import pickle
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
 from corevec.exceptions import InvalidInputError, RowsLostError
 from corevec.kernels import Rows
-from corevec.sources.base import Source, Workers
+from corevec.sources.base import Source
 from corevec.sources.columns import TARGET, WEIGHT
+from corevec.sources.dask_tasks import answer, length, merged, picked
 from corevec.sources.far import FarSource, join_rows
-from corevec.sources.memory import CsrSource, DenseSource
 
 try:
     import cloudpickle  # type: ignore[import-untyped]
     from dask.base import compute, is_dask_collection, optimize, persist
-    from dask.delayed import delayed
+    from dask.delayed import Delayed, delayed
 except ImportError as error:  # pragma: no cover - there where a collection was given
     raise ImportError(
         "a Dask collection was given, but dask is not installed whole. Run: "
@@ -127,7 +125,7 @@ class DaskSource(FarSource):
         while len(answers) > 1:
             level += 1
             answers = [
-                delayed(_merged)(
+                delayed(merged)(
                     question,
                     answers[i : i + FAN_IN],
                     dask_key_name=f"corevec-merge-{self._number}-{level}-{i}",
@@ -139,11 +137,12 @@ class DaskSource(FarSource):
     def _tasks(self, what: str, question: Any) -> list[Any]:
         """Return one task per partition."""
         return [
-            delayed(_answer)(
+            delayed(answer)(
                 question,
                 part,
                 {name: own[i] for name, own in self.brought.items()},
                 int(self.starts[i]),
+                int(self.ends[i]),
                 dask_key_name=f"corevec-{what}-{self._number}-{i}",
             )
             for i, part in enumerate(self.parts)
@@ -152,7 +151,8 @@ class DaskSource(FarSource):
     def _packed(self, question: Any) -> Any:
         """Return the question as one object that each worker gets once."""
         self._number = next(_round)
-        packed = cloudpickle.dumps((question, self.memory_budget, self.dtype))
+        facts = self.memory_budget, self.dtype, self.n_features
+        packed = cloudpickle.dumps((question, *facts))
         self.bytes_sent += len(packed)
         name = f"corevec-question-{self._number}-{id(self)}"
         return delayed(packed, name=name, pure=True, traverse=False)
@@ -168,9 +168,7 @@ class DaskSource(FarSource):
             few = wanted.astype(np.int32 if self.ends[i] < 2**31 else np.int64)
             self.bytes_sent += few.nbytes
             picks.append(
-                delayed(_picked)(
-                    self.parts[i], own, few, self.dtype, dask_key_name=name
-                )
+                delayed(picked)(self.parts[i], own, few, self.dtype, dask_key_name=name)
             )
         if not picks:
             return self._no_rows()
@@ -201,9 +199,10 @@ def lost_rows_explained() -> Iterator[None]:
     except Exception as error:
         if not _is_loss(error):
             raise
+        said = (str(error).splitlines() or ["no more is said"])[0]
         raise RowsLostError(
             "the Dask scheduler or its workers cannot be reached any more "
-            f"({type(error).__name__}: {str(error).splitlines()[0]})."
+            f"({type(error).__name__}: {said})."
         ) from error
 
 
@@ -224,6 +223,8 @@ def _is_loss(error: BaseException) -> bool:
 
 def dask_source(who: str, X: Any, y: Any, sample_weight: Any) -> DaskSource:
     """Return the source of a Dask collection and what belongs to its rows."""
+    for name, given in (("X", X), ("y", y), ("sample_weight", sample_weight)):
+        check_kind(who, name, given)
     if getattr(X, "ndim", 2) != 2:
         raise InvalidInputError(
             f"{who}: X has {X.ndim} dimension(s); expected rows x columns. Reshape "
@@ -245,14 +246,38 @@ def dask_source(who: str, X: Any, y: Any, sample_weight: Any) -> DaskSource:
     return DaskSource(parts, sizes, n_features, _dtype_of(X), is_sparse, columns)
 
 
-def _optimised(*given: Any) -> tuple[Any, ...]:
-    """Return collections whose graphs are made short together.
+def check_kind(who: str, name: str, given: Any) -> None:
+    """Refuse a single task and a bag: their rows have no number and no columns."""
+    is_table = hasattr(given, "ndim") and not isinstance(given, Delayed)
+    if is_dask_collection(given) and not is_table:
+        raise InvalidInputError(
+            f"{who}: {name} is Dask's {type(given).__name__}; expected a Dask array or "
+            "data frame. dask.array.from_delayed and Bag.to_dataframe make one."
+        )
 
-    On its own, y would make again the rows that it follows from.
+
+def _optimised(*given: Any) -> tuple[Any, ...]:
+    """Return collections whose graphs are made short, those of arrays together.
+
+    On its own, y would make again the rows that it follows from. Data frames are
+    expressions that are made simple one by one, so that only the columns that are
+    needed are read. (``dask.optimize`` gives back all columns of ``frame[names]``, and
+    ``frame.optimize`` joins partitions of X and y in different ways: Dask 2026.8.)
     """
-    lazy = [one for one in given if is_dask_collection(one)]
-    short = iter(_optimise(*lazy))
-    return tuple(next(short) if is_dask_collection(one) else one for one in given)
+    arrays = [one for one in given if _is_array(one)]
+    short = iter(_optimise(*arrays))
+    return tuple(
+        next(short)
+        if _is_array(one)
+        else one.simplify()
+        if is_dask_collection(one)
+        else one
+        for one in given
+    )
+
+
+def _is_array(given: Any) -> bool:
+    return bool(is_dask_collection(given)) and not hasattr(given, "expr")
 
 
 def _dtype_of(X: Any) -> Any:
@@ -271,15 +296,17 @@ def _partitions(X: Any) -> tuple[list[Any], Array]:
     if chunks is not None and not np.isnan(chunks[0]).any():
         return parts, np.array(chunks[0], dtype=np.int64)
     with lost_rows_explained():
-        sizes = _compute(*[delayed(_length)(part) for part in parts])
+        sizes = _compute(*[delayed(length)(part) for part in parts])
     return parts, np.array(sizes, dtype=np.int64)
 
 
 def _alongside(who: str, name: str, given: Any, sizes: Array) -> list[Any]:
     """Return a column in the partitions of the rows."""
     shown = {TARGET: "y", WEIGHT: "sample_weight"}[name]
+    if name == WEIGHT and isinstance(given, Real):
+        return [delayed(np.full)(int(size), float(given)) for size in sizes]
     if not is_dask_collection(given):
-        values = np.asarray(given)
+        values = np.atleast_1d(given)
         _check_length(who, shown, len(values), int(sizes.sum()))
         cuts = np.split(values, np.cumsum(sizes)[:-1])
         # Sent once, and kept where the partitions are.
@@ -316,102 +343,6 @@ def _check_length(who: str, name: str, found: int, wanted: int) -> None:
 def _few(sizes: Array) -> str:
     shown = ", ".join(str(size) for size in sizes[:5])
     return f"[{shown}{', ...' if len(sizes) > 5 else ''}]"
-
-
-# On the workers ---------------------------------------------------------------------
-
-
-class _OneBlasThread:
-    """BLAS held to one thread while any partition of this process is at work.
-
-    Dask runs as many tasks as there are cores. BLAS with as many threads for each,
-    which spin, took 0.55 s for a partition of 500,000 rows x 300 vectors, not 0.25 s.
-    Tasks overlap: the first one in sets the limit, the last one out lifts it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._limit: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._limit = _blas().limit(limits=1, user_api="blas")
-                self._limit.__enter__()
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._limit.__exit__(None, None, None)
-
-
-_one_blas_thread = _OneBlasThread()
-
-
-@functools.cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-@functools.lru_cache(maxsize=2)
-def _unpacked(packed: bytes) -> Any:
-    """Return the question of a round; all partitions of a worker share one copy."""
-    return pickle.loads(packed)
-
-
-def _answer(packed: bytes, part: Any, columns: dict[str, Any], start: int) -> Any:
-    """Return what one partition answers."""
-    (go, _), memory_budget, dtype = _unpacked(packed)
-    with _one_blas_thread:
-        return go(_partition(part, columns, start, dtype, memory_budget))
-
-
-def _merged(packed: bytes, answers: Sequence[Any]) -> Any:
-    (_, merge), _, _ = _unpacked(packed)
-    return functools.reduce(merge, answers)
-
-
-def _picked(
-    part: Any, columns: dict[str, Any], few: Array, dtype: Any
-) -> tuple[Any, Array, dict[str, Array]]:
-    """Return some rows of a partition."""
-    values = _rows_of(part, dtype)[few]
-    own = {name: _column_of(column)[few] for name, column in columns.items()}
-    return values, few, own
-
-
-def _partition(
-    part: Any, columns: dict[str, Any], start: int, dtype: Any, memory_budget: int
-) -> Source:
-    values = _rows_of(part, dtype)
-    own = {name: _column_of(column) for name, column in columns.items()}
-    kind = CsrSource if sparse.issparse(values) else DenseSource
-    source = kind(values, memory_budget, Workers(1))
-    source.first_number, source.brought = start, own
-    return source
-
-
-def _rows_of(part: Any, dtype: Any) -> Any:
-    """Return the rows of a partition in the precision of the source."""
-    if sparse.issparse(part):
-        return part.tocsr().astype(dtype, copy=False)
-    return np.asarray(part, dtype=dtype)
-
-
-def _column_of(part: Any) -> Array:
-    column = np.asarray(part)
-    if column.ndim == 2 and column.shape[1] == 1:
-        return column[:, 0]
-    if column.dtype.kind == "O" and all(isinstance(one, str) for one in column):
-        return column.astype(str)
-    return column
-
-
-def _length(part: Any) -> int:
-    return int(part.shape[0])
 
 
 def _size_of(answer: Any) -> int:

@@ -54,12 +54,21 @@ def far_source(who: str, X: Any, y: Any, sample_weight: Any) -> Source:
     return X
 
 
-def columns_of(X: Any) -> tuple[int, Any]:
+def columns_of(who: str, X: Any) -> tuple[int, Any]:
     """Return how many columns rows that live elsewhere have, and their names."""
     if isinstance(X, Source):
         return X.n_features, getattr(X, "feature_names", None)
+    from corevec.sources.dask import check_kind
+
+    check_kind(who, "X", X)
     names = getattr(X, "columns", None)
     if names is None:
-        return int(X.shape[1]) if X.ndim == 2 else 1, None
+        n_features = X.shape[1] if X.ndim == 2 else 1
+        if n_features != n_features:  # NaN
+            raise InvalidInputError(
+                f"{who}: Dask does not know how many columns X has. Call "
+                "X.compute_chunk_sizes() first."
+            )
+        return int(n_features), None
     text = all(isinstance(name, str) for name in names)
     return len(names), np.asarray(names, dtype=object) if text else None
