@@ -9,6 +9,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 COLOURS = {
+    "corevec_cells": "tab:blue",
+    "corevec_cells_regressor": "tab:blue",
+    "sklearn_hgb": "black",
+    "sklearn_hgb_regressor": "black",
     "corevec_tol": "tab:blue",
     "corevec_sampled": "tab:cyan",
     "corevec_paper": "tab:purple",

@@ -20,6 +20,7 @@ from benchmarks.datasets import (
     regression,
     scans,
     streaming,
+    tables,
 )
 
 REGRESSIONS = (
@@ -41,15 +42,20 @@ DATASETS = {
     "clouds_d784_f64": partial(clouds.load, d=784),
     "clouds_d40000": partial(clouds.load, d=40_000, entries=100),
     "covtype": covtype.load,
+    "covtype7": tables.covtype7,
+    "covtype_copies": tables.covtype_copies,
     "dragon": partial(scans.load, "dragon"),
+    "friedman_1m": tables.friedman_1m,
     "gaussian": gaussian.load,
     "ijcnn1": ijcnn1.load,
     "imbalanced": imbalanced.load,
     "imbalanced_overlap": partial(imbalanced.load, clouds=8, distance=0.8),
     "kddcup99": kddcup99.load,
+    "letter": tables.letter,
     "mnist": mnist.load,
     "mnist10": mnist10.load,
     "novelty": novelty.load,
+    "skin": tables.skin,
     "ranking": ranking.load,
     "ranking_rotated": partial(ranking.load, rotated=True),
     **{name: regression.loader(name) for name in REGRESSIONS},

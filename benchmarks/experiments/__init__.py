@@ -1,6 +1,8 @@
 """Experiments by name; each file has `REPEATS` and `cases(quick)`."""
 
 from benchmarks.experiments import (
+    cells,
+    cells_more,
     certified_million,
     checkerboard_scaling,
     cold_start,
@@ -56,6 +58,8 @@ EXPERIMENTS = {
     "streaming_novelty": streaming_novelty,
     "dask_cluster": dask_cluster,
     "parquet_size": parquet_size,
+    "cells": cells,
+    "cells_more": cells_more,
 }
 
 

@@ -1,6 +1,8 @@
 """Solvers by name; each file has one `SOLVER`, its settings and why they are fair."""
 
 from benchmarks.solvers import (
+    corevec_cells,
+    corevec_cells_regressor,
     corevec_compressed,
     corevec_cpsp,
     corevec_cpsp_tr,
@@ -38,6 +40,8 @@ from benchmarks.solvers import (
     reference_smo,
     reference_smo_l2,
     river_oneclass,
+    sklearn_hgb,
+    sklearn_hgb_regressor,
     sklearn_linear,
     sklearn_oneclass,
     sklearn_perceptron,
@@ -51,6 +55,8 @@ from benchmarks.solvers import (
 SOLVERS = {
     module.SOLVER.name: module.SOLVER
     for module in (
+        corevec_cells,
+        corevec_cells_regressor,
         corevec_compressed,
         corevec_cpsp,
         corevec_cpsp_tr,
@@ -88,6 +94,8 @@ SOLVERS = {
         reference_smo,
         reference_smo_l2,
         river_oneclass,
+        sklearn_hgb,
+        sklearn_hgb_regressor,
         sklearn_linear,
         sklearn_oneclass,
         sklearn_perceptron,

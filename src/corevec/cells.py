@@ -15,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from corevec.certificate import relative_gap
 from corevec.core import Core
@@ -48,6 +50,7 @@ class CellFit:
     primal: Array  # per output; an output without rows of both kinds has none: 0
     dual: Array
     n_rows: int
+    offset: Array  # t of each problem: the tube of a regression
 
     @property
     def gap(self) -> float:
@@ -120,6 +123,10 @@ class Forest:
             total += one.tree.directions.nbytes
         return total
 
+    def ready(self) -> Any:
+        """Return the function of a block of rows."""
+        return self.evaluate
+
     def values(self, source: Source) -> Array:
         """Return the mean value of every row, shape (n_rows, outputs)."""
         wide = _WideBlocks(source)
@@ -164,6 +171,7 @@ class Solved:
     dual: float
     n_cells: int
     largest: int
+    offset: Array  # mean over the cells, by their rows
 
 
 def fit(
@@ -177,8 +185,9 @@ def fit(
 ) -> Solved:
     """Grow trees and solve the problems in every cell."""
     trees, fits = [], []
+    rows = rows_that_weigh(problems, source)
     for number in range(n_trees):
-        tree, members = grow(source, size, rng, random=number > 0)
+        tree, members = grow(source, size, rng, random=number > 0, rows=rows)
         own = list(_solve_all(problems, source, kernel, members, progress))
         trees.append(_join(tree, kernel, own, source))
         fits += own
@@ -192,7 +201,18 @@ def fit(
         float(sum(one.dual.sum() for one in held)) / len(trees),
         len(held),
         max(one.n_rows for one in held),
+        np.average(
+            [one.offset for one in held], axis=0, weights=[one.n_rows for one in held]
+        ),
     )
+
+
+def rows_that_weigh(problems: list[Problem], source: Source) -> Array:
+    """Return the numbers of the rows of positive weight: the others are absent."""
+    labels = problems[0].labels
+    if labels.sample_weight is None and labels.class_weight is None:
+        return source.numbers
+    return source.numbers[source.map(labels.weights) > 0]
 
 
 def _solve_all(
@@ -244,8 +264,8 @@ def solve_cell(
         np.zeros(n_outputs),
         np.zeros(n_outputs),
     )
-    coef = np.zeros((cell.n_rows, n_outputs))
-    for t, problem in enumerate(local):
+    coef, offset = np.zeros((cell.n_rows, n_outputs)), np.zeros(n_outputs)
+    for t, problem in enumerate(_priced(local, cell)):
         core = Core(problem, cell, kernel)
         sign = _only_sign(problem, cell, kernel)
         if sign is not None:
@@ -255,13 +275,14 @@ def solve_cell(
         signed = core.multipliers * core.terms.sign
         np.add.at(coef[:, t], cell.positions(core.rows), signed)
         intercept[t] = float(signed.sum()) if problem.has_bias else 0.0
+        offset[t] = core.offset
         loss = float(core.loss(((1.0, core.offset),))[0])
         primal[t] = core.norm_sq / 2 + problem.price * core.offset + loss
         primal[t] = problem.unit * (primal[t] + core.rounding)
         dual[t] = problem.unit * (core.dual - core.rounding)
     used = np.flatnonzero(coef.any(axis=1))
     basis = Rows(cell.values[used], cell.index[used])
-    return CellFit(basis, coef[used], intercept, primal, dual, len(numbers))
+    return CellFit(basis, coef[used], intercept, primal, dual, len(numbers), offset)
 
 
 def _solve_in_stages(core: Core, entries: Array, rng: np.random.Generator) -> None:
@@ -317,8 +338,7 @@ def _merged(
         of_rows(one.response, rows) for one in problems if one.response is not None
     ]
     codes = [] if labels.codes is None else [of_rows(labels.codes, rows)]
-    dense = rows.values.toarray() if hasattr(rows.values, "toarray") else rows.values
-    keys = np.column_stack([dense, *codes, *response])
+    keys = np.column_stack([_told_apart(rows.values), *codes, *response])
     _, first, place = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     own = np.ones(len(numbers))
     if labels.sample_weight is not None:
@@ -326,9 +346,26 @@ def _merged(
     order = np.argsort(first)
     weights = np.bincount(place.ravel(), own, minlength=len(first))[order]
     index = numbers[first[order]]
-    together = replace(labels, sample_weight=_Together(index, weights))
+    own_weights, mass = _Together(index, weights), labels.total_weight
+    together = replace(labels, sample_weight=own_weights, mass=mass)
     cell = _Cell(source, index, rows.part(first[order]))
     return cell, [replace(one, labels=together) for one in problems]
+
+
+def _told_apart(values: Any) -> Array:
+    """Return columns by which equal rows are known; of sparse rows a single one."""
+    if not sparse.issparse(values):
+        return np.asarray(values)
+    plain = values.copy()
+    plain.sum_duplicates()
+    plain.eliminate_zeros()
+    known: dict[tuple[bytes, bytes], int] = {}
+
+    def number(start: int, stop: int) -> int:
+        key = plain.indices[start:stop].tobytes(), plain.data[start:stop].tobytes()
+        return known.setdefault(key, len(known))
+
+    return np.array([number(*ends) for ends in pairwise(plain.indptr)])
 
 
 def _only_sign(problem: Problem, cell: Source, kernel: AnyKernel) -> float | None:
@@ -357,7 +394,7 @@ def _empty(problems: list[Problem], source: Source) -> CellFit:
     zero = np.zeros(len(problems))
     rows = source.take(none)
     return CellFit(
-        Rows(rows.values, none), np.zeros((0, len(problems))), zero, zero, zero, 0
+        Rows(rows.values, none), np.zeros((0, len(problems))), zero, zero, zero, 0, zero
     )
 
 
@@ -375,3 +412,80 @@ def _join(tree: Tree, kernel: AnyKernel, fits: list[CellFit], source: Source) ->
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         np.stack([one.intercept for one in fits]),
     )
+
+
+def _priced(problems: list[Problem], cell: Source) -> list[Problem]:
+    """Return the problems with the price of a tube for the rows of a cell.
+
+    An automatic tube costs ``C mu S``, S the weight of all rows: here of the cell's.
+    """
+    if not any(one.response is not None and one.has_offset for one in problems):
+        return problems
+    labels = problems[0].labels
+    mass = float(labels.weights(cell.block(0, cell.n_rows)).sum())
+    share = mass / problems[0].labels.total_weight
+    return [replace(one, price=one.price * share) for one in problems]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Parts of a few cells: rows to solve on, rows to judge by."""
+
+    train: Array
+    test: Array
+
+
+def trials(members: list[Array], n_cells: int, rng: np.random.Generator) -> list[Trial]:
+    """Return random parts, four to one, of some random cells that hold rows."""
+    held = [rows for rows in members if len(rows) >= 10]
+    few = rng.permutation(len(held))[:n_cells]
+    found = []
+    for at in few:
+        mixed = rng.permutation(held[at])
+        cut = len(mixed) // 5
+        found.append(Trial(np.sort(mixed[cut:]), np.sort(mixed[:cut])))
+    return found
+
+
+def error_of(
+    problems: list[Problem], source: Source, kernel: AnyKernel, trial: Trial
+) -> tuple[float, float]:
+    """Return the weighted error of one cell on its test part, and the weight.
+
+    Of classes the share of wrong signs, over all machines; of numbers the squares.
+    """
+    fit_ = solve_cell(problems, source, kernel, trial.train)
+    rows = source.take(trial.test)
+    values = np.tile(fit_.intercept, (len(rows), 1))
+    if len(fit_.basis):
+        points = kernel.prepare_basis(fit_.basis)
+        values += kernel.times(kernel.prepare(rows), points, fit_.coef)
+    return misses(problems, rows, values, kernel)
+
+
+def misses(
+    problems: list[Problem], rows: Rows, values: Array, kernel: AnyKernel
+) -> tuple[float, float]:
+    """Return the weighted error of given values on some rows, and the weight."""
+    wrong = total = 0.0
+    if (
+        len(problems) > 1
+        and problems[0].negative is None
+        and problems[0].response is None
+    ):
+        codes = of_rows(problems[0].labels.codes, rows)  # type: ignore[arg-type]
+        weight = problems[0].labels.weights(rows)
+        own = np.array([one.positive for one in problems])
+        return float(weight @ (own[values.argmax(axis=1)] != codes)), float(
+            weight.sum()
+        )
+    for t, problem in enumerate(problems):
+        weight = problem.labels.weights(rows)
+        terms = problem.terms(rows, kernel)
+        weight = np.where(terms.omega > 0, weight, 0.0)
+        if problem.response is not None:
+            off = (of_rows(problem.response, rows) - values[:, t]) ** 2
+        else:
+            off = (values[:, t] > 0) != (terms.sign > 0)
+        wrong, total = wrong + float(weight @ off), total + float(weight.sum())
+    return wrong, total

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from corevec import engine
 from corevec.certificate import Certificate, worst_of
-from corevec.checkpoint import Checkpoint, Saved
+from corevec.checkpoint import Checkpoint, Saved, described
 from corevec.estimators._callbacks import CallbackSupportMixin, RoundReporter
 from corevec.estimators._given import FarGiven, Given
 from corevec.estimators._parameters import check_parameters
@@ -29,6 +29,7 @@ from corevec.exceptions import (
 )
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows, make_kernel
+from corevec.oracle import Subset
 from corevec.problems import Problem
 from corevec.progress import Progress
 from corevec.settings import Outcome, Settings
@@ -174,6 +175,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
             return None
         file = Checkpoint(path, self._asked(problems, source))
         self._saved = file.read()
+        file.check_place()
         progress.more = {"C": getattr(self, "C_", None)}
         progress.listeners.append(partial(file.listen, progress))
         return file
@@ -181,7 +183,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
     def _asked(self, problems: list[Problem], source: Source) -> dict[str, Any]:
         """Return what two runs of one fit have in common."""
         own = {
-            name: repr(value) if not isinstance(value, str) else value
+            name: described(value)
             for name, value in self.get_params(deep=False).items()
             if name not in _FREE
         }
@@ -225,6 +227,19 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
             weights=getattr(self, "weights", "auto"),
         )
 
+    def _functions_on(
+        self,
+        problems: list[Problem],
+        source: Source,
+        kernel: AnyKernel,
+        numbers: Array,
+    ) -> KernelExpansion:
+        """Return the functions that are fitted on some rows of a source."""
+        some = Subset(source, numbers)
+        progress = Progress(some.n_rows, self.max_iter, self.max_time)
+        asked = problems, some, kernel, self._settings(), progress
+        return engine.fit(*asked, low_rank=self.low_rank).functions
+
     def _settings(self) -> Settings:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         return Settings(
@@ -242,7 +257,10 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         if callable(self.kernel) or self.kernel == "precomputed":
             return make_kernel(self.kernel)
         statistics = row_statistics(source, weights)
-        return make_kernel(self.kernel, self.gamma, self.degree, self.coef0, statistics)
+        # "tune" is for cells; a global model that is chosen instead has the default.
+        is_tuned = isinstance(self.gamma, str) and self.gamma == "tune"
+        gamma = "scale" if is_tuned else self.gamma
+        return make_kernel(self.kernel, gamma, self.degree, self.coef0, statistics)
 
     def _warm(self, source: Source, kernel: AnyKernel) -> engine.Warm | None:
         saved = self.__dict__.pop("_saved", None)
@@ -263,10 +281,13 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         return engine.Warm(old.functions, old.support, old.multipliers, same)
 
     def _set_fitted(self, outcome: Outcome, title: str) -> None:
-        self.__dict__.pop("_forest", None)
+        for name in ("_forest", "n_cells_"):
+            self.__dict__.pop(name, None)
         self._outcome = outcome
         for name, value in self._attributes(outcome.functions).items():
             setattr(self, name, value)
+        for record in self.history_:
+            record.update(self.__dict__.get("choice_", {}))
         self.n_iter_ = len(self.history_)
         self.n_core_ = max(outcome.n_core)
         self.certificate_ = worst_of(outcome.certificates, title)
@@ -539,6 +560,7 @@ _CHECKS: dict[str, Any] = {
 # What a fit may change when it goes on from its checkpoint.
 _FREE = (
     "checkpoint",
+    "max_core",
     "max_iter",
     "max_time",
     "memory_budget",

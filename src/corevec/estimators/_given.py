@@ -143,6 +143,8 @@ class _Seen:
 class FarGiven(Given):
     """Rows that live elsewhere, and bring their targets and weights along."""
 
+    _seen: _Seen
+
     def __init__(self, who: str, source: Source, task: str):
         """Look at all rows once; `task` is "classes", "numbers" or "none"."""
         self.who, self.X, self.task = who, source, task
@@ -156,7 +158,7 @@ class FarGiven(Given):
         # Functions of rows travel to where the rows are: they must not hold the source.
         look = partial(_look, who, task, self._has_weights)
         join = partial(_join, who)
-        self._size = np.float64(1.0)
+        self._size: Any = 1.0
         self._seen = source.reduce(look, join)
         if self._seen.mass <= 0:
             raise InvalidInputError(
@@ -240,8 +242,8 @@ def _look(who: str, task: str, has_weights: bool, rows: Rows, size: Any = 1.0) -
         weights = _checked(who, rows, WEIGHT, "sample_weight")
         if weights.ndim != 1:
             raise InvalidInputError(
-                f"{who}: sample_weight has {weights.shape[1]} columns, expected one "
-                "weight per row."
+                f"{who}: sample_weight has {weights.size // len(rows)} columns, "
+                "expected one weight per row."
             )
         if (weights < 0).any():
             row = int(rows.index[np.argmin(weights)])

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, TypeVar
 
+from sklearn.utils.validation import check_is_fitted
+
 from corevec.sources import is_dask
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -18,6 +20,7 @@ def lazily(method: Method) -> Method:
     def called(self: Any, X: Any, *others: Any, **named: Any) -> Any:
         if not is_dask(X):
             return method(self, X, *others, **named)
+        check_is_fitted(self)
         # Its module needs Dask, which whoever gives a collection has.
         from corevec.sources.dask_lazy import mapped
 

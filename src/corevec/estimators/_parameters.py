@@ -20,7 +20,9 @@ def check_parameters(model: Any) -> None:
     """Raise `InvalidInputError` for the first parameter that cannot be used."""
     who = type(model).__name__
     check_kernel_name(who, model.kernel)
-    _check_gamma(who, model.gamma)
+    local = getattr(model, "cells", None) is not None and model._task != "none"
+    if not (local and isinstance(model.gamma, str) and model.gamma == "tune"):
+        _check_gamma(who, model.gamma)
     check_number(
         who, "degree", model.degree, above=0, remedy="Use 3 for a cubic kernel."
     )

@@ -46,9 +46,10 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         "rbf", "laplacian", "inverse-distance", "linear", "poly", "sigmoid", each
         also as "normalized-...", "precomputed", or a function ``k(X, Z)`` that returns
         one value per pair of rows. See `corevec.kernels`.
-    gamma : float or {"scale", "auto", "mean-distance"}, default="scale"
+    gamma : float or {"scale", "auto", "mean-distance", "tune"}, default="scale"
         Kernel width: a number, ``1/(d X.var())``, ``1/d``, or the papers' one over the
-        mean squared distance of all pairs of rows.
+        mean squared distance of all pairs of rows. "tune", with `cells`: gamma and a
+        factor of C are chosen on held-out rows of a few cells (`gamma_`, `C_`).
     degree, coef0 : float, default=3, 0.0
         Parameters of "poly" and "sigmoid".
     tol : float, default=1e-3
@@ -244,10 +245,8 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             self.__dict__.pop("_outcome", None)
         self.classes_ = classes
         problems = self._problems_for(given)
-        if self.cells is not None:
-            fit_cells(self, given, problems)
-        else:
-            kind = "one-vs-rest" if self.multi_class == "ovr" else "one-vs-one"
+        kind = "one-vs-rest" if self.multi_class == "ovr" else "one-vs-one"
+        if fit_cells(self, given, problems) is None:
             self._fit_problems(given, problems, kind)
         self._count_support(given)
         return self

@@ -166,7 +166,25 @@ def _read(model: Any, X: Any, workers: Workers) -> tuple[KernelExpansion, Form]:
         raise NotFittedError(
             f"compress: this {type(model).__name__} is not fitted. Call its fit first."
         ) from None
+    refuse_cells(
+        "compress",
+        model,
+        "few vectors stand for one",
+        "Fit without cells, or with fewer n_trees for a smaller model",
+    )
     return _read_ours(model) if ours else _read_theirs(model, X, workers)
+
+
+def refuse_cells(who: str, model: Any, reason: str, remedy: str) -> None:
+    """Raise for a model of cells where one kernel expansion is wanted."""
+    forest = getattr(model, "_forest", None)
+    if forest is None:
+        return
+    n_cells = sum(one.tree.n_cells for one in forest.trees)
+    raise InvalidInputError(
+        f"{who}: this {type(model).__name__} was fitted with cells={model.cells!r}: it "
+        f"is a kernel expansion for each of {n_cells:,} cells, and {reason}. {remedy}."
+    )
 
 
 def _read_ours(model: Any) -> tuple[KernelExpansion, Form]:

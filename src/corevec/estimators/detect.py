@@ -11,6 +11,7 @@ import numpy.typing as npt
 from corevec.checkpoint import Checkpoint
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
+from corevec.estimators._cells import check_cells, fit_cells
 from corevec.estimators._given import Given, weights_of
 from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import ScoredDetector
@@ -71,6 +72,9 @@ class CoreVectorOneClass(_Detector):
         As in `CoreVectorClassifier`.
     tol, ball_epsilon, sampling, batch, qp, init, low_rank : optional
         As in `CoreVectorClassifier`.
+    cells, n_trees : optional
+        As in `CoreVectorClassifier`, but for "auto"; with nu, the values of all cells
+        are cut at one offset.
     max_core, max_iter, max_time, checkpoint, memory_budget : optional
         As in `CoreVectorClassifier`.
     n_jobs, warm_start, random_state, verbose : optional
@@ -114,6 +118,8 @@ class CoreVectorOneClass(_Detector):
         qp: str = "auto",
         init: str = "auto",
         low_rank: str | bool = "auto",
+        cells: str | int | None = None,
+        n_trees: int = 1,
         max_core: int | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
@@ -146,6 +152,8 @@ class CoreVectorOneClass(_Detector):
             random_state=random_state,
             verbose=verbose,
         )
+        self.cells = cells
+        self.n_trees = n_trees
         self.nu = nu
         self.C = C
 
@@ -179,8 +187,11 @@ class CoreVectorOneClass(_Detector):
             check_positive(who, "C", self.C)
         if self.nu is not None:
             check_share(who, "nu", self.nu)
+        self._check_local()
         given = self._checked_rows(X, sample_weight)
-        if self.C is not None:
+        if self.cells is not None:
+            self._fit_locally(given, DEFAULT_NU if self.nu is None else self.nu)
+        elif self.C is not None:
             self.C_, self.offset_ = float(self.C), 1.0
             self._fit_problems(given, self._problems_for(given), "one-class")
         else:
@@ -212,6 +223,29 @@ class CoreVectorOneClass(_Detector):
     def _problems_for(self, given: Given) -> list[Problem]:
         labels = Labels(given.n_rows, sample_weight=given.weights, mass=given.mass)
         return [one_class(labels, self.C_)]
+
+    def _check_local(self) -> None:
+        check_cells(self)
+        if isinstance(self.cells, str):
+            raise InvalidInputError(
+                f"{type(self).__name__}: cells={self.cells!r} would need labels to "
+                "choose by. Give the number of rows of a cell, e.g. 1000, or None."
+            )
+
+    def _fit_locally(self, given: Given, nu: float) -> None:
+        """Fit a machine per cell; with `nu`, the offset leaves that share outside.
+
+        In a cell of m rows C = 1 / (nu m), the C that the search begins with.
+        """
+        size: Any = self.cells
+        in_cell = given.mass * min(1.0, float(size) / given.n_rows)
+        self.C_ = 1.0 / (nu * in_cell) if self.C is None else float(self.C)
+        fit_cells(self, given, self._problems_for(given))
+        self.offset_ = 1.0
+        if self.C is None:
+            with Workers(self.n_jobs) as workers:
+                source = as_source(given.X, self.memory_budget, workers)
+                self.offset_ = self._quantile(self._forest, source, given.weights, nu)
 
     def _fit_to_share(self, given: Given, nu: float) -> None:
         """Search the C that leaves the share `nu` outside: on a sample, then on all."""
@@ -284,7 +318,7 @@ class CoreVectorOneClass(_Detector):
                 if at_end or given_up or self._stop_asked:
                     break
                 self.C_ = min(_next_C(self.C_, low, high, share / nu), most)
-            return outcome, self._quantile(outcome, source, weights, nu)
+            return outcome, self._quantile(outcome.functions, source, weights, nu)
 
     def _outlier_share(self, outcome: Outcome, source: Any, weights: Any) -> float:
         basis = outcome.functions.prepared()
@@ -295,18 +329,16 @@ class CoreVectorOneClass(_Detector):
 
         return float(source.reduce(outside, lambda a, b: a + b))
 
-    def _quantile(
-        self, outcome: Outcome, source: Any, weights: Any, nu: float
-    ) -> float:
+    def _quantile(self, functions: Any, source: Any, weights: Any, nu: float) -> float:
         """Return the value that the share `nu` of the rows (by weight) is below."""
         view = source
         if 32 * source.n_rows > self.memory_budget:  # values, weights, their order
             rng = np.random.default_rng(self._settings().random_state)
             view = Subset(source, source.draw(rng, int(self.memory_budget // 64)))
-        basis = outcome.functions.prepared()
+        ready = functions.ready()
 
         def score(rows: Rows) -> Array:
-            values = outcome.functions.evaluate(rows, basis)[:, 0]
+            values = ready(rows)[:, 0]
             return np.stack([values, weights_of(weights, rows)], axis=1)
 
         values, own = view.map(score).T

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array
 
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
+from corevec.estimators._cells import check_cells, fit_cells
 from corevec.estimators._given import FarGiven, Given
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_flag, check_number, check_positive
@@ -75,6 +76,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         Largest core set, and largest number of basis rows where the model is solved in
         the span of a basis. The default is what `memory_budget` holds, and one basis
         row per 12 rows, from 800 to 2000.
+    cells, n_trees
+        As in `CoreVectorClassifier`.
     max_iter, max_time, checkpoint, memory_budget, n_jobs
         As in `CoreVectorClassifier`.
     warm_start, random_state, verbose
@@ -130,6 +133,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         init: str = "auto",
         low_rank: str | bool = "auto",
         weights: str = "auto",
+        cells: str | int | None = None,
+        n_trees: int = 1,
         max_core: int | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
@@ -164,6 +169,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         )
         self.C = C
         self.weights = weights
+        self.cells = cells
+        self.n_trees = n_trees
         self.mu = mu
         self.tube = tube
         self.fit_intercept = fit_intercept
@@ -191,6 +198,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
             The fitted regressor, with `certificate_`.
         """
         self._check_tube()
+        check_cells(self)
         X, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
         given = self._given(X, y, sample_weight)
         if isinstance(given, FarGiven):
@@ -201,8 +209,14 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         moments = given.target_moments(bool(self.fit_intercept))
         self.target_mean_, self.target_scale_ = moments
         problems = self._problems_for(given)
-        outcome = self._fit_problems(given, problems, "one problem per target")
-        tube = outcome.offsets if isinstance(self.tube, str) else self._fixed_tube()
+        solved = fit_cells(self, given, problems)
+        if solved is None:
+            outcome = self._fit_problems(given, problems, "one problem per target")
+            offsets = outcome.offsets
+        else:
+            offsets = solved.offset  # the mean of the cells' own
+            self._in_units_of_y()
+        tube = offsets if isinstance(self.tube, str) else self._fixed_tube()
         tube = tube * self.target_scale_
         self.tube_ = float(tube[0]) if self._one_target else tube
         return self
@@ -223,6 +237,13 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         """
         values = self._values(X) * self.target_scale_ + self.target_mean_
         return np.ascontiguousarray(values[:, 0]) if self._one_target else values
+
+    def _in_units_of_y(self) -> None:
+        """Scale the coefficients of the cells' machines."""
+        model: Any = self
+        model.dual_coef_ = model.dual_coef_ * self.target_scale_[:, None]
+        own = model.intercept_ * self.target_scale_
+        model.intercept_ = own + self.target_mean_
 
     def _check_tube(self) -> None:
         who = type(self).__name__
