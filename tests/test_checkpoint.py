@@ -140,7 +140,7 @@ def test_another_fit_is_refused(tmp_path):
     with pytest.warns(NotCertifiedWarning):
         model.fit(X, SIDE)
     for change, named in (
-        ({"C": 11.0}, "C is '10.0' there"),
+        ({"C": 11.0}, "C is 10.0 there and 11.0 here"),
         ({"gamma": 1.0}, "gamma"),
     ):
         with pytest.raises(InvalidInputError, match=f"another fit: {named}"):

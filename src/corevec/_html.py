@@ -47,7 +47,29 @@ _STOPPED = {
     "stall": "no further progress was possible",
     "sample": "the rule was met on a sample of the rows",
     "one pass": "it is a method of one pass",
+    "cells": "every cell was solved",
 }
+
+
+# Never "converged": nothing was asked about the problem over all rows.
+_OF_CELLS = "of each cell, not of the whole problem"
+
+
+def is_of_cells(certificate: Any) -> bool:
+    """Whether the problems of cells were certified, each by itself.
+
+    Also where a budget ended the fit between two trees.
+    """
+    of_cells = certificate.stopped_by == "cells"
+    return of_cells or "one per cell" in certificate.problem
+
+
+def state_in_words(certificate: Any) -> str:
+    """Return the first line of a certificate: what it says of the whole problem."""
+    why = f"(stopped by {certificate.stopped_by})"
+    if is_of_cells(certificate):
+        return _OF_CELLS if certificate.stopped_by == "cells" else f"{_OF_CELLS} {why}"
+    return f"{'converged' if certificate.converged else 'NOT converged'} {why}"
 
 
 def certificate_card(certificate: Any) -> str:
@@ -64,6 +86,8 @@ def certificate_card(certificate: Any) -> str:
         One ``div`` with its own style.
     """
     state = "converged" if certificate.converged else "not converged"
+    if is_of_cells(certificate):
+        state = _OF_CELLS
     kind = "state yes" if certificate.converged else "state"
     facts = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>"
@@ -84,9 +108,12 @@ def facts_of(certificate: Any) -> list[tuple[str, str]]:
     facts = []
     if math.isfinite(certificate.primal):
         asked = f" ({certificate.tol:g} asked)" if _is_known(certificate.tol) else ""
+        optimum, gap = "optimum between", "relative gap"
+        if is_of_cells(certificate):
+            optimum, gap = "sum of the cells' optima between", "worst gap of a cell"
         facts += [
-            ("optimum between", _between(certificate)),
-            ("relative gap", f"{certificate.relative_gap:.3g}{asked}"),
+            (optimum, _between(certificate)),
+            (gap, f"{certificate.relative_gap:.3g}{asked}"),
             ("measured on", rows),
             (
                 "dual bound",
@@ -113,6 +140,8 @@ def stopped_in_words(certificate: Any) -> str:
 
 def what_is_proved(certificate: Any) -> list[str]:
     """Return sentences about what a certificate proves, and how."""
+    if is_of_cells(certificate) and math.isfinite(certificate.primal):
+        return _proved_of_cells(certificate)
     said = []
     if not math.isfinite(certificate.primal):
         said.append(
@@ -144,6 +173,21 @@ def what_is_proved(certificate: Any) -> list[str]:
     return said
 
 
+def _proved_of_cells(certificate: Any) -> list[str]:
+    """Return what is proved about cells: of each one, and of their sum."""
+    said = [
+        "Each cell is a problem of its own, over the rows in it. No other model of a "
+        f"cell can be lower in that cell's objective by more than "
+        f"{share(certificate.relative_gap)}; that is the worst of them.",
+        "Summed over the cells (the mean over the trees), the best possible values lie "
+        f"between {_between(certificate)}. {_how(certificate)}",
+    ]
+    if _is_known(certificate.tol):
+        met = "met" if certificate.relative_gap <= certificate.tol else "not met"
+        said.append(f"A gap of {certificate.tol:g} was asked for: {met} in the cells.")
+    return said
+
+
 def what_is_not_proved(certificate: Any) -> list[str]:
     """Return sentences about what a certificate does not say."""
     said = []
@@ -152,7 +196,12 @@ def what_is_not_proved(certificate: Any) -> list[str]:
             f"Nothing about the {certificate.n_rows - certificate.n_verified:,} rows "
             "that were not looked at."
         )
-    if not certificate.converged and math.isfinite(certificate.primal):
+    if is_of_cells(certificate):
+        said.append(
+            "Anything about the global problem, over all rows at once: that is a "
+            "different one, which this model was not made to solve."
+        )
+    elif not certificate.converged and math.isfinite(certificate.primal):
         said.append(
             "That training is finished: a better value of the objective may exist, "
             "within the bounds above. The model can be used as it is."
@@ -249,7 +298,9 @@ def _parts(certificate: Any) -> str:
 __all__ = [
     "certificate_card",
     "facts_of",
+    "is_of_cells",
     "share",
+    "state_in_words",
     "stopped_in_words",
     "what_is_not_proved",
     "what_is_proved",

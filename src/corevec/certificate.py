@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corevec._html import certificate_card
+from corevec._html import certificate_card, is_of_cells, state_in_words
 
 Array = npt.NDArray[Any]
 
@@ -47,7 +47,9 @@ class Certificate:
         Whether the rule asked for was met, with the primal taken over all rows.
     stopped_by : str
         "tol", "ball_epsilon", "max_core", "max_iter", "max_time", "interrupt",
-        "stall", or "sample" (the rule was met on a sample of the rows only).
+        "stall", "sample" (the rule was met on a sample of the rows only), or "cells":
+        each cell's own problem was certified, and nothing about the problem over all
+        rows; primal and dual are sums over the cells, the gap is that of the worst.
     tol : float
         The relative gap asked for (nan under the paper's rule).
     parts : tuple of Certificate
@@ -77,17 +79,18 @@ class Certificate:
     largest_violation: float | None = None
 
     def __str__(self) -> str:
-        state = "converged" if self.converged else "NOT converged"
         rows = f"{self.n_verified:,} of {self.n_rows:,} rows"
+        whose, gap = "optimum lies", "relative gap"
+        if is_of_cells(self):
+            whose, gap = "optima's sum", "worst gap   "
         lines = [
-            f"Certificate: {state} (stopped by {self.stopped_by})",
+            f"Certificate: {state_in_words(self)}",
             f"  problem       {self.problem}",
         ]
         if np.isfinite(self.primal):
             lines += [
-                f"  optimum lies  between {self.dual:.10g} and {self.primal:.10g}",
-                f"  relative gap  {self.relative_gap:.3g}{self._asked()}, "
-                f"measured on {rows}",
+                f"  {whose}  between {self.dual:.10g} and {self.primal:.10g}",
+                f"  {gap}  {self.relative_gap:.3g}{self._asked()}, measured on {rows}",
                 f"  dual bound    {self.dual_bound}, confidence {self.confidence:g}",
             ]
         else:

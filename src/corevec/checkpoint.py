@@ -8,10 +8,15 @@ reads it finds one round or the next, never half of one.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 import os
+import re
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -31,6 +36,8 @@ FORMAT = 1
 # Rounds on a few thousand rows take milliseconds: those are written once a second, a
 # round that looked at all rows always.
 SECONDS_BETWEEN = 1.0
+
+logger = logging.getLogger("corevec")
 
 
 @dataclass
@@ -84,6 +91,18 @@ class Checkpoint:
         self._check(saved.header)
         return saved
 
+    def check_place(self) -> None:
+        """Raise where no file can be written: now, not after the first round."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._beside.touch()
+            self._beside.unlink()
+        except OSError as error:
+            raise InvalidInputError(
+                f"checkpoint={str(self.path)!r} cannot be written "
+                f"({type(error).__name__}: {error}). Give a path in a folder that can."
+            ) from None
+
     def listen(self, progress: Progress, record: dict[str, Any]) -> None:
         """Write the state after a round, if it is worth it."""
         if progress.snapshot is None:
@@ -91,17 +110,17 @@ class Checkpoint:
         recent = monotonic() - self._written < SECONDS_BETWEEN
         if recent and not record.get("exact", False):
             return
-        self.write(_state_of(progress, self.asked, record))
+        self._try_to_write(_state_of(progress, self.asked, record))
 
     def leave(self, progress: Progress) -> None:
         """Write the state that a fit ends with, whichever round it was."""
         if progress.history and progress.snapshot is not None:
-            self.write(_state_of(progress, self.asked, progress.history[-1]))
+            self._try_to_write(_state_of(progress, self.asked, progress.history[-1]))
 
     def write(self, saved: Saved) -> None:
         """Put this state in the place of the last one, at once."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        beside = self._beside
         try:
             with open(beside, "wb") as file:
                 arrays: dict[str, Any] = _packed(saved)
@@ -117,6 +136,22 @@ class Checkpoint:
         """Remove the file of a fit that is done."""
         self.path.unlink(missing_ok=True)
 
+    @property
+    def _beside(self) -> Path:
+        return self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+
+    def _try_to_write(self, saved: Saved) -> None:
+        """Write, or say that it failed: a full disk is no reason to lose a fit."""
+        try:
+            self.write(saved)
+        except OSError as error:
+            logger.warning(
+                "checkpoint=%r was not written (%s); the fit goes on, and the round "
+                "before is kept",
+                str(self.path),
+                error,
+            )
+
     def _check(self, header: dict[str, Any]) -> None:
         there = header.get("asked", {})
         for name in sorted({*there, *self.asked}):
@@ -127,6 +162,26 @@ class Checkpoint:
                     f"{theirs!r} there and {mine!r} here. Remove the file to start "
                     "anew, or give another path."
                 )
+
+
+def described(value: Any) -> Any:
+    """Return a parameter as JSON holds it, equal in every process that means the same.
+
+    10 is 10.0; functions and random generators go by their names, not by where they
+    lie in memory; arrays, whose texts leave out most entries, by a digest.
+    """
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    if isinstance(value, Mapping):
+        return {str(name): described(one) for name, one in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        return f"array of {value.shape}, {value.dtype}, {digest[:16]}"
+    return re.sub(" at 0x[0-9A-Fa-f]+", "", repr(value))
 
 
 def _state_of(

@@ -29,6 +29,12 @@ DIRECTION_ROWS = 2048
 POWER_STEPS = 8
 # Levels beyond those of a balanced tree, where repeated values make splits uneven.
 MORE_LEVELS = 4
+# A cell of this many times the rows asked for is split: halves are as far below as it
+# was above, and a little less than sqrt(2), so that cells of equal size all are.
+_SPLIT_FROM = 1.4
+# Projections this close, relative to the largest, are one value: the same sum in
+# another order (that of a sparse row) differs by some 1e-16 per column.
+_ROUNDING = 1e-14
 # Rows projected at a time: a task of some milliseconds.
 _PART = 1 << 16
 
@@ -51,55 +57,58 @@ class Tree:
 
     def cells_of(self, values: Any) -> Array:
         """Return the number of the cell that each row falls into."""
-        if sparse.issparse(values):
-            return self._cells_of_sparse(values)
-        cells = np.zeros(values.shape[0], dtype=np.int64)
-        rows = np.ascontiguousarray(values)
-        _cell_loops.descend(rows, self.directions, self.thresholds, self.depth, cells)
-        return cells
+        return self.descend(values)[0]
 
-    def _cells_of_sparse(self, values: Any) -> Array:
-        node = np.zeros(values.shape[0], dtype=np.int64)
-        for level in range(self.depth):
-            first = (1 << level) - 1
-            here = slice(first, 2 * first + 1)
-            projected = np.asarray(values @ self.directions[here].T)
-            own = projected[np.arange(len(node)), node - first]
-            node = 2 * node + 1 + (own > self.thresholds[node])
-        return node - (self.n_cells - 1)
+    def descend(self, values: Any) -> tuple[Array, Array]:
+        """Return the cell of each row, and its projection on the last direction."""
+        n = values.shape[0]
+        cells, projected = np.zeros(n, dtype=np.int64), np.zeros(n)
+        own: Any = (self.directions, self.thresholds, self.depth, cells, projected)
+        if sparse.issparse(values):
+            parts: Any = (values.indptr, values.indices, values.data)
+            _cell_loops.descend_sparse(*parts, *own)
+        else:
+            _cell_loops.descend(np.ascontiguousarray(values), *own)
+        return cells, projected
 
 
 def grow(
-    source: Source, size: int, rng: np.random.Generator, *, random: bool = False
+    source: Source,
+    size: int,
+    rng: np.random.Generator,
+    *,
+    random: bool = False,
+    rows: Array | None = None,
 ) -> tuple[Tree, list[Array]]:
     """Return a tree whose cells have about `size` rows, and their rows.
 
-    Rows that cannot be told apart stay in one cell, however many they are.
+    Rows that cannot be told apart stay in one cell, however many they are. `rows` are
+    the numbers of those that the tree is grown from; all, if not given.
     """
-    least = max(0, round(np.log2(max(source.n_rows, 1) / size)))
+    members: list[Array] = [source.numbers if rows is None else rows]
+    least = max(0, round(np.log2(max(len(members[0]), 1) / size)))
     directions, thresholds = [np.zeros((0, source.n_features))], [np.empty(0)]
-    members: list[Array] = [source.numbers]
     depth = 0
-    while depth < least or _can_go_on(members, size, depth - least):
+    while depth < least + MORE_LEVELS:
+        # Where all splits are even none of the first `least` levels is a cell too many;
+        # then only those that came out too large are split.
+        wanted = int(_SPLIT_FROM * size) if depth < least else 2 * size + 1
+        if max(map(len, members)) < wanted:
+            break
         seeds = rng.integers(2**63, size=len(members))
-        # Once there are cells enough, only those that came out too large are split.
-        wanted = 2 if depth < least else 2 * size
 
         def split(at: int, seeds: Array = seeds, wanted: int = wanted) -> Any:
             rows, own = members[at], np.random.default_rng(seeds[at])  # noqa: B023
             return _split(source, rows, own, random, wanted)
 
         found = list(source.workers.run(split, range(len(members))))
+        if not any(len(one[3]) for one in found):
+            break
         directions.append(np.stack([one[0] for one in found]))
         thresholds.append(np.array([one[1] for one in found]))
         members = [part for one in found for part in one[2:]]
         depth += 1
     return Tree(np.concatenate(directions), np.concatenate(thresholds), depth), members
-
-
-def _can_go_on(members: list[Array], size: int, more: int) -> bool:
-    """Whether a cell is more than twice as large as asked for, and may still shrink."""
-    return more < MORE_LEVELS and max(len(rows) for rows in members) > 2 * size
 
 
 def _split(
@@ -119,33 +128,41 @@ def _split(
     projected = _projected(source, rows, direction)
     threshold = _median(projected)
     right = projected > threshold
-    if not right.any() or right.all():
+    if not right.any():
         return nothing, np.inf, rows, rows[:0]
     return direction, threshold, rows[~right], rows[right]
 
 
 def _projected(source: Source, rows: Array, direction: Array) -> Array:
+    stump = Tree(direction[None, :], np.zeros(1), 1)
     parts = [
-        np.asarray(source.take(rows[s : s + _PART]).values @ direction)
+        stump.descend(source.take(rows[s : s + _PART]).values)[1]
         for s in range(0, len(rows), _PART)
     ]
     return np.concatenate(parts)
 
 
 def _median(projected: Array) -> float:
-    """Return a threshold that halves the values, between two different ones."""
+    """Return a threshold that halves the values, between two different ones.
+
+    Infinite where all are the same.
+    """
     middle = len(projected) // 2
     ordered = np.partition(projected, (middle - 1, middle))
     low, high = float(ordered[middle - 1]), float(ordered[middle])
-    if low < high:
-        between = low + (high - low) / 2
-        return between if between < high else low
+    same = _ROUNDING * float(np.abs(projected).max())
+    if high - low > same:
+        return low + (high - low) / 2
     # Repeated values around the median: cut where fewer rows go astray.
-    below = projected[projected < low]
-    above = int(np.count_nonzero(projected > low))
-    if len(below) > above or above == 0:
-        return float(below.max()) if len(below) else low
-    return low
+    below, above = projected < low - same, projected > low + same
+    n_below, n_above = np.count_nonzero(below), np.count_nonzero(above)
+    if n_below == n_above == 0:
+        return np.inf
+    if n_below > n_above:
+        low, high = float(projected[below].max()), float(projected[~below].min())
+    else:
+        low, high = float(projected[~above].max()), float(projected[above].min())
+    return low + (high - low) / 2
 
 
 def _direction(rows: Rows, rng: np.random.Generator, random: bool) -> Array:
@@ -155,8 +172,13 @@ def _direction(rows: Rows, rng: np.random.Generator, random: bool) -> Array:
     random weights of the rows: its expected square along an eigenvector is the
     eigenvalue.
     """
-    values = rows.values
-    mean = np.asarray(values.mean(axis=0), dtype=np.float64).ravel()
+    # In float64: sums of float32 columns near 1e6 lose what tells the rows apart.
+    values = rows.values.astype(np.float64)
+    entries = values.data if sparse.issparse(values) else values
+    largest = float(np.abs(entries).max(initial=0.0))
+    if largest > 0:
+        entries /= largest  # squares of 1e200 overflow
+    mean = np.asarray(values.mean(axis=0)).ravel()
     spread = rng.standard_normal(len(rows))
     v = _pulled(values, mean, spread)
     for _ in range(0 if random else POWER_STEPS):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from corevec._html import is_of_cells
 from corevec.cli.console import certificate_fields, note
 from corevec.cli.data import Table
 from corevec.cli.errors import CliError, ExitCode, data_error, usage_error
@@ -113,10 +114,13 @@ def summary_of_fit(model: Any, seconds: float) -> list[str]:
 def certificate_in_a_line(certificate: Any) -> str:
     """Return whether the model is certified, by which gap, on how many rows."""
     state = "certified" if certificate.converged else "NOT certified"
+    if is_of_cells(certificate):
+        state = "certified cell by cell, not as a whole"
     rows = f"{certificate.n_verified:,} of {certificate.n_rows:,} rows"
     asked = f" ({certificate.tol:g} asked)" if certificate.tol > 0 else ""
+    gap = "worst gap" if is_of_cells(certificate) else "relative gap"
     return (
-        f"{state}: relative gap {certificate.relative_gap:.2g}{asked}, measured on "
+        f"{state}: {gap} {certificate.relative_gap:.2g}{asked}, measured on "
         f"{rows}; stopped by {certificate.stopped_by}"
     )
 
@@ -150,6 +154,13 @@ def ending(model: Any, path: Path, require_certificate: bool) -> ExitCode:
         )
         return ExitCode.INTERRUPTED
     if require_certificate and not (certificate and certificate.converged):
+        if certificate and is_of_cells(certificate):
+            note(
+                "not certified, as --require-certificate asks: with --cells each cell "
+                "is certified, never the problem over all rows; the model is in "
+                f"{path} all the same. Fit without --cells, or without this option."
+            )
+            return ExitCode.NOT_CERTIFIED
         note(
             f"not certified, as --require-certificate asks; the model is in {path} all "
             "the same. Allow more (--max-time, --max-core), or ask for less (--tol)."

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from corevec import engine
+from corevec.cells_verify import certify_cells
 from corevec.certificate import Certificate, worst_of
 from corevec.checkpoint import Checkpoint, Saved, described
 from corevec.estimators._callbacks import CallbackSupportMixin, RoundReporter
@@ -457,6 +458,8 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         problems = self._problems_for(given)
         with Workers(self.n_jobs) as workers:
             source = as_source(given.X, self.memory_budget, workers)
+            if "_forest" in self.__dict__:
+                return certify_cells(problems, source, self._forest, self.tol)
             parts = [
                 self._certify_one(t, problem, source)
                 for t, problem in enumerate(problems)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from corevec import cells
-from corevec.certificate import Certificate
+from corevec.cells_verify import cells_certificate
 from corevec.estimators._callbacks import RoundReporter
 from corevec.estimators._given import Given
 from corevec.exceptions import InvalidInputError, KernelError
@@ -153,7 +153,9 @@ def fit_cells(model: Any, given: Given, problems: list[Problem]) -> cells.Solved
     None where a global model is asked for, or is no worse as far as "auto" sees; what
     it saw is in `model.choice_`.
     """
-    model.__dict__.pop("choice_", None)
+    # Of an earlier fit; the C of a detector is its own.
+    for name in ("choice_", "gamma_", *(["C_"] if model._task != "none" else [])):
+        model.__dict__.pop(name, None)
     if model.cells is None:
         return None
     with Workers(model.n_jobs) as workers:
@@ -227,29 +229,3 @@ def _set_fitted(
     model.n_core_ = solved.largest
     model.n_cells_ = solved.n_cells
     model.certificate_ = cells_certificate(solved, progress, problems[0], model.tol)
-
-
-def cells_certificate(
-    solved: cells.Solved, progress: Progress, problem: Problem, tol: float
-) -> Certificate:
-    """Return what is known: the cells' own problems, and nothing about the whole."""
-    worst, mean = float(solved.gaps.max()), float(solved.gaps.mean())
-    words = (
-        f"{solved.n_cells:,} local problems, one per cell of at most "
-        f"{solved.largest:,} rows: the worst gap is {worst:.1e}, the mean {mean:.1e}. "
-        "Nothing is claimed about the global problem, over all rows at once, which is "
-        f"another one; each of them is a {problem.name}"
-    )
-    return Certificate(
-        problem=words,
-        primal=solved.primal,
-        dual=solved.dual,
-        relative_gap=worst,
-        n_verified=progress.n_rows,
-        n_rows=progress.n_rows,
-        passes=progress.passes,
-        seconds=progress.seconds,
-        converged=False,
-        stopped_by=progress.spent() or "cells",
-        tol=tol,
-    )

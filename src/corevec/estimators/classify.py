@@ -326,7 +326,8 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         elif n_classes > 2:
             sides = [(j, i) for i, j in combinations(range(n_classes), 2)]
         bias = self.fit_intercept
-        return [two_class(labels, self.C, *pair, has_bias=bias) for pair in sides]
+        C = self.__dict__.get("C_", self.C)  # the tuned one, of cells
+        return [two_class(labels, C, *pair, has_bias=bias) for pair in sides]
 
     def _class_weights(self, given: Given) -> Array | None:
         if self.class_weight is None:

@@ -318,7 +318,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         mean, scale = self.target_mean_[t], self.target_scale_[t]
         return regression(
             labels,
-            self.C,
+            self.__dict__.get("C_", self.C),  # the tuned one, of cells
             z,
             units=f"z = (y - {mean:.6g}) / {scale:.6g}",
             has_bias=bool(self.fit_intercept),

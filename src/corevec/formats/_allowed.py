@@ -15,6 +15,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 from corevec import estimators, reference, surfaces
 from corevec.bases import Basis
+from corevec.cells import Cells, Forest
 from corevec.certificate import Certificate
 from corevec.estimators import _compressed
 from corevec.expansion import KernelExpansion
@@ -28,6 +29,7 @@ from corevec.streaming_balls import Form as StreamForm
 from corevec.streaming_kernel import KernelStream
 from corevec.streaming_sample import RowSample
 from corevec.surfaces.field import Field, Frame
+from corevec.trees import Tree
 
 # Of scikit-learn, any estimator may have them.
 _ANY = ("n_features_in_", "feature_names_in_", "_sklearn_output_config")
@@ -49,6 +51,8 @@ _FITTED = (
     "n_iter_",
 )
 _ROWS = (*_FITTED, "support_", "support_vectors_")
+# Of models that may have cells, in place of the functions, and of what was chosen.
+_CELLS = ("C_", "_forest", "choice_", "gamma_", "n_cells_")
 _SPAN = (*_FITTED, "basis_indices_", "basis_vectors_")
 _TARGETS = ("_one_target", "target_mean_", "target_scale_", "tube_")
 _SMALL = (
@@ -78,10 +82,10 @@ _STREAM = ("_begun_with", "_position", "_seconds", "_stopped_by", "_streams")
 _TEXT = ("_any_width", "text_")  # all else follows from these
 
 _ESTIMATORS: dict[type, tuple[str, ...]] = {
-    estimators.CoreVectorClassifier: (*_ROWS, "classes_", "n_support_"),
-    estimators.CoreVectorOneClass: (*_ROWS, "C_", "n_support_", "offset_"),
+    estimators.CoreVectorClassifier: (*_ROWS, *_CELLS, "classes_", "n_support_"),
+    estimators.CoreVectorOneClass: (*_ROWS, *_CELLS, "n_support_", "offset_"),
     estimators.CoreVectorRanker: (*_ROWS, "n_pairs_", "n_queries_"),
-    estimators.CoreVectorRegressor: (*_ROWS, *_TARGETS),
+    estimators.CoreVectorRegressor: (*_ROWS, *_CELLS, *_TARGETS),
     estimators.SVDD: (*_ROWS, "centre_norm_sq_", "n_support_", "offset_", "radius_"),
     estimators.SubspaceClassifier: (*_SPAN, "classes_"),
     estimators.SubspaceRegressor: (*_SPAN, *_TARGETS),
@@ -147,8 +151,10 @@ _BALL_STREAM = ("_whole", "balls", "eta", "form", "n_rows", "n_updates")
 _PARTS: dict[type, tuple[str, ...]] = {
     Balls: (),
     Basis: ("inverse_factor",),
+    Cells: (),
     Certificate: (),
     Field: (),
+    Forest: (),
     Frame: (),
     Kernel: (),
     KernelExpansion: (),
@@ -158,6 +164,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
     RowMap: (),
     RowSample: (),
     Rows: (),
+    Tree: (),
     Whole: (),
     StreamForm: (),
     _compressed.Form: (),

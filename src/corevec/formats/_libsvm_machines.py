@@ -18,7 +18,7 @@ from corevec.estimators import (
 )
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._compressed import CompressedModel, Form
-from corevec.estimators.compress import _pairs, _read_ours
+from corevec.estimators.compress import _pairs, _read_ours, refuse_cells
 from corevec.exceptions import InvalidInputError
 from corevec.expansion import KernelExpansion
 from corevec.formats._libsvm_pairs import Listing, listed_by_class
@@ -83,6 +83,12 @@ def _functions_of(model: Any) -> tuple[KernelExpansion, Form]:
         return _theirs(model)
     if isinstance(model, StructuralSVM):
         return _structural(model)
+    refuse_cells(
+        WHO,
+        model,
+        "a LIBSVM file holds one",
+        f"{OWN_FILE}, this one too; for svm-predict fit without cells",
+    )
     if not isinstance(getattr(model, "_functions", None), KernelExpansion):
         raise _no_machine(model, "it has no decision function made of kernel values")
     return _read_ours(model)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._compressed import CompressedModel, Form
-from corevec.estimators.compress import _pairs, _read_ours
+from corevec.estimators.compress import _pairs, _read_ours, refuse_cells
 from corevec.estimators.structural import StructuralSVM
 from corevec.estimators.transform import CoreSetNystroem
 from corevec.exceptions import InvalidInputError
@@ -156,6 +156,12 @@ def _check_model(model: Any) -> None:
             "best_estimator_; for scikit-learn's own models see skl2onnx."
         )
     _check_fitted(model)
+    refuse_cells(
+        "to_onnx",
+        model,
+        "the graph is written for one",
+        "corevec.formats.save keeps it; for ONNX fit without cells",
+    )
     if isinstance(model, StructuralSVM) and not model._is_multiclass:
         raise InvalidInputError(
             "to_onnx: a StructuralSVM with a model of your own predicts by your "

@@ -10,10 +10,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 from corevec.bases import Basis
+from corevec.cells import Forest
 from corevec.certificate import Certificate
 from corevec.estimators import CoreSetNystroem, StructuralSVM
 from corevec.estimators._compressed import Form as CompressedForm
 from corevec.expansion import KernelExpansion
+from corevec.formats import _sound_cells  # noqa: F401 - its checks are registered
 from corevec.formats._libsvm_base import LibsvmModel
 from corevec.formats._libsvm_text import LibsvmText
 from corevec.formats._sound import Wrong, check_floats
@@ -28,6 +30,7 @@ from corevec.surfaces.field import Field, Frame
 _KINDS: dict[str, tuple[type, ...]] = {
     "_basis": (Basis,),
     "_field": (Field,),
+    "_forest": (Forest,),
     "_form": (CompressedForm,),
     "_frame": (Frame,),
     "_functions": (KernelExpansion,),
@@ -107,6 +110,8 @@ def _stored_rows(made: Any, inside: dict[str, Any], wrong: Wrong) -> list[Any]:
         functions = part.functions if isinstance(part, Outcome) else part
         if functions is not None and isinstance(functions.kernel, Kernel):
             found.append(functions.basis.values)
+    if "_forest" in inside:
+        found += [one.basis.values for one in inside["_forest"].trees]
     if isinstance(made, CoreSetNystroem) and "_basis" in inside:
         found += [made._basis.rows.values] * isinstance(made._basis.kernel, Kernel)
     if isinstance(made, ImplicitSurface):
@@ -131,6 +136,8 @@ def _check_numbers(made: Any, inside: dict[str, Any], wrong: Wrong) -> None:
     n_outputs = None
     if "_functions" in inside:
         n_outputs = made._functions.coef.shape[1]
+    if "_forest" in inside:
+        n_outputs = made._forest.trees[0].n_outputs
     if "_streams" in inside:
         n_outputs = len(made._streams)
     if "classes_" in inside:

@@ -256,6 +256,13 @@ class _Plane:
 
 def _ball(model: Any) -> tuple[KernelExpansion, float]:
     """Return the centre as an expansion, and the radius."""
+    if hasattr(model, "_forest"):
+        raise refuse(
+            WHO,
+            model,
+            "with cells is many machines, not one ball",
+            "Fit it without cells; OneClassMapDisplay draws its decision.",
+        )
     if isinstance(model, SVDD) and hasattr(model, "radius_"):
         functions = model._functions
         _refuse_precomputed(model)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corevec._html import is_of_cells
 from corevec.certificate import Certificate
 from corevec.exceptions import InvalidInputError
 from corevec.plots._drawing import (
@@ -142,7 +143,11 @@ class ConvergenceDisplay:
 
     def _draw_gap(self, ax: Any, x: str) -> None:
         curves, at = self.curves, getattr(self.curves, x)
-        _line(ax, at, _floored(curves.gap), BLUE, "gap of the problem", curves.exact)
+        if is_of_cells(self.certificate):
+            _line(ax, at, _floored(curves.gap), BLUE, "worst gap of the cells so far")
+        else:
+            own = _floored(curves.gap)
+            _line(ax, at, own, BLUE, "gap of the problem", curves.exact)
         _line(ax, at, _floored(curves.span_gap), ORANGE, "gap within the span")
         certified = self.certificate.relative_gap
         if np.isfinite(certified):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from corevec._html import is_of_cells
 from corevec.certificate import Certificate
 from corevec.plots._drawing import (
     BLUE,
@@ -137,7 +138,7 @@ class CertificateDisplay:
         done = np.array([part.converged for part in parts])
         for mask, colour, marker, label in (
             (done, BLUE, "o", "converged"),
-            (~done, VERMILION, "X", "not converged"),
+            (~done, *_not_done(self.certificate)),
         ):
             if mask.any():
                 ax.hlines(lines[mask], left, shown[mask], color=colour, lw=1.4)
@@ -173,6 +174,13 @@ class CertificateDisplay:
         step = 1 + (len(lines) - 1) // _MOST_NAMED
         ax.set_yticks(lines[::step], names[::step], fontsize=TEXT_SIZE)
         ax.tick_params(axis="y", length=0)
+
+
+def _not_done(certificate: Certificate) -> tuple[str, str, str]:
+    """Return colour, marker and words of what is not converged."""
+    if is_of_cells(certificate):
+        return BLUE, "D", "worst of the cells, each by itself"
+    return VERMILION, "X", "not converged"
 
 
 def _names(model: Any) -> list[str] | None:

@@ -92,7 +92,7 @@ def parameter_facts(estimator: Any) -> list[tuple[str, str, bool]]:
 def found_facts(estimator: Any) -> Facts:
     """Return what the fit itself decided: a kernel's gamma, the C found for nu."""
     facts = []
-    kernel: Any = getattr(getattr(estimator, "_functions", None), "kernel", None)
+    kernel = _kernel_of(estimator)
     named = getattr(estimator, "kernel", None)
     if named != "linear" and isinstance(getattr(kernel, "gamma", None), float):
         # Rows of huge entries are scaled by 2**-exponent inside, gamma in exchange.
@@ -109,6 +109,14 @@ def found_facts(estimator: Any) -> Facts:
     return facts
 
 
+def _kernel_of(estimator: Any) -> Any:
+    """Return the kernel of a fitted model; the cells of one share theirs."""
+    forest = getattr(estimator, "_forest", None)
+    functions = getattr(estimator, "_functions", None)
+    found = functions if forest is None else forest.trees[0]
+    return getattr(found, "kernel", None)
+
+
 def size_facts(model: Any, X: Any) -> Facts:
     """Return vectors, outputs, bytes and multiply-adds per row."""
     own = last_step(model)
@@ -123,6 +131,8 @@ def size_facts(model: Any, X: Any) -> Facts:
             ("weights", f"{np.size(coef):,}"),
             ("multiply-adds per row", f"{_weights_cost(coef, entries):,.0f}"),
         ]
+    if getattr(own, "_forest", None) is not None:
+        return _forest_facts(own._forest, entries)
     vectors, coef = found
     outputs, n_vectors = coef.shape
     size = _bytes(vectors) + coef.nbytes
@@ -134,6 +144,27 @@ def size_facts(model: Any, X: Any) -> Facts:
         ("memory of vectors and coefficients", _in_units(size)),
         ("multiply-adds per row", f"{cost:,.0f}"),
         ("kernel values per row", f"{n_vectors:,}"),
+    ]
+
+
+def _forest_facts(forest: Any, entries: float) -> Facts:
+    """Return the size of a model of cells: a row meets one cell of each tree.
+
+    Cells are balanced, so a row meets about the mean number of vectors.
+    """
+    trees = forest.trees
+    met = sum(len(one.basis) / one.tree.n_cells for one in trees)
+    outputs = trees[0].n_outputs
+    cost = sum(one.tree.depth for one in trees) * entries + met * (entries + outputs)
+    return [
+        ("vectors", f"{forest.n_vectors:,}"),
+        ("trees", f"{len(trees):,}"),
+        ("cells", f"{sum(one.tree.n_cells for one in trees):,}"),
+        ("columns", f"{trees[0].basis.values.shape[1]:,}"),
+        ("outputs", f"{outputs:,}"),
+        ("memory of vectors, coefficients and trees", _in_units(forest.n_bytes)),
+        ("multiply-adds per row", f"{cost:,.0f}"),
+        ("kernel values per row", f"about {met:,.0f}, those of its cells"),
     ]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from corevec._html import is_of_cells
 from corevec.exceptions import InvalidInputError
 from corevec.plots._history import curves_of
 from corevec.plots._model import last_step
@@ -163,11 +164,9 @@ def _tiles(
 ) -> str:
     tiles = []
     if certificate is not None:
-        state = "converged" if certificate.converged else "not converged"
-        tiles.append(
-            _page.tile("training", state, "good" if certificate.converged else "bad")
-        )
-        tiles.append(_page.tile("relative gap", f"{certificate.relative_gap:.2g}"))
+        tiles.append(_state_tile(certificate))
+        gap = "worst gap of a cell" if is_of_cells(certificate) else "relative gap"
+        tiles.append(_page.tile(gap, f"{certificate.relative_gap:.2g}"))
     if found.headline is not None:
         tiles.append(_page.tile(*found.headline))
     vectors = dict(cost).get("vectors", "")
@@ -177,6 +176,13 @@ def _tiles(
     if seconds is not None:
         tiles.append(_page.tile("time of the fit", f"{seconds:.3g} s"))
     return "".join(tiles)
+
+
+def _state_tile(certificate: Any) -> str:
+    if is_of_cells(certificate):
+        return _page.tile("certified", "each cell, not the whole")
+    state = "converged" if certificate.converged else "not converged"
+    return _page.tile("training", state, "good" if certificate.converged else "bad")
 
 
 def _certificate_section(certificate: Any, name: str) -> str:

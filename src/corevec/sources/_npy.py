@@ -113,6 +113,8 @@ class NpySource(DenseSource):
                     f"{WHO}: {name} of shape {entries.shape} for {self.n_rows} rows in "
                     f"{self.path}. Give one entry per row."
                 )
+            if entries.shape[1:] == (1,):
+                self.brought[name] = entries[:, 0]
 
     def _entries(self, place: int | Path | Array) -> Array:
         if isinstance(place, int):
