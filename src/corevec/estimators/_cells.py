@@ -37,7 +37,10 @@ AUTO_ROWS, SAMPLE_ROWS, BETTER = 10_000, 20_000, 0.003
 
 
 def check_cells(model: Any) -> None:
-    """Check `cells` and `n_trees`."""
+    """Check `cells` and `n_trees`, and forget what an earlier fit chose."""
+    # The C of a detector is its own.
+    for name in ("choice_", "gamma_", *(["C_"] if model._task != "none" else [])):
+        model.__dict__.pop(name, None)
     who, size, n_trees = type(model).__name__, model.cells, model.n_trees
     if not (isinstance(n_trees, Integral) and not isinstance(n_trees, bool)):
         n_trees = 0
@@ -153,9 +156,6 @@ def fit_cells(model: Any, given: Given, problems: list[Problem]) -> cells.Solved
     None where a global model is asked for, or is no worse as far as "auto" sees; what
     it saw is in `model.choice_`.
     """
-    # Of an earlier fit; the C of a detector is its own.
-    for name in ("choice_", "gamma_", *(["C_"] if model._task != "none" else [])):
-        model.__dict__.pop(name, None)
     if model.cells is None:
         return None
     with Workers(model.n_jobs) as workers:

@@ -226,6 +226,8 @@ class ParquetSource(FileSource):
     def _columns_of(self, path: Path, schema: Any) -> Columns:
         columns = find_columns(f"{WHO}: {path}", tuple(schema.names), self.wanted)
         check_types(WHO, path, schema, columns)
+        names = [columns.names[p] for p in columns.needed]
+        _check_unique(path, names, columns.names)
         return columns
 
 
@@ -244,6 +246,18 @@ class Numbers:
             n_rows -= now
             if now < n:
                 self.left.append((start + now, n - now))
+
+
+def _check_unique(path: Path, needed: list[str], names: Sequence[str]) -> None:
+    """Refuse columns that share their name: Arrow finds columns by name."""
+    if len(set(names)) == len(names):
+        return
+    twice = [name for name in needed if names.count(name) > 1]
+    if twice:
+        raise InvalidInputError(
+            f"{WHO}: {path}: {names.count(twice[0])} columns have the name "
+            f"{twice[0]!r}. Rename them, or choose others with columns=[...]."
+        )
 
 
 def _group_rows(file: Any) -> Array:

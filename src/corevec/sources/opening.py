@@ -65,6 +65,10 @@ def open(
     >>> corevec.CoreVectorClassifier().fit(rows)  # doctest: +SKIP
     """
     paths = existing_files(WHO, path)
+    if isinstance(columns, str):
+        raise InvalidInputError(
+            f"{WHO}: columns={columns!r} is one name. Give a list: [{columns!r}]."
+        )
     if format is not None:
         check_choice(WHO, "format", format, FORMATS)
     kinds = [format or _format_of(one) for one in paths]
