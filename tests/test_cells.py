@@ -375,7 +375,7 @@ def test_the_certificate_adds_up_the_cells_and_claims_no_more():
     assert found.dual <= primal * (1 + 1e-12)
     assert dual <= found.primal * (1 + 1e-12)
     assert not found.converged
-    assert "NOT converged" in str(found)
+    assert str(found).startswith("Certificate: of each cell, not of the whole problem")
     assert found.stopped_by == "cells"
     assert (found.n_verified, found.n_rows) == (500, 500)
     assert 0 <= found.relative_gap < 1e-6
@@ -515,7 +515,8 @@ def test_data_frames_keep_their_names():
 
 
 def attributes(model):
-    return {name for name in vars(model) if name.endswith("_") or name[0] == "_"}
+    found = {name for name in vars(model) if name.endswith("_") or name[0] == "_"}
+    return found - {"_stop_asked"}  # whether Ctrl-C came, set anew by every global fit
 
 
 @pytest.mark.parametrize("warm_start", [False, True])

@@ -24,6 +24,7 @@ from corevec import (
 )
 from corevec.checkpoint import Checkpoint, Saved
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
+from corevec.progress import Progress
 
 N = 9_000
 
@@ -148,6 +149,79 @@ def test_another_fit_is_refused(tmp_path):
     with pytest.raises(InvalidInputError, match="rows is 9000 there and 8999 here"):
         clone(model).fit(X[1:], SIDE[1:])
     assert path.exists()  # nothing is lost by an error
+
+
+def own_kernel():
+    """Return a function that is new in every process."""
+
+    def kernel(A, B):
+        return np.exp(-0.5 * ((A[:, None] - B[None]) ** 2).sum(axis=2))
+
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"C": 10.0}, {"C": 10}),
+        ({"C": 10.0}, {"C": np.float64(10)}),
+        ({"max_core": 60}, {"max_core": 2000}),
+        (
+            {"class_weight": {"left": 1, "right": 2}},
+            {"class_weight": {"right": 2.0, "left": 1.0}},
+        ),
+        ({"kernel": own_kernel()}, {"kernel": own_kernel()}),
+        (
+            {"random_state": np.random.RandomState(0)},
+            {"random_state": np.random.RandomState(0)},
+        ),
+    ],
+    ids=["whole", "numpy", "max_core", "order", "function", "generator"],
+)
+def test_what_means_the_same_goes_on(before, after, tmp_path):
+    path = tmp_path / "fit.npz"
+    model = CoreVectorClassifier(C=10.0, checkpoint=path, **CORE)
+    with pytest.warns(NotCertifiedWarning):
+        clone(model).set_params(max_iter=3, **before).fit(X[:2000], SIDE[:2000])
+    assert path.exists()
+    found = clone(model).set_params(**after).fit(X[:2000], SIDE[:2000])
+    assert found.certificate_.converged
+
+
+def test_other_vectors_of_the_same_shape_are_another_fit(tmp_path):
+    """Their texts leave out most entries, the ones that differ among them."""
+    path = tmp_path / "fit.npz"
+    vectors = X[:400].copy()
+    asked = {"gamma": 0.5, "tol": 1e-9, "checkpoint": path, "random_state": 0}
+    with pytest.warns(NotCertifiedWarning):
+        SubspaceClassifier(basis=vectors, **asked).fit(X, SIDE)
+    other = vectors.copy()
+    other[200] += 1
+    with pytest.raises(InvalidInputError, match="another fit: basis"):
+        SubspaceClassifier(basis=other, **asked).fit(X, SIDE)
+
+
+def test_a_place_that_cannot_be_written_is_told_at_once(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    model = CoreVectorClassifier(checkpoint=tmp_path / "file" / "fit.npz")
+    with pytest.raises(InvalidInputError, match=r"fit\.npz' cannot be written"):
+        model.fit(X[:100], SIDE[:100])
+    assert not hasattr(model, "history_")
+
+
+def test_a_disk_that_fails_later_does_not_end_the_fit(tmp_path, caplog):
+    """The folder goes away after the first round, and a file takes its place."""
+    folder = tmp_path / "folder"
+    model = CoreVectorClassifier(C=10.0, **CORE).fit(X[:500], SIDE[:500])
+    progress = Progress(500, snapshot=lambda: model._functions)
+    file = Checkpoint(folder / "fit.npz", {"C": 10.0})
+    file.listen(progress, {"round": 1, "exact": True})
+    assert file.read().header["round"] == 1
+    (folder / "fit.npz").unlink()
+    folder.rmdir()
+    folder.write_text("in the way")
+    file.listen(progress, {"round": 2, "exact": True})
+    assert "was not written" in caplog.text
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04 cut short"])

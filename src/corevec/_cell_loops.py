@@ -61,3 +61,142 @@ def descend_sparse(
                 total += np.float64(data[k]) * directions[node, indices[k]]
             node = 2 * node + (2 if total > thresholds[node] else 1)
         cells[i], projected[i] = node - first, total
+
+
+@numba.njit(nogil=True, cache=True)
+def _violations(z: Array, f: Array, side: Array, tube: float, omega: Array) -> Array:
+    """Return by how much each row is wrong; -1 for rows that are not there."""
+    out = np.empty(len(z))
+    for i in range(len(z)):
+        if omega[i] <= 0.0:
+            out[i] = -1.0
+        elif side[i] == 0.0:
+            out[i] = abs(z[i] - f[i]) - tube
+        else:
+            out[i] = side[i] * (z[i] - f[i]) - tube
+    return out
+
+
+@numba.njit(nogil=True, cache=True)
+def _triangular(L: Array, right: Array) -> Array:
+    """Solve ``L L' x = right``."""
+    m = len(right)
+    x = right.copy()
+    for i in range(m):
+        total = x[i]
+        for j in range(i):
+            total -= L[i, j] * x[j]
+        x[i] = total / L[i, i]
+    for i in range(m - 1, -1, -1):
+        x[i] /= L[i, i]
+        for j in range(i):  # along the rows of L, as they lie in memory
+            x[j] -= L[i, j] * x[i]
+    return x
+
+
+@numba.njit(nogil=True, cache=True)
+def _length(
+    a: Array,
+    f: Array,
+    step: Array,
+    change: Array,
+    z: Array,
+    side: Array,
+    tube: float,
+    omega: Array,
+) -> float:
+    """Return the exact minimiser along a step: the derivative is piecewise linear."""
+    slope0, curve0 = 0.0, 0.0
+    for i in range(len(a)):
+        slope0 += step[i] * f[i]
+        curve0 += step[i] * change[i]
+    low, high, s = 0.0, 1e3, 1.0
+    for _ in range(60):
+        slope, curve = slope0 + s * curve0, curve0
+        for i in range(len(a)):
+            if omega[i] <= 0.0:
+                continue
+            left = z[i] - f[i] - s * change[i]
+            sign = side[i]
+            if sign == 0.0:
+                sign = 1.0 if left > 0 else -1.0
+            wrong = sign * left - tube
+            if wrong > 0:
+                slope -= omega[i] * wrong * sign * change[i]
+                curve += omega[i] * change[i] * change[i]
+        if slope > 0:
+            high = s
+        else:
+            low = s
+        new = s - slope / curve if curve > 0 else 0.5 * (low + high)
+        if not low <= new <= high:
+            new = 0.5 * (low + high)
+        if abs(new - s) <= 1e-12 * s:
+            break
+        s = new
+    return s
+
+
+@numba.njit(nogil=True, cache=True)
+def newton(
+    K: Array,
+    z: Array,
+    side: Array,
+    tube: float,
+    omega: Array,
+    a: Array,
+    most: int,
+) -> int:
+    """Solve a cell exactly, from the coefficients `a`, in place; return the steps.
+
+    Minimises ``a'Ka/2 + sum omega max(0, s (z - f) - tube)^2 / 2``, ``f = K a``, with s
+    the side of a row, or the sign of its residual where `side` is 0. Each step solves
+    ``(K_AA + 1/omega) a_A = z_A - tube s_A`` over the violated rows A, with one step of
+    refinement, and goes as far as the objective falls. Minus the steps where rounding
+    or `most` ended it. Without the interpreter's lock, so that threads solve cells side
+    by side: SciPy's Cholesky factor holds it.
+    """
+    n = len(z)
+    f = K @ a
+    strikes = 0
+    for count in range(1, most + 1):
+        wrong = _violations(z, f, side, tube, omega)
+        active = np.flatnonzero(wrong > 0)
+        m = len(active)
+        system, right = np.empty((m, m)), np.empty(m)
+        for i in range(m):
+            row = active[i]
+            for j in range(m):
+                system[i, j] = K[row, active[j]]
+            system[i, i] += 1.0 / omega[row]
+            sign = side[row]
+            if sign == 0.0:
+                sign = 1.0 if z[row] > f[row] else -1.0
+            right[i] = z[row] - tube * sign
+        new = np.zeros(n)
+        if m > 0:
+            L = np.linalg.cholesky(system)
+            x = _triangular(L, right)
+            x += _triangular(L, right - system @ x)
+            for i in range(m):
+                new[active[i]] = x[i]
+        moved = K @ new
+        after = _violations(z, moved, side, tube, omega)
+        same = True
+        for i in range(n):
+            inside = wrong[i] > 0
+            if (not inside and after[i] > 1e-13) or (inside and after[i] < 0):
+                same = False
+                break
+        if same:
+            a[:] = new
+            return count
+        step, change = new - a, moved - f
+        s = _length(a, f, step, change, z, side, tube, omega)
+        size = s * np.abs(change).max()
+        a += s * step
+        f = K @ a
+        strikes = strikes + 1 if size <= 1e-12 else 0
+        if strikes == 3:
+            return -count
+    return -most

@@ -22,9 +22,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from corevec import _cell_loops
 from corevec.certificate import relative_gap
 from corevec.core import Core
-from corevec.kernels import AnyKernel, Points, Rows
+from corevec.kernels import AnyKernel, Points, Rows, finite
 from corevec.problems import Problem
 from corevec.progress import Progress
 from corevec.sources import Chosen, Source, of_rows, stacked
@@ -38,6 +39,8 @@ _PREDICTED_ROWS = 1 << 17
 MERGED_FROM = 3000
 # Shares of a cell's rows that are solved one after the other, each of so many or more.
 STAGES, FEWEST = (0.2, 0.5, 1.0), 50
+MOST_STEPS = 100
+_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class CellFit:
     def gap(self) -> float:
         """The largest relative gap of the cell's problems."""
         pairs = zip(self.primal, self.dual, strict=True)
-        return max((relative_gap(p, d) for p, d in pairs if p > 0), default=0.0)
+        gaps = (relative_gap(float(p), float(d)) for p, d in pairs if p > 0)
+        return max(gaps, default=0.0)
 
 
 @dataclass(frozen=True)
@@ -96,10 +100,27 @@ class Cells:
             here = slice(bounds[cell], bounds[cell + 1])
             start, stop = self.starts[cell], self.starts[cell + 1]
             some, own = x.part(here.start, here.stop), self.points.part(start, stop)
-            found[here] += self.kernel.times(some, own, self.coef[start:stop])
+            coef = self.coef[start:stop]
+            found[here] += self.kernel.times(some, own, coef)
+            if self.n_outputs > 1:
+                absent = (self.intercepts[cell] == -1) & ~coef.any(axis=0)
+                _keep_below(found[here], absent)
         out = np.empty_like(found)
         out[order] = found
         return out
+
+
+def _keep_below(values: Array, absent: Array) -> None:
+    """Lower the values of the classes that a cell has no row of, where -1 is too much.
+
+    Far outside (mostly of a linear or polynomial kernel) those of all others can be
+    below it: then a class that was never seen there would win.
+    """
+    if not absent.any():
+        return
+    top = values[:, ~absent].max(axis=1)
+    low = np.flatnonzero(top <= -1)
+    values[np.ix_(low, absent)] = top[low, None] - 1
 
 
 @dataclass(frozen=True)
@@ -256,33 +277,114 @@ def solve_cell(
     """
     if len(numbers) == 0:
         return _empty(problems, source)
-    rng = np.random.default_rng(len(numbers))
     cell, local = _merged(problems, source, numbers)
-    n_outputs = len(problems)
-    intercept, primal, dual = (
-        np.zeros(n_outputs),
-        np.zeros(n_outputs),
-        np.zeros(n_outputs),
-    )
-    coef, offset = np.zeros((cell.n_rows, n_outputs)), np.zeros(n_outputs)
-    for t, problem in enumerate(_priced(local, cell)):
-        core = Core(problem, cell, kernel)
-        sign = _only_sign(problem, cell, kernel)
-        if sign is not None:
-            intercept[t] = sign
-            continue
-        _solve_in_stages(core, _present(problem, cell, kernel), rng)
-        signed = core.multipliers * core.terms.sign
-        np.add.at(coef[:, t], cell.positions(core.rows), signed)
-        intercept[t] = float(signed.sum()) if problem.has_bias else 0.0
-        offset[t] = core.offset
-        loss = float(core.loss(((1.0, core.offset),))[0])
-        primal[t] = core.norm_sq / 2 + problem.price * core.offset + loss
-        primal[t] = problem.unit * (primal[t] + core.rounding)
-        dual[t] = problem.unit * (core.dual - core.rounding)
+    local = _priced(local, cell)
+    matrix = _Matrix(cell, kernel)
+    machines = [_machine(problem, cell, matrix) for problem in local]
+    coef = np.stack([one.coef for one in machines], axis=1)
     used = np.flatnonzero(coef.any(axis=1))
+    numbers_of = {
+        name: np.array([getattr(one, name) for one in machines])
+        for name in ("intercept", "primal", "dual", "offset")
+    }
     basis = Rows(cell.values[used], cell.index[used])
-    return CellFit(basis, coef[used], intercept, primal, dual, len(numbers), offset)
+    return CellFit(basis, coef[used], n_rows=len(numbers), **numbers_of)
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """The solution of one problem in a cell."""
+
+    coef: Array
+    intercept: float
+    primal: float = 0.0
+    dual: float = 0.0
+    offset: float = 0.0
+
+
+class _Matrix:
+    """Kernel values among the rows of a cell, made when a problem needs them."""
+
+    def __init__(self, cell: _Cell, kernel: AnyKernel):
+        self.cell, self.kernel = cell, kernel
+        self.rows = cell.block(0, cell.n_rows)
+        self._made: dict[bool, Array] = {}
+
+    def values(self, has_bias: bool) -> Array:
+        """Return ``k_ij + [bias]``, shared by all problems of the cell."""
+        if has_bias not in self._made:
+            points = self.kernel.prepare_basis(self.rows)
+            made = finite(self.kernel.block(points, points), self.kernel)
+            self._made[has_bias] = made + 1.0 if has_bias else made
+        return self._made[has_bias]
+
+
+def _machine(problem: Problem, cell: _Cell, matrix: _Matrix) -> _Machine:
+    sign = _only_sign(problem, cell, matrix.kernel)
+    if sign is not None:
+        return _Machine(np.zeros(cell.n_rows), sign)
+    found = None
+    if not problem.has_offset and not problem.is_hard:
+        found = _by_newton(problem, matrix)
+    return _by_core(problem, cell, matrix.kernel) if found is None else found
+
+
+def _by_newton(problem: Problem, matrix: _Matrix) -> _Machine | None:
+    """Solve by the compiled Newton method; None where rounding ended it early.
+
+    On a random part of the rows first: then few of the others change sides, while from
+    nothing every row is inside the margin and the first steps factor all of them.
+    """
+    terms = problem.terms(matrix.rows, matrix.kernel)
+    K, omega, n = matrix.values(problem.has_bias), terms.omega, len(terms.omega)
+    z, side = terms.sign, terms.sign
+    if problem.response is not None:
+        z, side = terms.target + problem.tube, np.zeros(n)
+    a, order = np.zeros(n), np.random.default_rng(n).permutation(n)
+    try:
+        for share in STAGES if n > 4 * FEWEST else (1.0,):
+            here = np.zeros(n)
+            few = order[: int(share * n)]
+            here[few] = omega[few]
+            steps = _cell_loops.newton(K, z, side, problem.tube, here, a, MOST_STEPS)
+    except np.linalg.LinAlgError:
+        return None  # not positive definite, numerically: the core set's solver helps
+    found = _measured(problem, K, z, side, omega, a)
+    solved = steps > 0 or relative_gap(found.primal, found.dual) <= 1e-9
+    return found if solved else None
+
+
+def _measured(
+    problem: Problem, K: Array, z: Array, side: Array, omega: Array, a: Array
+) -> _Machine:
+    """Return the machine with coefficients `a`, and what they prove."""
+    f, there = K @ a, omega > 0
+    wrong = np.where(side == 0, np.abs(z - f), side * (z - f)) - problem.tube
+    loss = float(omega @ np.maximum(wrong, 0.0) ** 2) / 2
+    norm_sq, mass = float(a @ f), float(np.abs(a).sum())
+    curve = norm_sq + float((a[there] ** 2 / omega[there]).sum())
+    slope = float(a @ z) - problem.tube * mass
+    dual = problem.dual_at_best_scale(slope, curve, mass)
+    rounding = 8 * _EPS * mass**2 * float(np.abs(K.diagonal()).max())
+    intercept = float(a.sum()) if problem.has_bias else 0.0
+    primal = problem.unit * (norm_sq / 2 + loss + rounding)
+    return _Machine(a, intercept, primal, problem.unit * (dual - rounding))
+
+
+def _by_core(problem: Problem, cell: _Cell, kernel: AnyKernel) -> _Machine:
+    """Solve by the core set's own solver: balls, tubes, matrices near singular."""
+    core = Core(problem, cell, kernel)
+    rng = np.random.default_rng(cell.n_rows)
+    _solve_in_stages(core, _present(problem, cell, kernel), rng)
+    signed = core.multipliers * core.terms.sign
+    coef = np.zeros(cell.n_rows)
+    np.add.at(coef, cell.positions(core.rows), signed)
+    intercept = float(signed.sum()) if problem.has_bias else 0.0
+    loss = float(core.loss(((1.0, core.offset),))[0])
+    primal = core.norm_sq / 2 + problem.price * core.offset + loss
+    upper, lower = primal + core.rounding, core.dual - core.rounding
+    unit = problem.unit
+    return _Machine(coef, intercept, unit * upper, unit * lower, core.offset)
 
 
 def _solve_in_stages(core: Core, entries: Array, rng: np.random.Generator) -> None:

@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corevec.cells import Cells, Forest, Solved, _merged, _only_sign, _priced
+from corevec.cells import (
+    Cells,
+    Forest,
+    Solved,
+    _merged,
+    _only_sign,
+    _priced,
+    rows_that_weigh,
+)
 from corevec.certificate import Certificate, relative_gap
 from corevec.expansion import KernelExpansion
 from corevec.kernels import Rows
@@ -47,10 +55,11 @@ def certify_cells(
     On the rows of the fit it repeats the fit's certificate, to the solver's accuracy.
     """
     progress = Progress(source.n_rows)
+    present = np.isin(source.numbers, rows_that_weigh(problems, source))
     found: list[_Found] = []
     for one in forest.trees:
-        found += _verify_tree(problems, source, one)
-        progress.rows_looked_at += source.n_rows
+        found += _verify_tree(problems, source, one, present)
+        progress.rows_looked_at += int(present.sum())
     n_trees, n_rows = len(forest.trees), [one.n_rows for one in found]
     solved = Solved(
         forest,
@@ -90,14 +99,16 @@ def cells_certificate(
     )
 
 
-def _verify_tree(problems: list[Problem], source: Source, one: Cells) -> list[_Found]:
+def _verify_tree(
+    problems: list[Problem], source: Source, one: Cells, present: Array
+) -> list[_Found]:
     """Return what every cell that rows fall into is worth, in the order of the cells.
 
     Threads work on several cells at once; of rows that live elsewhere as many are
     brought here at a time as fit.
     """
     found: list[_Found] = []
-    for near, batch in _batches(source, _members(source, one.tree)):
+    for near, batch in _batches(source, _members(source, one.tree, present)):
 
         def task(item: tuple[int, Array], near: Source = near) -> _Found:
             return _verify_cell(problems, near, one, *item)
@@ -106,12 +117,12 @@ def _verify_tree(problems: list[Problem], source: Source, one: Cells) -> list[_F
     return found
 
 
-def _members(source: Source, tree: Tree) -> list[tuple[int, Array]]:
-    """Return each cell that holds rows, with their numbers; one pass."""
-    cells = source.map(partial(_cells_of, tree))
+def _members(source: Source, tree: Tree, present: Array) -> list[tuple[int, Array]]:
+    """Return each cell that present rows fall into, with their numbers; one pass."""
+    cells = source.map(partial(_cells_of, tree))[present]
     order = np.argsort(cells, kind="stable")
     held, starts = np.unique(cells[order], return_index=True)
-    parts = np.split(source.numbers[order], starts[1:])
+    parts = np.split(source.numbers[present][order], starts[1:])
     return list(zip(held.tolist(), map(np.sort, parts), strict=True))
 
 

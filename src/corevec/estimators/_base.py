@@ -130,6 +130,8 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         """Fit `problems` on validated rows and set the attributes they share."""
         with Workers(self.n_jobs) as workers:
             source = as_source(given.X, self.memory_budget, workers)
+            if isinstance(given, FarGiven):
+                given.X = source  # what the fit brings here serves those who ask later
             kernel = self._make_kernel(source, given.weights)
             with RoundReporter(self, self._attributes) as reporter:
                 outcome = self._run(problems, source, kernel, reporter)
@@ -367,8 +369,6 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
             with Workers(self.n_jobs) as workers:
                 near = source.using(self.memory_budget, workers)
                 return FarGiven(who, near, self._task)
-        except InvalidInputError as error:
-            raise _named(self, error) from None
         except RowsLostError as error:
             text = f"{who}: {error}{self._how_to_go_on()}"
             raise RowsLostError(text) from error.__cause__

@@ -6,6 +6,7 @@ passes: nothing of the length of the data comes here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -157,9 +158,8 @@ class FarGiven(Given):
         self._has_weights = WEIGHT in columns
         # Functions of rows travel to where the rows are: they must not hold the source.
         look = partial(_look, who, task, self._has_weights)
-        join = partial(_join, who)
         self._size: Any = 1.0
-        self._seen = source.reduce(look, join)
+        self._seen = self._ask_all(look)
         if self._seen.mass <= 0:
             raise InvalidInputError(
                 f"{who}: sample_weight is zero for all {source.n_rows} rows, so no row "
@@ -168,7 +168,7 @@ class FarGiven(Given):
         size = np.maximum(np.abs(self._seen.low), np.abs(self._seen.high))
         if ((size > 0) & ((size < TINY) | (size > HUGE))).any():
             self._size = np.where(size > 0, size, 1.0)
-            self._seen = source.reduce(partial(look, size=self._size), join)
+            self._seen = self._ask_all(partial(look, size=self._size))
         self.weights = None
         if self._has_weights and not self._seen.all_one:
             self.weights = Brought(WEIGHT)
@@ -183,6 +183,14 @@ class FarGiven(Given):
     def mass(self) -> float:
         """The sum of the weights of all rows."""
         return self._seen.mass
+
+    def _ask_all(self, look: Callable[[Rows], _Seen]) -> _Seen:
+        try:
+            return self.X.reduce(look, partial(_join, self.who))  # type: ignore[no-any-return]
+        except InvalidInputError as error:  # of a file or a partition: whose rows?
+            text = str(error)
+            named = text if self.who in text else f"{self.who}: {text}"
+            raise InvalidInputError(named) from None
 
     @property
     def n_targets(self) -> int:

@@ -20,8 +20,8 @@ def fit_far(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> Non
     the same in all partitions.
     """
     who, task = type(model).__name__, model._task
-    source = far_source(who, X, None if task == "none" else y, sample_weight)
     model._check_far_columns(X, reset=True)
+    source = far_source(who, X, None if task == "none" else y, sample_weight)
     given = FarGiven(who, source, task)
     if task == "classes" and classes is None:
         classes = given.classes()

@@ -120,8 +120,10 @@ def _kernel_of(estimator: Any) -> Any:
 def size_facts(model: Any, X: Any) -> Facts:
     """Return vectors, outputs, bytes and multiply-adds per row."""
     own = last_step(model)
-    found = vectors_of(own)
     entries = _rows.entries_per_row(X)
+    if getattr(own, "_forest", None) is not None:
+        return _forest_facts(own._forest, entries)
+    found = vectors_of(own)
     if found is None:
         coef = getattr(own, "coef_", None)
         if coef is None:
@@ -131,8 +133,6 @@ def size_facts(model: Any, X: Any) -> Facts:
             ("weights", f"{np.size(coef):,}"),
             ("multiply-adds per row", f"{_weights_cost(coef, entries):,.0f}"),
         ]
-    if getattr(own, "_forest", None) is not None:
-        return _forest_facts(own._forest, entries)
     vectors, coef = found
     outputs, n_vectors = coef.shape
     size = _bytes(vectors) + coef.nbytes
