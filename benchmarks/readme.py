@@ -457,6 +457,7 @@ PARTS = (
 
 def main():
     from benchmarks import readme_papers as papers  # they use the functions above
+    from benchmarks.readme_cells import CELLS
     from benchmarks.readme_larger import LARGER
 
     write(README, FIRST)
@@ -465,6 +466,7 @@ def main():
     write(DOCS / "loosli-canu.md", criticism)
     write(DOCS / "solvers.md", (papers.reference_speed, papers.cvm_figures))
     write(DOCS / "larger.md", LARGER)
+    write(DOCS / "cells.md", CELLS)
 
 
 def write(path, parts):

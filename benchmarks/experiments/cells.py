@@ -14,7 +14,7 @@ from benchmarks.experiments.real_data import SETTINGS
 
 REPEATS = 1
 TUNE = {"C": 1.0, "gamma": "tune"}
-CURVE = ((500, 1), (1000, 1), (2000, 1), (1000, 3), (2000, 3))
+CURVE = ((500, 1), (500, 3), (1000, 1), (1000, 3), (2000, 1))
 SEEDS = 5
 SVC = SETTINGS["covtype"]
 BOOST = {"learning_rate": 0.2, "max_leaf_nodes": 255}

@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 DEFAULT_ROWS = 1000
 # What is tried for gamma and C: multiples of one over the mean squared distance within
 # a cell, and of C. All of it on a few cells, the best few on more of them.
-GAMMAS, CS = (0.5, 1.5, 4.5, 13.5), (1.0, 5.0, 25.0, 125.0)
+GAMMAS, CS = (0.5, 1.5, 4.5, 13.5, 40.0), (1.0, 5.0, 25.0, 125.0)
 FEW_CELLS, MORE_CELLS, FINALISTS = 16, 80, 4
 # "auto" looks at cells from so many rows on; a global model of a sample of this size is
 # judged on the same rows, and cells are taken where they are better by this much.
