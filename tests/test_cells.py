@@ -3,7 +3,10 @@
 The slow twin: rows are routed by the tree, and each cell's rows solved by `naive`.
 """
 
+import json
 import pickle
+import subprocess
+import sys
 import warnings
 from itertools import combinations
 
@@ -19,7 +22,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import corevec
-from corevec import CoreVectorClassifier, NotCertifiedWarning
+from corevec import (
+    CoreVectorClassifier,
+    CoreVectorOneClass,
+    CoreVectorRegressor,
+    NotCertifiedWarning,
+)
 from corevec.cells import MERGED_FROM, solve_cell
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import make_kernel
@@ -451,6 +459,10 @@ def test_a_kernel_matrix_has_no_columns_to_cut():
         CoreVectorClassifier(cells=30),
         CoreVectorClassifier(cells=30, n_trees=2),
         CoreVectorClassifier(cells=30, multi_class="ovo", kernel="linear"),
+        CoreVectorRegressor(cells=30, n_trees=2),
+        CoreVectorRegressor(cells=30, tube=0.1),
+        CoreVectorOneClass(cells=30, nu=0.1),
+        CoreVectorOneClass(cells=30, n_trees=2),
     ]
 )
 def test_every_check_of_scikit_learn_passes(estimator, check):
@@ -606,3 +618,194 @@ def test_sharp_blobs_of_many_columns_in_csr():
     assert sparse.issparse(thin.support_vectors_)
     wanted = dense.decision_function(X)
     assert thin.decision_function(X) == pytest.approx(wanted, abs=1e-6)
+
+
+# --- numbers, and a single class ------------------------------------------------------
+
+
+def waves(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 2)) * 4
+    y = 7 + 3 * np.sin(3 * X[:, 0]) * X[:, 1] + rng.normal(size=n)
+    return X, y, rng.integers(0, 3, n).astype(float)
+
+
+@pytest.mark.parametrize("tube", [0.5, "auto", "paper"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_regressor_solves_the_problem_of_every_cell(tube, weighted):
+    """The target is standardised once, by all rows; a tube costs its cell's weight."""
+    X, y, s = waves(400)
+    s = s if weighted else np.ones(len(X))
+    asked = {"C": 5.0, "gamma": 2.0, "mu": 0.2}
+    model = CoreVectorRegressor(cells=50, tube=tube, random_state=0, **asked)
+    model.fit(X, y, s if weighted else None)
+    z, mean, scale = naive.standardised(y, s)
+    new = waves(200, seed=1)[0]
+    tree = model._forest.trees[0].tree
+    old, where = tree.cells_of(X), tree.cells_of(new)
+    wanted, proved = np.empty(len(new)), np.zeros(2)
+    for cell in np.unique(old):
+        here = (old == cell) & (s > 0)
+        K = naive.gram(X[here], gamma=2.0)
+        if tube == 0.5:
+            found = naive.fixed_tube(K, z[here], 5.0, 0.5 / scale, s[here])
+        else:
+            free = tube == "paper"
+            found = naive.automatic_tube(K, z[here], 5.0, 0.2, s[here], free=free)
+        c = np.subtract(*found.b.reshape(2, -1))
+        at = where == cell
+        wanted[at] = naive.gram(new[at], X[here], gamma=2.0) @ c + c.sum()
+        proved += found.primal, found.dual
+    assert model.predict(new) == pytest.approx(mean + scale * wanted, abs=1e-5)
+    assert model.certificate_.primal == pytest.approx(proved[0], rel=1e-6)
+    assert model.certificate_.dual == pytest.approx(proved[1], rel=1e-6)
+    assert not model.certificate_.converged
+
+
+def test_a_regressor_of_as_many_rows_as_a_cell_is_the_global_one():
+    X, y, s = waves(300)
+    asked = {"C": 5.0, "gamma": 2.0, "random_state": 0}
+    both = np.column_stack([y, -2 * y + X[:, 0]])
+    local = CoreVectorRegressor(cells=300, **asked).fit(X, both, s)
+    whole = CoreVectorRegressor(tol=1e-10, **asked).fit(X, both, s)
+    assert local.predict(X) == pytest.approx(whole.predict(X), abs=1e-5)
+    assert local.tube_ == pytest.approx(whole.tube_, abs=1e-6)
+
+
+@pytest.mark.parametrize("n_trees", [1, 2])
+def test_a_detector_solves_the_problem_of_every_cell(n_trees):
+    X, _, s = waves(400)
+    model = CoreVectorOneClass(
+        C=0.5, gamma=2.0, cells=50, n_trees=n_trees, random_state=0
+    ).fit(X, sample_weight=s)
+    new = waves(200, seed=1)[0]
+    wanted = np.zeros(len(new))
+    for one in model._forest.trees:
+        old, where = one.tree.cells_of(X), one.tree.cells_of(new)
+        for cell in np.unique(old):
+            here, at = (old == cell) & (s > 0), where == cell
+            K = naive.gram(X[here], gamma=2.0)
+            found = naive.hinge(K, np.ones(len(K)), 0.5, s[here], bias=False)
+            wanted[at] += naive.gram(new[at], X[here], gamma=2.0) @ found.b / n_trees
+    assert model.score_samples(new) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_a_detector_calls_the_share_asked_for_outliers():
+    X = np.random.default_rng(0).normal(size=(1000, 2))
+    X[:500] += 8
+    model = CoreVectorOneClass(nu=0.05, gamma=0.5, cells=100, random_state=0).fit(X)
+    assert (model.predict(X) < 0).mean() == pytest.approx(0.05, abs=0.002)
+    assert model.predict([[4.0, 4.0], [30.0, -30.0]]).tolist() == [-1, -1]
+    assert model.predict([[0.0, 0.0], [8.0, 8.0]]).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "estimator", [CoreVectorRegressor, CoreVectorOneClass], ids=lambda e: e.__name__
+)
+def test_a_weight_of_zero_is_absent_from_numbers_and_detectors(estimator):
+    X, y, _ = waves(600)
+    s = np.where(X[:, 0] < 1.5, 0.0, 1.0)
+    kept = s > 0
+    asked = {"cells": 40, "gamma": 2.0, "C": 1.0, "random_state": 0}
+    weighted = estimator(**asked).fit(X, y, sample_weight=s)
+    without = estimator(**asked).fit(X[kept], y[kept])
+    values = getattr(weighted, "score_samples", weighted.predict)(X)
+    wanted = getattr(without, "score_samples", without.predict)(X)
+    assert values == pytest.approx(wanted, abs=1e-9)
+
+
+# --- chosen inside --------------------------------------------------------------------
+
+
+def test_gamma_and_C_are_chosen_by_a_part_of_the_training_rows():
+    X, y = board(2000)
+    model = CoreVectorClassifier(cells=100, gamma="tune", random_state=0).fit(X, y)
+    new, colour = board(1000, seed=1)
+    assert model.score(new, colour) > 0.85
+    # Machines of what was chosen, in every cell.
+    model.set_params(gamma=model.gamma_, C=model.C_)
+    wanted, _ = by_hand(model, X, np.where(y == 1, 1, -1)[:, None], new)
+    assert model.decision_function(new) == pytest.approx(wanted[:, 0], rel=1e-5)
+    model.set_params(gamma=2.0).fit(X, y)
+    assert not hasattr(model, "gamma_")
+    assert not hasattr(model, "C_")
+
+
+@pytest.mark.parametrize("n", [2, 8, 12])
+def test_few_rows_can_be_tuned_too(n):
+    X, y = np.arange(2.0 * n).reshape(n, 2), np.arange(n) % 2
+    model = CoreVectorClassifier(cells=20, gamma="tune", random_state=0).fit(X, y)
+    assert set(model.predict(X)) <= {0, 1}
+
+
+def test_gamma_is_tuned_without_the_rows_of_weight_zero():
+    X, y = board(800)
+    s = np.where(X[:, 0] < 2, 0.0, 1.0)
+    asked = {"cells": 50, "gamma": "tune", "random_state": 0}
+    weighted = CoreVectorClassifier(**asked).fit(X, y, s)
+    without = CoreVectorClassifier(**asked).fit(X[s > 0], y[s > 0])
+    assert weighted.gamma_ == pytest.approx(without.gamma_)
+    assert weighted.C_ == without.C_
+
+
+# --- memory ---------------------------------------------------------------------------
+
+# RssAnon leaves out the page cache, into which the file's own pages go.
+SCRIPT = """
+import json, sys, threading, time
+import numpy as np
+from corevec import CoreVectorClassifier
+
+def anonymous():
+    with open("/proc/self/status") as lines:
+        return next(int(l.split()[1]) / 1024 for l in lines if l.startswith("RssAnon"))
+
+peak, running = [0.0], True
+def watch():
+    while running:
+        peak[0] = max(peak[0], anonymous())
+        time.sleep(0.005)
+
+X, y = np.load(sys.argv[1], mmap_mode="r"), np.load(sys.argv[2])
+model = CoreVectorClassifier(C=100.0, gamma=0.01, cells=500, memory_budget=2**25,
+                             n_jobs=2, random_state=0)
+model.fit(X[:1500], y[:1500]).predict(X[:1500])       # compile, start the threads
+before = anonymous()
+threading.Thread(target=watch, daemon=True).start()
+model.fit(X, y)
+fit_peak, peak[0] = peak[0], 0.0
+right = float((model.predict(X) == y).mean())
+running = False
+print(json.dumps(dict(before=before, fit=fit_peak, predict=peak[0], right=right,
+                      cells=model.n_cells_, size=model._forest.n_bytes / 2**20)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
+def test_a_fit_needs_memory_for_its_model_and_the_cells_in_work(tmp_path):
+    """160 MB in a file; the cells are long in one column and cut across it."""
+    n, d = 100_000, 400
+    rng = np.random.default_rng(0)
+    X = 0.05 * rng.standard_normal((n, d), dtype=np.float32)
+    y = rng.integers(0, 2, n)
+    X[:, 0] += 8 * y
+    X[:, 1] = 4000 * rng.random(n)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    del X
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, tmp_path / "X.npy", tmp_path / "y.npy"],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "X.npy").unlink()
+    told = json.loads(done.stdout.strip().splitlines()[-1])
+    assert told["cells"] == 256
+    assert told["right"] > 0.99
+    # The model twice (cell by cell, then stacked), 32 MB of budget, the kernel
+    # matrices of two cells, the allocator.
+    assert told["fit"] - told["before"] < 2 * told["size"] + 64
+    assert told["predict"] - told["before"] < told["size"] + 64

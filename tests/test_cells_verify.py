@@ -120,6 +120,9 @@ def fits():
     yield "tube weighted", regressor(mu=0.1, **LOCAL), X, TARGET, weights
     yield "paper's tube", regressor(mu=2.0, tube="paper", **LOCAL), X, TARGET, None
     yield "fixed tube", regressor(tube=0.1, **LOCAL), X, TARGET, None
+    tuned = {**LOCAL, "gamma": "tune"}
+    yield "tuned", classifier(C=5.0, **tuned), X, Y, None
+    yield "tuned tube", regressor(mu=0.1, **tuned), X, TARGET, None
     two = np.stack([TARGET, X[:, 0]], axis=1)
     yield "targets", regressor(mu=0.1, **LOCAL), X, two, None
     yield "one-class", corevec.CoreVectorOneClass(C=0.5, **LOCAL), X, None, weights

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         NotCertifiedWarning,
         RowsLostError,
     )
-    from corevec.sources.opening import open
+    from corevec.sources.opening import open as open
     from corevec.surfaces import ImplicitSurface
 
 __version__ = "0.1.0"
@@ -59,10 +59,10 @@ __all__ = [
     "SubspaceRegressor",
     "certify",
     "compress",
-    "open",
 ]
 
-# Where the names that are no estimators live.
+# Where the names that are no estimators live. `open` is not in __all__: a star import
+# would replace the builtin.
 _ROOMS = {
     "Certificate": "corevec.certificate",
     "CorevecError": "corevec.exceptions",
@@ -80,7 +80,7 @@ _OPEN = ("formats", "plots", "reference", "report", "streams", "surfaces")
 def __getattr__(name: str) -> Any:
     if name in _OPEN:
         return import_module(f"corevec.{name}")
-    if name not in __all__:
+    if name not in __all__ and name not in _ROOMS:
         raise AttributeError(f"module 'corevec' has no attribute {name!r}")
     value = getattr(import_module(_ROOMS.get(name, "corevec.estimators")), name)
     globals()[name] = value
@@ -88,4 +88,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_OPEN})
+    return sorted({*globals(), *__all__, *_ROOMS, *_OPEN})

@@ -139,9 +139,8 @@ class Forest:
         """Bytes of vectors, coefficients and trees."""
         total = 0
         for one in self.trees:
-            values = one.basis.values
-            total += int(values.data.nbytes) + one.coef.nbytes
-            total += one.tree.directions.nbytes
+            total += _bytes_of(one.basis.values) + one.coef.nbytes
+            total += one.tree.directions.nbytes + one.intercepts.nbytes
         return total
 
     def ready(self) -> Any:
@@ -159,6 +158,14 @@ class Forest:
         for one in self.trees[1:]:
             total += one.evaluate(rows)
         return total / len(self.trees)
+
+
+def _bytes_of(values: Any) -> int:
+    """Return the bytes of dense or CSR rows."""
+    if hasattr(values, "indptr"):
+        parts = (values.data, values.indices, values.indptr)
+        return sum(int(part.nbytes) for part in parts)
+    return int(values.nbytes)
 
 
 class _WideBlocks:
@@ -539,7 +546,7 @@ class Trial:
 
 def trials(members: list[Array], n_cells: int, rng: np.random.Generator) -> list[Trial]:
     """Return random parts, four to one, of some random cells that hold rows."""
-    held = [rows for rows in members if len(rows) >= 10]
+    held = [rows for rows in members if len(rows) >= 10] or [max(members, key=len)]
     few = rng.permutation(len(held))[:n_cells]
     found = []
     for at in few:

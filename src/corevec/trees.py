@@ -35,7 +35,7 @@ _SPLIT_FROM = 1.4
 # Projections this close, relative to the largest, are one value: the same sum in
 # another order (that of a sparse row) differs by some 1e-16 per column.
 _ROUNDING = 1e-14
-# Rows projected at a time: a task of some milliseconds.
+# Rows projected at a time, at most: a task of some milliseconds.
 _PART = 1 << 16
 
 
@@ -135,9 +135,12 @@ def _split(
 
 def _projected(source: Source, rows: Array, direction: Array) -> Array:
     stump = Tree(direction[None, :], np.zeros(1), 1)
+    # Every thread has a copy of its part; all of them take a quarter of the budget.
+    row_bytes = 8 * source.row_entries * source.workers.n_threads
+    step = int(np.clip(source.memory_budget // (4 * row_bytes), 256, _PART))
     parts = [
-        stump.descend(source.take(rows[s : s + _PART]).values)[1]
-        for s in range(0, len(rows), _PART)
+        stump.descend(source.take(rows[s : s + step]).values)[1]
+        for s in range(0, len(rows), step)
     ]
     return np.concatenate(parts)
 

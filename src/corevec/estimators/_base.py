@@ -488,6 +488,10 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         """Weights of the columns, for the linear kernel, shape (n_outputs, d)."""
         if self.kernel != "linear":
             raise AttributeError("coef_ exists for kernel='linear' only")
+        if "_forest" in self.__dict__:
+            raise AttributeError(
+                "coef_ exists for one function, not for those of cells"
+            )
         return np.asarray(self.dual_coef_ @ self._functions.basis.values)
 
     def __sklearn_is_fitted__(self) -> bool:
