@@ -332,9 +332,9 @@ def test_entries_stored_twice_or_as_zero_are_merged():
     assert found.primal == pytest.approx(solve_one(problem, plain).primal)
 
 
-def solve_one(problem, X):
+def solve_one(problem, X, gamma=1.0):
     source = as_source(X, 2**28, Workers(1))
-    kernel = make_kernel("rbf", 1.0, 3, 0.0, row_statistics(source))
+    kernel = make_kernel("rbf", gamma, 3, 0.0, row_statistics(source))
     return solve_cell([problem], source, kernel, source.numbers)
 
 
@@ -366,6 +366,40 @@ def test_rows_that_are_all_equal_are_one_cell():
     assert model.predict(X[:2]).tolist() == [0, 0]
     # f = (k + 1) c: minus a third, up to what C and the penalty take.
     assert model.decision_function(X[:1]) == pytest.approx([-1 / 3], abs=1e-3)
+
+
+def odd_rows(seed):
+    """Return rows: plain, of a coarse grid (equal ones), or far from zero; weights."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 60))
+    X = rng.random((n, 2))
+    X = [X, np.round(3 * X) / 3, X + 1e4][seed % 3]
+    codes = rng.integers(0, 2, n)
+    codes[:2] = 0, 1
+    return X, codes, 10 ** rng.uniform(-3, 3, n), rng.normal(size=n)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("C", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("gamma", [1e-5, 1.0, 1e3])
+def test_the_bounds_of_a_cell_hold_and_are_close(seed, C, gamma):
+    X, codes, s, z = odd_rows(seed)
+    K, labels = naive.gram(X, gamma=gamma), Labels(len(X), codes, s)
+    for bias in (True, False):
+        y = np.where(codes == 1, 1.0, -1.0)
+        twin = naive.hinge(K, y, C, s, bias=bias)
+        found = solve_one(two_class(labels, C, 1, 0, has_bias=bias), X, gamma)
+        slack = twin.rounding + 1e-12
+        assert found.dual[0] <= twin.primal * (1 + slack)
+        assert found.primal[0] >= twin.dual * (1 - slack)
+        assert found.gap <= 1e-6 + 2 * twin.rounding
+        fixed = regression(labels, C, z, tube=0.2, has_bias=bias)
+        tube = naive.fixed_tube(K, z, C, 0.2, s, bias=bias)
+        found = solve_one(fixed, X, gamma)
+        slack = tube.rounding + 1e-12 * tube.size
+        assert found.dual[0] <= tube.primal + slack
+        assert found.primal[0] >= tube.dual - slack
+        assert found.primal[0] - found.dual[0] <= 1e-6 * tube.size + 2 * tube.rounding
 
 
 # --- what is said about it ------------------------------------------------------------
@@ -598,6 +632,17 @@ def placed(where, folder, X, y, weight):
     return corevec.open(folder / "a.parquet", target="y", **named), None, None
 
 
+@pytest.mark.parametrize("exponent", [-900, -500, 500, 900])
+def test_huge_and_tiny_columns_are_like_others(exponent):
+    """Powers of two: the same machines to the last digits."""
+    X, y = board(600)
+    asked = {"cells": 50, "C": 5.0, "n_trees": 2, "random_state": 0}
+    plain = CoreVectorClassifier(**asked).fit(X, y).decision_function(X)
+    scaled = np.ldexp(X, exponent)
+    found = CoreVectorClassifier(**asked).fit(scaled, y).decision_function(scaled)
+    assert found == pytest.approx(plain, abs=1e-6)
+
+
 def test_float32_rows_are_solved_and_predicted():
     X, y = board(600)
     half = X.astype(np.float32)
@@ -809,3 +854,31 @@ def test_a_fit_needs_memory_for_its_model_and_the_cells_in_work(tmp_path):
     # matrices of two cells, the allocator.
     assert told["fit"] - told["before"] < 2 * told["size"] + 64
     assert told["predict"] - told["before"] < told["size"] + 64
+
+
+def test_trees_left_out_for_want_of_time_are_told():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    y = X[:, 0] * X[:, 1] > 0
+    model = CoreVectorClassifier(cells=200, n_trees=4, gamma=1.0, max_time=1e-6)
+    with pytest.warns(NotCertifiedWarning, match="after 1 of 4 trees"):
+        model.fit(X, y)
+    assert model.certificate_.stopped_by == "max_time"
+    assert not model.certificate_.converged
+    whole = CoreVectorClassifier(cells=200, gamma=1.0, max_time=1e-6).fit(X, y)
+    assert whole.certificate_.stopped_by == "cells"
+
+
+def test_auto_takes_cells_where_the_boundary_is_local_and_says_so():
+    rng = np.random.default_rng(0)
+    X = rng.random((12_000, 2)) * 24
+    y = X.astype(int).sum(axis=1) % 2  # 24 x 24 squares
+    model = CoreVectorClassifier(cells="auto", C=100.0, gamma=2.0, random_state=0)
+    few = model.fit(X[:2000], y[:2000])
+    assert few.choice_ == {"choice": "global", "reason": "few rows"}
+    assert not hasattr(few, "n_cells_")
+    found = model.fit(X, y)
+    assert set(found.choice_) == {"choice", "cells_error", "global_error"}
+    better = found.choice_["cells_error"] < found.choice_["global_error"] - 0.003
+    assert (found.choice_["choice"] == "cells") == better == hasattr(found, "n_cells_")
+    assert found.history_[0]["choice"] == found.choice_["choice"]

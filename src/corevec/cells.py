@@ -149,6 +149,8 @@ class Forest:
 
     def values(self, source: Source) -> Array:
         """Return the mean value of every row, shape (n_rows, outputs)."""
+        for one in self.trees:
+            _ = one.points  # made once, before the threads ask for them
         wide = _WideBlocks(source)
         return wide.map(self.evaluate)
 
@@ -200,6 +202,7 @@ class Solved:
     n_cells: int
     largest: int
     offset: Array  # mean over the cells, by their rows
+    is_whole: bool = True  # no tree was left out for want of time
 
 
 def fit(
@@ -232,6 +235,7 @@ def fit(
         np.average(
             [one.offset for one in held], axis=0, weights=[one.n_rows for one in held]
         ),
+        is_whole=len(trees) == n_trees,
     )
 
 

@@ -94,7 +94,7 @@ def cells_certificate(
         passes=progress.passes,
         seconds=progress.seconds,
         converged=False,
-        stopped_by=progress.spent() or "cells",
+        stopped_by="cells" if solved.is_whole else str(progress.spent()),
         tol=tol,
     )
 

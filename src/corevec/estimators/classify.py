@@ -88,7 +88,10 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
     cells : "auto" or int, optional
         Local machines: a balanced tree cuts the rows into cells of about so many, each
         is solved exactly, and a row is predicted by the machine of its cell. For
-        boundaries that no small model fits. The certificate is that of the cells.
+        boundaries that no small model fits. The certificate is that of the cells. The
+        parameters of the core set (`sampling`, `batch`, `qp`, `init`, `low_rank`,
+        `weights`, `max_core`, `ball_epsilon`) and `checkpoint` have no meaning then;
+        `max_time` and Ctrl-C act between trees.
     n_trees : int, default=1
         With cells, the average over so many trees; all but the first are random.
     multi_class : {"ovr", "ovo"}, default="ovr"
