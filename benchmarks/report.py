@@ -155,6 +155,8 @@ def summarise(rows):
         " ".join(f"{s:.3g}" for s in sorted(times))
         for _, times in groups["fit_seconds"]
     ]
+    # A gamma in words ("tune") is that of no peer.
+    lines["gamma"] = pd.to_numeric(lines["gamma"], errors="coerce")
     lines["ratio"] = [ratio(line, lines) for line in lines.itertuples()]
     return lines
 
