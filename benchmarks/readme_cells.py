@@ -84,7 +84,10 @@ def regressions():
         f"| {float(row['fit_seconds']):.1f} | {float(row['test_error']):.4g} |"
         for row in of("house_16h", "friedman_1m")
     ]
-    title = "**Regression**, square loss, one thread (RMSE in the units of y; friedman's noise is 1):"
+    title = (
+        "**Regression**, square loss, one thread (RMSE in the units of y; friedman's "
+        "noise is 1):"
+    )
     return table(title, "| data | model | rows | fit seconds | RMSE |", lines)
 
 

@@ -181,7 +181,9 @@ class _WideBlocks:
         source = self.source
         if source.is_far:
             return source.map(score)
-        fit = int(source.memory_budget // (32 * max(1, source.row_entries)))
+        # Rows in the order of their cells, prepared, and their values, in each thread.
+        row_bytes = 8 * (3 * source.row_entries + 8) * source.workers.n_threads
+        fit = int(source.memory_budget // (2 * row_bytes))
         step = int(np.clip(fit, 1024, _PREDICTED_ROWS))
         step = min(step, max(1024, -(-source.n_rows // source.workers.n_threads)))
         bounds = [
@@ -326,7 +328,8 @@ class _Matrix:
         if has_bias not in self._made:
             points = self.kernel.prepare_basis(self.rows)
             made = finite(self.kernel.block(points, points), self.kernel)
-            self._made[has_bias] = made + 1.0 if has_bias else made
+            made += float(has_bias)  # in place: a thousand rows have 8 MB
+            self._made[has_bias] = made
         return self._made[has_bias]
 
 
