@@ -115,8 +115,12 @@ def in_memory():
     return of
 
 
-# The search for a share of outliers fits ten times: two places are enough for it.
-SLOW = {"one class by share": ("parquet", "dask-7")}
+# The search for a share of outliers fits ten times; the others are variants of models
+# that every place is tried with: two places are enough for them.
+SLOW = {
+    name: ("parquet", "dask-7")
+    for name in ("one class by share", "balanced", "regressor, automatic tube")
+}
 
 
 @pytest.mark.parametrize(
@@ -169,8 +173,8 @@ def test_weights_are_those_of_the_rows_from_every_place(where, tmp_path):
 
 
 @pytest.mark.parametrize("where", PLACES)
-def test_predictions_and_certificates_of_new_rows(where, tmp_path):
-    model = fitted(CoreVectorClassifier(C=1.0, gamma=0.2), (X, LABEL))
+def test_predictions_and_certificates_of_new_rows(where, tmp_path, in_memory):
+    model = in_memory("plain", CoreVectorClassifier(C=1.0, gamma=0.2), LABEL)
     rows, y, _ = place(where, tmp_path, LABEL)
     assert np.array_equal(np.asarray(model.predict(rows)), model.predict(X))
     values = np.asarray(model.decision_function(rows))
