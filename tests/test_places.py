@@ -117,10 +117,10 @@ def in_memory():
 
 # The search for a share of outliers fits ten times; the others are variants of models
 # that every place is tried with: two places are enough for them.
-SLOW = {
-    name: ("parquet", "dask-7")
-    for name in ("one class by share", "balanced", "regressor, automatic tube")
-}
+SLOW = dict.fromkeys(
+    ("one class by share", "balanced", "regressor, automatic tube"),
+    ("parquet", "dask-7"),
+)
 
 
 @pytest.mark.parametrize(
