@@ -1,8 +1,8 @@
-"""Compiled loops of the cells: which leaf a row falls into.
+"""Compiled loops of the cells: which leaf a row falls into, and a leaf's machine.
 
-Both write the last projection of each row too: growing a tree and descending it then
-use the same sums, to the last bit, and equal rows can never fall into different cells.
-(Rows at different places of one matrix product can differ by a rounding error.)
+Both descents write the last projection of each row too: growing a tree and descending
+it then use the same sums, to the last bit, and equal rows can never fall into different
+cells. (Rows at different places of one matrix product can differ by a rounding error.)
 """
 
 from __future__ import annotations

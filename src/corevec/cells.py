@@ -2,9 +2,10 @@
 
 For data whose boundary is local (covertype: an exact model has a hundred thousand
 support vectors, 3000 basis rows leave 14.6 % error) a tree cuts the rows into cells of
-some thousand, each is solved exactly by the solver of the core set, and a row is
-predicted by the machine of its cell. Several trees are averaged. It is the mixture of
-local machines of Collobert, Bengio and Bengio (2002) with balanced cells.
+some thousand, each is solved exactly (`_cell_loops.newton`; balls and automatic tubes
+by the solver of the core set), and a row is predicted by the machine of its cell.
+Several trees are averaged. It is the mixture of local machines of Collobert, Bengio and
+Bengio (2002) with balanced cells.
 
 What is certified is each cell's own problem. The global problem, over all rows at once,
 is a different one: nothing is claimed about it.

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from corevec import _cell_loops
 from corevec.kernels import Rows
-from corevec.sources import Source, Workers
+from corevec.sources import Source
 
 Array = npt.NDArray[Any]
 
@@ -193,25 +193,3 @@ def _pulled(values: Any, mean: Array, weights: Array) -> Array:
     pulled = np.asarray(values.T @ weights, dtype=np.float64) - mean * weights.sum()
     length = float(np.linalg.norm(pulled))
     return np.asarray(pulled / length if length > 0 else pulled)
-
-
-def rows_of_cells(
-    source: Source, tree: Tree, wanted: Array, workers: Workers
-) -> dict[int, Array]:
-    """Return the numbers of the rows in each of the wanted cells; one pass."""
-
-    def score(rows: Rows) -> tuple[Array, Array]:
-        cells = tree.cells_of(rows.values)
-        here = np.isin(cells, wanted)
-        return cells[here], rows.index[here]
-
-    def merge(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-        return np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])
-
-    cells, numbers = source.reduce(score, merge)
-    order = np.argsort(cells, kind="stable")
-    cells, numbers = cells[order], numbers[order]
-    ends = np.searchsorted(cells, wanted, side="right")
-    starts = np.searchsorted(cells, wanted, side="left")
-    triples = zip(wanted.tolist(), starts, ends, strict=True)
-    return {cell: numbers[start:end] for cell, start, end in triples}

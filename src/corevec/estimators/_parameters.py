@@ -21,7 +21,13 @@ def check_parameters(model: Any) -> None:
     who = type(model).__name__
     check_kernel_name(who, model.kernel)
     local = getattr(model, "cells", None) is not None and model._task != "none"
-    if not (local and isinstance(model.gamma, str) and model.gamma == "tune"):
+    tuned = isinstance(model.gamma, str) and model.gamma == "tune"
+    if tuned and not local:
+        raise InvalidInputError(
+            f"{who}: gamma='tune' chooses by labels, within cells: give cells=1000 to "
+            "a classifier or regressor, or another gamma ('scale', or a number)."
+        )
+    if not tuned:
         _check_gamma(who, model.gamma)
     check_number(
         who, "degree", model.degree, above=0, remedy="Use 3 for a cubic kernel."
