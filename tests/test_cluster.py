@@ -20,14 +20,15 @@ from lazy_rows import board
 from corevec import CoreVectorClassifier
 from corevec.exceptions import RowsLostError
 
-ROWS, PARTITION = 40_000, 4_000
+ROWS, PARTITION = 12_000, 1_200
 # A kernel of high rank: the core set grows over many rounds, the last on all rows.
 MODEL = {"C": 1.0, "gamma": 20.0, "tol": 0.01, "random_state": 0}
 
 
-@pytest.fixture
-def cluster(tmp_path):
-    with Cluster(tmp_path) as started:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """One for all tests: a killed worker is replaced, the scheduler is killed last."""
+    with Cluster(tmp_path_factory.mktemp("cluster")) as started:
         yield started
 
 

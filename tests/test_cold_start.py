@@ -20,21 +20,20 @@ def run(code, **env):
 
 
 @pytest.mark.slow
-def test_the_import_brings_no_heavy_optional_library():
+def test_the_import_compiles_nothing_and_brings_no_heavy_library(tmp_path):
     # scikit-learn itself imports pandas where it is installed: look at what we add.
     out = run(
         "import sys, sklearn.base, sklearn.utils\n"
         "before = set(sys.modules)\n"
         "from corevec import CoreVectorClassifier\n"
-        "print(sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
+        "print(sorted({m.split('.')[0] for m in set(sys.modules) - before}))\n"
+        "import corevec.plots, corevec.report\n"
+        "print('with the plots:', 'matplotlib' in sys.modules)",
+        NUMBA_CACHE_DIR=str(tmp_path),
     )
     for name in ("matplotlib", "pandas", "dask", "torch", "pyarrow", "IPython"):
         assert f"'{name}'" not in out
-
-
-@pytest.mark.slow
-def test_the_import_compiles_nothing(tmp_path):
-    run("import corevec", NUMBA_CACHE_DIR=str(tmp_path))
+    assert out.endswith("with the plots: False\n")
     assert not list(tmp_path.rglob("*.nbi"))
 
 

@@ -120,6 +120,14 @@ CASES += [(kind, kernel) for kind in MORE_KINDS for kernel in ("rbf", "poly")]
 CASES += [(kind, "linear") for kind in LINEAR_KINDS]
 
 
+def columns(kind, kernel):
+    """Return the widths to try: the kernel's part of a graph is the same in all kinds.
+
+    Above 8 columns the distances of "rbf" are matrix products, which is one more way.
+    """
+    return (3, 12) if kind == "two classes" or kernel == "rbf" else (3,)
+
+
 def rows(n, d, seed):
     """Return rows that float32 holds exactly: data are given, not rounded."""
     X = np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
@@ -160,7 +168,6 @@ def only_value(found):
     return found[name]
 
 
-@cache
 def compare(kind, kernel, d, dtype):
     """Return the largest difference, as such and in units of what is allowed."""
     model, X = fitted(kind, kernel, d), rows(150, d, 1)
@@ -196,24 +203,17 @@ CANCELS = pytest.mark.filterwarnings("ignore:to_onnx. coefficients of up to")
 
 @CANCELS
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("kind", "kernel"), CASES)
-def test_a_graph_computes_what_the_model_computes(kind, kernel, dtype):
-    for d in (3, 12):
-        assert compare(kind, kernel, d, dtype)[1] <= 1
-
-
-@CANCELS
-def test_the_largest_differences_of_every_kind():
-    """Run with -s to read them: per kind, over all kernels and 3 and 12 columns."""
-    lines = []
-    for kind in dict.fromkeys(kind for kind, _ in CASES):
-        kernels = [kernel for of, kernel in CASES if of == kind]
-        for dtype in ("float32", "float64"):
-            found = [compare(kind, k, d, dtype) for k in kernels for d in (3, 12)]
-            off, share = np.max(found, axis=0)
-            assert share <= 1
-            lines.append(f"{kind:20s} {dtype}  {off:8.1e}  {share:8.1e} of the bound")
-    print("\nlargest difference of a graph from its model", *lines, sep="\n  ")
+@pytest.mark.parametrize("kind", dict.fromkeys(kind for kind, _ in CASES))
+def test_a_graph_computes_what_the_model_computes(kind, dtype):
+    """Run with -s to read the largest difference of a kind, over all its kernels."""
+    cases = [
+        (kernel, d) for of, kernel in CASES if of == kind for d in columns(kind, kernel)
+    ]
+    found = np.array([compare(kind, *case, dtype) for case in cases])
+    outside = [case for case, (_, share) in zip(cases, found, strict=True) if share > 1]
+    assert not outside
+    off, share = found.max(axis=0)
+    print(f"\n{kind:20s} {dtype}  {off:8.1e}  {share:8.1e} of the bound")
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -107,13 +107,14 @@ def test_targets_of_any_size(size, fit_intercept):
     model = CoreVectorRegressor(
         C=1.0, gamma=0.3, mu=0.3, fit_intercept=fit_intercept, random_state=0
     )
-    target = np.sin(X[:, 0]) + 2
-    wanted = model.fit(X, target * size)
+    few = X[:600]
+    target = np.sin(few[:, 0]) + 2
+    wanted = model.fit(few, target * size)
     moments = wanted.target_mean_, wanted.target_scale_
-    found = model.fit(ROWS, target * size)
+    found = model.fit(ROWS[:600], target * size)
     assert found.target_mean_ == pytest.approx(moments[0], rel=1e-12)
     assert found.target_scale_ == pytest.approx(moments[1], rel=1e-12)
-    values = found.predict(X) / size
+    values = found.predict(few) / size
     assert np.abs(values - target).mean() < 0.2
 
 

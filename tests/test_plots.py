@@ -1,7 +1,6 @@
 """The displays: what is drawn is what the model says, in axes that say so."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -143,16 +142,6 @@ def test_the_settings_of_the_user_stay_as_they_are(moons, classifier):
     before = mpl.rcParams.copy()
     plots.DecisionMapDisplay.from_estimator(classifier, *moons)
     assert mpl.rcParams == before
-
-
-def test_importing_the_plots_does_not_import_matplotlib():
-    code = (
-        "import sys, corevec.plots, corevec.report; print('matplotlib' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
-    )
-    assert done.stdout.strip() == "False", done.stderr
 
 
 def test_without_matplotlib_the_error_says_what_to_install(

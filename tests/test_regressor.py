@@ -50,7 +50,6 @@ def form_name(form):
 @parametrize_with_checks(
     [
         CoreVectorRegressor(),
-        CoreVectorRegressor(kernel="linear"),
         CoreVectorRegressor(tube="paper"),
         CoreVectorRegressor(tube=0.1, mu=None),
     ]

@@ -10,7 +10,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 from corevec import CoreVectorRegressor, certify
 
-ROWS = 20_000
+ROWS = 9_000  # above coreset.SMALL and span.MIN_ROWS
 SHAPE = {"C": 1.0, "gamma": 0.5, "tol": 1e-2, "random_state": 0, "max_time": 20.0}
 
 
@@ -57,7 +57,7 @@ def test_the_certified_interval_holds_the_objective_of_another_machine(friedman)
 
 
 def test_both_paths_bracket_the_same_optimum(friedman):
-    rows, y = friedman[0][:6000], friedman[1][:6000]
+    rows, y = friedman[0][:3000], friedman[1][:3000]
     found = [
         reading.fit(
             CoreVectorRegressor(**SHAPE | {"low_rank": low_rank, "max_time": 10.0}),

@@ -14,7 +14,7 @@ from corevec.estimators.structural import StructuralSVM
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
 
 
-@parametrize_with_checks([StructuralSVM(), StructuralSVM(fit_intercept=False)])
+@parametrize_with_checks([StructuralSVM()])
 def test_every_check_of_scikit_learn_passes(estimator, check):
     check(estimator)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from corevec.sources import Workers, as_source
-from corevec.trees import grow
+from corevec.trees import graft, grow, levels
 
 
 def grown(values, size, seed=0, **how):
@@ -285,3 +285,41 @@ def test_a_tree_can_be_grown_from_some_of_the_rows(rng):
     assert np.array_equal(tree.thresholds, alone.thresholds)
     for rows, local in zip(members, own, strict=True):
         assert np.array_equal(rows, some[local])
+
+
+# --- trees below a tree ---------------------------------------------------------------
+
+
+@given(
+    st.integers(0, 3), st.lists(st.integers(20, 300), min_size=1), st.integers(0, 99)
+)
+def test_a_grafted_tree_is_the_lower_one_within_the_upper_one(depth, sizes, seed):
+    """Cell c below part p is at ``(p << deeper) + (c << (deeper - depth))``."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(600, 3))
+    top, members = grown(X, 600 >> depth, seed)
+    below = [
+        grown(X, sizes[part % len(sizes)], seed, rows=rows)[0]
+        for part, rows in enumerate(members)
+    ]
+    whole = graft(top, below)
+    deeper = max(one.depth for one in below)
+    assert whole.depth == top.depth + deeper
+    assert whole.directions.shape == (whole.n_cells - 1, 3)
+    new = np.concatenate([X, rng.normal(size=(100, 3))])
+    part = top.cells_of(new)
+    local = np.array(
+        [below[p].cells_of(x[None])[0] for p, x in zip(part, new, strict=True)]
+    )
+    short = np.array([deeper - below[p].depth for p in part])
+    assert np.array_equal(whole.cells_of(new), (part << deeper) + (local << short))
+
+
+def test_a_tree_goes_no_deeper_than_it_may():
+    X = np.random.default_rng(0).random((4000, 1)) ** 20  # equal but for a few
+    X[X < 0.5] = 0.0
+    assert levels(4000, 100) == 5
+    assert grown(X, 100, more=0)[0].depth <= 5
+    even = np.random.default_rng(0).random((4000, 1))
+    assert grown(even, 100, more=-2)[0].depth == 3
+    assert grown(even, 100, more=4)[0].depth == 5

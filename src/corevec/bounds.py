@@ -186,8 +186,8 @@ def _residual_at(
     # Summed over columns of the violated rows: a part of them at a time.
     def part(start: int) -> Array:
         stop = start + _PART
-        here = kernel.prepare(source.take(rows[start:stop]))
-        return kernel.times(points, here, pull[start:stop, None])[:, 0]
+        some = kernel.prepare(source.take(rows[start:stop]))
+        return kernel.times(points, some, pull[start:stop, None])[:, 0]
 
     values = np.zeros(len(few))
     for found in source.workers.run(part, range(0, n, _PART)):

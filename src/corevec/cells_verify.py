@@ -15,15 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corevec.cells import (
-    Cells,
-    Forest,
-    Solved,
-    _merged,
-    _only_sign,
-    _priced,
-    rows_that_weigh,
-)
+from corevec.cell_places import at_hand
+from corevec.cell_problems import merged, only_sign, priced, rows_that_weigh
+from corevec.cells import Cells, Forest, Solved
 from corevec.certificate import Certificate, relative_gap
 from corevec.expansion import KernelExpansion
 from corevec.kernels import Rows
@@ -54,6 +48,7 @@ def certify_cells(
 
     On the rows of the fit it repeats the fit's certificate, to the solver's accuracy.
     """
+    source = at_hand(source)
     progress = Progress(source.n_rows)
     present = np.isin(source.numbers, rows_that_weigh(problems, source))
     found: list[_Found] = []
@@ -77,26 +72,39 @@ def cells_certificate(
     solved: Solved, progress: Progress, problem: Problem, tol: float
 ) -> Certificate:
     """Return what is known: the cells' own problems, and nothing about the whole."""
-    worst, mean = float(solved.gaps.max()), float(solved.gaps.mean())
     words = (
         f"{solved.n_cells:,} local problems, one per cell of at most "
-        f"{solved.largest:,} rows: the worst gap is {worst:.1e}, the mean {mean:.1e}. "
+        f"{solved.largest:,} rows: {_gaps_in_words(solved)}. "
         "Nothing is claimed about the global problem, over all rows at once, which is "
         f"another one; each of them is a {problem.name}"
     )
+    stopped = str(progress.spent())
+    if solved.n_left and stopped == "max_iter":  # which does not act between cells
+        stopped = "max_time"
     return Certificate(
         problem=words,
         primal=solved.primal,
         dual=solved.dual,
-        relative_gap=worst,
-        n_verified=progress.n_rows,
+        relative_gap=float(solved.gaps.max()),
+        n_verified=progress.n_rows - solved.n_left,
         n_rows=progress.n_rows,
         passes=progress.passes,
         seconds=progress.seconds,
         converged=False,
-        stopped_by="cells" if solved.is_whole else str(progress.spent()),
+        stopped_by="cells" if solved.is_whole else stopped,
         tol=tol,
     )
+
+
+def _gaps_in_words(solved: Solved) -> str:
+    """Return the worst and the mean gap of the cells that were solved."""
+    known = solved.gaps[np.isfinite(solved.gaps)]
+    if len(known) == 0:
+        return "none was solved in time, and nothing is proved"
+    said = f"the worst gap is {known.max():.1e}, the mean {known.mean():.1e}"
+    if len(known) == solved.n_cells:
+        return said
+    return f"{len(known):,} were solved in time, of these {said}"
 
 
 def _verify_tree(
@@ -152,13 +160,13 @@ def _verify_cell(
     problems: list[Problem], source: Source, one: Cells, number: int, rows: Array
 ) -> _Found:
     """Return what the machines of one cell are worth on some rows."""
-    cell, local = _merged(problems, source, rows)
+    cell, local = merged(problems, source, rows)
     # The pool is busy with cells: a task that waited for it would wait forever.
     alone = cell.using(source.memory_budget, Workers(1))
     parts, offset = [], np.zeros(len(problems))
-    for t, problem in enumerate(_priced(local, cell)):
+    for t, problem in enumerate(priced(local, cell)):
         function = _machine(one, number, t, alone)
-        if not function.coef.any() and function.intercept[0] == _only_sign(
+        if not function.coef.any() and function.intercept[0] == only_sign(
             problem, alone, one.kernel
         ):
             continue  # all rows are of one class, which the cell says: nothing to solve

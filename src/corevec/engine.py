@@ -47,6 +47,9 @@ SMALLEST_CORE, PAYS = 100, 0.01
 CORE_SHARE = 0.6
 # Samples that the span is solved on before the first pass over all rows.
 SPAN_SAMPLES = (2000, 32_000, 128_000)
+# On a GPU, of very many rows, one in so many more: a thousand million are then solved
+# nearly before their first pass.
+LAST_SHARE = 1000
 
 
 @dataclass(frozen=True)
@@ -377,6 +380,8 @@ def _measure_on_all(
 
 def _samples(source: Source, rng: np.random.Generator) -> list[Array]:
     sizes = [size for size in SPAN_SAMPLES if 2 * size < source.n_rows]
+    if source.is_on_device and source.n_rows // LAST_SHARE > SPAN_SAMPLES[-1]:
+        sizes.append(source.n_rows // LAST_SHARE)
     return [source.draw(rng, size) for size in sizes]
 
 

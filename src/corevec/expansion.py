@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corevec.arrays import there
 from corevec.kernels import AnyKernel, Points, Rows, finite
 from corevec.sources import Source
 
@@ -30,8 +31,8 @@ class KernelExpansion:
     def evaluate(self, rows: Rows, basis: Points) -> Array:
         """Return values of shape (len(rows), outputs) for one block of rows."""
         points = self.kernel.prepare(rows, basis.dtype)
-        values = self.kernel.times(points, basis, self.coef) + self.intercept
-        return finite(values, self.kernel)
+        values = self.kernel.times(points, basis, self.coef)
+        return finite(values + there(self.intercept, values), self.kernel)
 
     def ready(self, dtype: Any = np.float64) -> Ready:
         """Return the functions made ready for one precision."""

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
 
+from corevec.arrays import cast
 from corevec.bases import SPREAD_THRESHOLD, Basis
 from corevec.cuts import Cuts
 from corevec.expansion import KernelExpansion
@@ -55,7 +56,7 @@ class Span(Coordinates):
         def score(rows: Rows) -> Array:
             block = kernel.block(kernel.prepare(rows), basis.points)
             # Made in float64: pivots amplify rounding; kept in what fits.
-            return basis.features(finite(block, kernel)).astype(dtype)
+            return cast(basis.features(finite(block, kernel)), dtype)  # type: ignore[no-any-return]
 
         return self.source.map(score)
 

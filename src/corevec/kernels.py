@@ -37,6 +37,15 @@ import numpy.typing as npt
 from scipy import sparse
 
 from corevec import _loops
+from corevec.arrays import (
+    cast,
+    full,
+    is_finite,
+    is_tensor,
+    namespace,
+    row_sums_of_squares,
+    there,
+)
 from corevec.exceptions import InvalidInputError, KernelError
 
 Array = npt.NDArray[Any]
@@ -100,6 +109,8 @@ class RowMap:
 
     def __call__(self, values: Any, dtype: Any) -> Any:
         """Return the mapped rows, in one memory layout."""
+        if is_tensor(values):
+            return self._of_tensor(values, dtype)
         if sparse.issparse(values) and self.shift is not None:
             values = values.toarray()
         if sparse.issparse(values):
@@ -113,6 +124,17 @@ class RowMap:
             values = np.subtract(values, self.shift, dtype=np.float64)
         # One memory layout, so that each compiled loop has one signature per dtype.
         return np.ascontiguousarray(values, dtype=dtype)
+
+    def _of_tensor(self, values: Any, dtype: Any) -> Any:
+        if self.exponent or self.shift is not None:
+            values = cast(values, np.float64)
+        if self.exponent:
+            # In two halves: 2**1074 is no float64.
+            half = -self.exponent // 2
+            values = values * 2.0**half * 2.0 ** (-self.exponent - half)
+        if self.shift is not None:
+            values = values - there(self.shift, values)
+        return cast(values, dtype).contiguous()
 
     def back(self, mapped: Array) -> Array:
         """Return vectors of the mapped space in the user's units."""
@@ -154,6 +176,28 @@ class Points:
         )
 
 
+    def beside(self, other: Points) -> Points:
+        """Return these points where `other` lives; a basis is moved there once."""
+        if not is_tensor(other.values) or is_tensor(self.values):
+            return self
+        moved: dict[str, Points] = self.__dict__.setdefault("_moved", {})
+        place = str(other.values.device)
+        if place not in moved:
+            values = self.values
+            values = values.toarray() if sparse.issparse(values) else values
+
+            def move(a: Any) -> Any:
+                return None if a is None else there(a, other.values)
+
+            parts = move(values), move(self.index), self.dtype, move(self.squares)
+            moved[place] = Points(*parts, diagonal=move(self.diagonal))
+        return moved[place]
+
+    def __reduce__(self) -> Any:  # what was moved elsewhere does not travel
+        own = (self.values, self.index, self.dtype, self.squares)
+        return Points, (*own, self.transposed, self.diagonal)
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A kernel given by a profile of the squared distance or the inner product."""
@@ -184,7 +228,7 @@ class Kernel:
         values = self.row_map(rows.values, dtype)
         squares = _squared_norms(values) if self._needs_squares(values) else None
         transposed = None
-        if self._by_difference(values):
+        if self._by_difference(values) and not is_tensor(values):
             transposed = np.ascontiguousarray(values.T)
         scaled = self.normalized and not self.uses_distance
         diagonal = self._diagonal_of(squares) if scaled else None
@@ -200,6 +244,9 @@ class Kernel:
 
     def block(self, x: Points, z: Points) -> Array:
         """Return kernel values, shape (len(x), len(z)), in the points' precision."""
+        x, z = x.beside(z), z.beside(x)
+        if is_tensor(x.values):
+            return self._tensor_block(x, z)
         if self._by_difference(x.values) and self._by_difference(z.values):
             out = np.empty((len(x), len(z)), dtype=x.dtype)
             _loops.difference_block(*self._parameters, x.values, z.transposed, out)
@@ -220,6 +267,9 @@ class Kernel:
 
         `coef` has shape (len(z), outputs).
         """
+        x, z = x.beside(z), z.beside(x)
+        if is_tensor(x.values):
+            return self._tensor_times(x, z, there(coef, x.values))
         if self._by_difference(x.values) and self._by_difference(z.values):
             out = np.empty((len(x), coef.shape[1]))
             scratch = np.empty(len(z), dtype=x.dtype)
@@ -237,13 +287,39 @@ class Kernel:
             ]
         return np.concatenate(parts).astype(np.float64, copy=False)
 
+    def _tensor_block(self, x: Points, z: Points) -> Any:
+        from corevec import _torch_kernels  # its module needs torch
+
+        given = *self._parameters, x.values, z.values
+        out = _torch_kernels.block(*given, x.squares, z.squares)
+        if self.normalized and not self.uses_distance:
+            assert x.diagonal is not None
+            assert z.diagonal is not None
+            out *= cast(_inverse_root(x.diagonal), x.dtype)[:, None]
+            out *= cast(_inverse_root(z.diagonal), x.dtype)[None, :]
+        return out
+
+    def _tensor_times(self, x: Points, z: Points, coef: Any) -> Any:
+        from corevec import _torch_kernels  # its module needs torch
+
+        scaled = self.normalized and not self.uses_distance
+        if scaled:
+            assert z.diagonal is not None
+            coef = coef * _inverse_root(z.diagonal)[:, None]
+        given = *self._parameters, x.values, z.values, coef
+        out = _torch_kernels.times(*given, x.squares, z.squares)
+        if scaled:
+            assert x.diagonal is not None
+            out *= _inverse_root(x.diagonal)[:, None]
+        return out
+
     def diagonal(self, rows: Rows) -> Array:
         """Return k(x, x) for each row (float64)."""
         if self.constant_diagonal:
             if self.normalized and not self.uses_distance:
                 own = self._diagonal_of(_squared_norms(self.row_map(rows.values, "d")))
-                return (own > 0).astype(np.float64)
-            return np.ones(len(rows))
+                return cast(own > 0, np.float64)
+            return full(len(rows), 1.0, rows.values)  # type: ignore[no-any-return]
         return self._diagonal_of(_squared_norms(self.row_map(rows.values, "d")))
 
     def slope(self, values: Array) -> Array:
@@ -260,6 +336,11 @@ class Kernel:
 
     def _diagonal_of(self, squares: Array | None) -> Array:
         assert squares is not None
+        if is_tensor(squares):
+            from corevec import _torch_kernels  # its module needs torch
+
+            own = cast(squares, np.float64) * (0.0 if self.uses_distance else 1.0)
+            return _torch_kernels.profile(*self._parameters, own)  # type: ignore[no-any-return]
         own = np.array(squares, dtype=np.float64)
         if self.uses_distance:
             own[:] = 0.0
@@ -476,6 +557,8 @@ def check_kernel_name(who: str, kernel: Any) -> None:
 
 
 def _squared_norms(values: Any) -> Array:
+    if is_tensor(values):
+        return row_sums_of_squares(values)  # type: ignore[no-any-return]
     with np.errstate(over="ignore"):
         if sparse.issparse(values):
             return np.asarray(values.multiply(values).sum(axis=1)).ravel()
@@ -501,18 +584,21 @@ def _norms(points: Points, kernel: Kernel) -> Array:
 
 
 def _inverse_root(diagonal: Array) -> Array:
-    if np.any(diagonal < 0):
+    xp = namespace(diagonal)
+    if (diagonal < 0).any():
         raise KernelError(
             f"the kernel cannot be normalised: k(x, x) = {diagonal.min():g} for some "
             "row. Use a positive definite kernel (for poly: coef0 >= 0)."
         )
     # A row with k(x, x) = 0 is the zero of the feature space: its values stay 0.
-    return np.where(diagonal > 0, 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1)), 0)
+    there_is = diagonal > 0
+    roots = xp.sqrt(xp.where(there_is, diagonal, full((), 1.0, diagonal)))
+    return np.asarray(there_is / roots) if xp is np else there_is / roots  # type: ignore[no-any-return]
 
 
 def finite(values: Array, kernel: AnyKernel) -> Array:
     """Return `values` made of kernel values, or raise where they overflowed."""
-    if np.isfinite(values).all():
+    if is_finite(values):
         return values
     raise KernelError(
         f"the {kernel.name} kernel overflows on these rows (values are not finite). "

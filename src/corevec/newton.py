@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
+from corevec.arrays import count, full, here, namespace, places, there
 from corevec.problems import Floor, Problem
 from corevec.sources import Workers
 from corevec.working import Design
@@ -95,7 +96,8 @@ def _minimise(
     max_steps: int,
     still: float,
 ) -> Minimum:
-    omega, target = boost * rows.terms.omega, rows.terms.target
+    omega, target = rows.terms.omega, rows.terms.target
+    omega = omega * (boost if isinstance(boost, float) else there(boost, omega))
     penalty, linear = np.ones(len(v)), np.zeros(len(v))
     if rows.problem.has_offset:
         penalty[-1] = 0.0
@@ -107,19 +109,19 @@ def _minimise(
         active = (target > margins) & (omega > 0)
         new = newton.point(active)
         moved = rows.times(new)
-        if np.array_equal((target > moved) & (omega > 0), active):
+        if bool((((target > moved) & (omega > 0)) == active).all()):
             v = new
             break
         line = (v, new - v, target - margins, moved - margins, omega, penalty, linear)
         length = _exact_length(*line)
-        change = length * float(np.abs(moved - margins).max())
+        change = length * float(abs(moved - margins).max())
         if change <= STILL[np.dtype(np.float64)]:
             break
         v = v + length * (new - v)
         margins += length * (moved - margins)
         if change <= still:
             break
-    mass = float(omega @ np.maximum(target - rows.times(v), 0.0))
+    mass = float(omega @ (target - rows.times(v)).clip(min=0.0))
     return Minimum(v, mass, newton.gram if newton.summed.any() else None)
 
 
@@ -144,34 +146,34 @@ class _NewtonPoint:
         self.free_offset = free_offset
         # The variables that move: without a free offset it stays at 0.
         self.width = rows.width if free_offset else rows.signed
-        self.summed = np.zeros(len(omega), dtype=bool)  # the entries in `gram`
-        self.row_weight = np.zeros(rows.n_rows)  # the same, by rows
+        self.summed = omega < 0  # the entries in `gram`: none yet
+        self.row_weight = full(rows.n_rows, 0.0, omega)  # the same, by rows
         self.gram, self.pull = np.zeros((0, 0)), np.zeros(0)
 
     def point(self, active: Array) -> Array:
         """Return the weights that are optimal for these active entries."""
-        count, width = int(np.count_nonzero(active)), self.width
-        if count < width and not self.free_offset:
-            moving = self._from_multipliers(np.flatnonzero(active))
+        n_active, width = count(active), self.width
+        if n_active < width and not self.free_offset:
+            moving = self._from_multipliers(places(active))
         else:
-            self._sum(active, count)
+            self._sum(active, n_active)
             right = (self.pull - self.linear)[:width]
             gram = self.gram[:width, :width]
             moving = _solve_system(gram, self.penalty[:width], right)
         return np.concatenate([moving, np.zeros(self.rows.width - width)])
 
     def _from_multipliers(self, few: Array) -> Array:
-        design = self.rows.take(few)[:, : self.width]
-        own = 1.0 / self.omega[few]
-        b = _solve_system(design @ design.T, own, self.rows.terms.target[few])
+        design = here(self.rows.take(few)[:, : self.width])
+        own = here(1.0 / self.omega[few])
+        b = _solve_system(design @ design.T, own, here(self.rows.terms.target[few]))
         return np.asarray(b @ design)
 
-    def _sum(self, active: Array, count: int) -> None:
+    def _sum(self, active: Array, n_active: int) -> None:
         """Set `gram` and `pull` to the sums over the active entries."""
         if len(self.rows.problem.sides) == 2 and self.rows.design is not None:
             self._sum_rows(active)
         else:
-            self._sum_entries(active, count)
+            self._sum_entries(active, n_active)
 
     def _sum_rows(self, active: Array) -> None:
         """Sum by rows: one that changes its side leaves ``d d'`` as it is.
@@ -179,34 +181,36 @@ class _NewtonPoint:
         At a narrow tube half of the rows do so in the first step.
         """
         rows, signed, self.summed = self.rows, self.rows.signed, active
-        beta = np.where(active, self.omega, 0.0)
+        beta = self.omega * active
         weight = beta.reshape(2, -1).sum(axis=0)
         change = weight - self.row_weight
-        came, went = np.flatnonzero(change > 0), np.flatnonzero(change < 0)
+        came, went = places(change > 0), places(change < 0)
         if len(self.gram) == 0:
             self.gram = np.zeros((rows.width, rows.width))
         inner = self.gram[:signed, :signed]
-        if len(came) + len(went) > np.count_nonzero(weight):
-            inner = rows.row_gram(np.flatnonzero(weight), weight)
+        if len(came) + len(went) > count(weight != 0):
+            inner = rows.row_gram(places(weight), weight)
         else:
             inner = inner + rows.row_gram(came, change) - rows.row_gram(went, -change)
         self.row_weight = weight
         signs, target = beta * rows.terms.sign, rows.terms.target
         sums = [(signs * target).reshape(2, -1).sum(0), signs.reshape(2, -1).sum(0)]
-        pull, column = rows.transposed_times(np.stack(sums, axis=1)).T
+        both = namespace(signs).stack(sums, axis=1)
+        pull, column = rows.transposed_times(both).T
         self.gram, self.pull = np.zeros_like(self.gram), np.zeros(rows.width)
         self.gram[:signed, :signed], self.pull[:signed] = inner, pull
         if rows.problem.has_offset:
             self.gram[-1, :signed] = self.gram[:signed, -1] = column
-            self.gram[-1, -1], self.pull[-1] = beta.sum(), float(beta @ target)
+            self.gram[-1, -1] = float(beta.sum())
+            self.pull[-1] = float(beta @ target)
 
-    def _sum_entries(self, active: Array, count: int) -> None:
-        came = np.flatnonzero(active & ~self.summed)
-        went = np.flatnonzero(self.summed & ~active)
+    def _sum_entries(self, active: Array, n_active: int) -> None:
+        came = places(active & ~self.summed)
+        went = places(self.summed & ~active)
         self.summed = active
-        if len(came) + len(went) > count or len(self.gram) == 0:
+        if len(came) + len(went) > n_active or len(self.gram) == 0:
             self.gram = np.zeros((0, 0))  # with 2000 weights it has 32 MB
-            everyone = np.flatnonzero(active)
+            everyone = places(active)
             self.gram, self.pull = self.rows.gram(everyone, self.omega)
             return
         # In place, and one after the other, for the same reason.
@@ -271,7 +275,7 @@ def _exact_length(
     low, high, s = 0.0, 1e3, 1.0
     for _ in range(30):
         moved = violation - s * change
-        part = np.where(moved > 0, omega * change, 0.0)
+        part = omega * change * (moved > 0)
         slope = slope0 + s * curve0 - float(part @ moved)
         curve = curve0 + float(part @ change)
         low, high = (low, s) if slope > 0 else (s, high)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corevec.arrays import here, is_tensor
 from corevec.kernels import AnyKernel, Rows
 from corevec.sources import Source, Workers
 
@@ -25,7 +26,10 @@ def parts_of(numbers: Array, width: int = 1) -> list[slice]:
 
     `width`: how many numbers the work makes of a row, where it keeps those of a part.
     """
-    step = min(_PART, max(_FEWEST, _PART_NUMBERS // max(width, 1)))
+    most, numbers_of_part = _PART, _PART_NUMBERS
+    if is_tensor(numbers):  # a GPU is busy with a hundred times as much
+        most, numbers_of_part = _PART << 10, _PART_NUMBERS << 8
+    step = min(most, max(_FEWEST, numbers_of_part // max(width, 1)))
     return [slice(s, s + step) for s in range(0, len(numbers), step)]
 
 
@@ -37,10 +41,14 @@ def norms_sq(
     Part by part of the symmetric matrix: memory does not grow with the rows.
     """
 
-    def take(part: slice) -> Rows:
-        return source.take(numbers[part])
+    numbers, workers = source.numbers_there(numbers), source.workers
+    if source.is_on_device:  # which is busy with one part after the other
+        workers = Workers(1)
 
-    return _norms_sq(take, parts_of(numbers), kernel, coef, source.workers)
+    def pick(part: slice) -> Rows:
+        return source.pick(numbers[part])
+
+    return _norms_sq(pick, parts_of(numbers), kernel, coef, workers)
 
 
 def norms_sq_of_rows(
@@ -67,13 +75,13 @@ def _norms_sq(
     def product(pair: tuple[slice, slice]) -> Array:
         left = kernel.prepare(take(pair[0]))
         right = kernel.prepare_basis(take(pair[1]))
-        values = kernel.times(left, right, coef[pair[1]])
+        values = here(kernel.times(left, right, coef[pair[1]]))
         twice = 1.0 if pair[0] == pair[1] else 2.0
         return np.asarray(twice * np.einsum("it,it->t", coef[pair[0]], values))
 
     def largest(part: slice) -> float:
-        own = kernel.diagonal(take(part))
-        return float(np.abs(own).max(initial=0.0))
+        own = abs(kernel.diagonal(take(part)))
+        return float(own.max()) if len(own) else 0.0
 
     pairs = [(p, q) for i, p in enumerate(parts) for q in parts[i:]]
     total = np.zeros(coef.shape[1])

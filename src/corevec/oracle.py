@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corevec.arrays import full, here, is_among, largest, namespace, places
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems import Problem
@@ -161,33 +162,41 @@ def _answer_on_side(
     problem = question.problem
     terms = problem.terms(rows, kernel, side)
     entries, omega = problem.entries(rows.index, side), terms.omega
+    xp = namespace(omega)
+    nothing = full((), 0.0, omega)
     if len(question.skip):
-        omega = np.where(np.isin(entries, question.skip), 0.0, omega)
+        omega = xp.where(is_among(entries, question.skip), nothing, omega)
     margins = terms.sign * values
     losses = []
     for scale, offset in question.trials:
-        excess = np.maximum(terms.target - scale * margins - offset, 0.0)
-        losses.append(0.0 if problem.is_hard else float(omega @ excess**2) / 2)
+        if problem.is_hard:
+            losses.append(0.0)
+            continue
+        excess = (terms.target - scale * margins - offset).clip(min=0.0)
+        losses.append(float(omega @ excess**2) / 2)
     scale, offset = question.trials[0]
     violation = terms.target - scale * margins - offset
-    violation = np.where(omega > 0, violation, -np.inf)
-    inside = np.flatnonzero(violation > 0)
+    violation = xp.where(omega > 0, violation, nothing - np.inf)
+    inside = places(violation > 0)
     slope = curve = 0.0
     if not problem.is_hard:
-        lever = np.ones(len(inside)) if problem.has_offset else margins[inside]
+        lever = margins[inside]
+        if problem.has_offset:
+            lever = full(len(inside), 1.0, lever)
         slope = float(omega[inside] @ (violation[inside] * lever))
         curve = float(omega[inside] @ lever**2)
-    top = _largest(violation, question.n_worst)
-    top = top[violation[top] > -np.inf]
+    top = largest(violation, question.n_worst)
+    worst, worst_entries = here(violation[top]), here(entries[top])
+    seen = worst > -np.inf
     return Look(
-        np.array(losses), slope, curve, entries[top], violation[top], len(inside)
+        np.array(losses), slope, curve, worst_entries[seen], worst[seen], len(inside)
     )
 
 
 def _merge(a: Look, b: Look, n_worst: int) -> Look:
     violation = np.concatenate([a.violation, b.violation])
     worst = np.concatenate([a.worst, b.worst])
-    top = _largest(violation, n_worst)
+    top = largest(violation, n_worst)
     return Look(
         a.loss + b.loss,
         a.slope + b.slope,
@@ -196,12 +205,3 @@ def _merge(a: Look, b: Look, n_worst: int) -> Look:
         violation[top],
         a.n_violated + b.n_violated,
     )
-
-
-def _largest(values: Array, count: int) -> Array:
-    """Return the positions of the `count` largest values, largest first."""
-    if count < len(values):
-        part = np.argpartition(-values, count - 1)[:count]
-    else:
-        part = np.arange(len(values))
-    return part[np.lexsort((part, -values[part]))]

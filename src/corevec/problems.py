@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corevec.arrays import full, joined, namespace, there
 from corevec.kernels import AnyKernel, Rows
 from corevec.sources import Column, of_rows
 
@@ -58,12 +59,12 @@ class Labels:
 
     def weights(self, rows: Rows) -> Array:
         """Return the weight s_i of each of the rows."""
-        s = np.ones(len(rows.index))
+        s = full(len(rows.index), 1.0, rows.index)
         if self.sample_weight is not None:
             s = s * of_rows(self.sample_weight, rows)
         if self.class_weight is not None and self.codes is not None:
-            s = s * self.class_weight[of_rows(self.codes, rows)]
-        return s
+            s = s * there(self.class_weight, s)[of_rows(self.codes, rows)]
+        return s  # type: ignore[no-any-return]
 
     @property
     def total_weight(self) -> float:
@@ -91,9 +92,9 @@ class Terms:
     def join(parts: list[Terms]) -> Terms:
         """Return the terms of several row sets, one after the other."""
         return Terms(
-            np.concatenate([part.sign for part in parts]),
-            np.concatenate([part.omega for part in parts]),
-            np.concatenate([part.target for part in parts]),
+            joined([part.sign for part in parts]),
+            joined([part.omega for part in parts]),
+            joined([part.target for part in parts]),
         )
 
 
@@ -178,27 +179,27 @@ class Problem:
 
     def terms(self, rows: Rows, kernel: AnyKernel, side: Array | int = 0) -> Terms:
         """Return y, omega and p of the entries that the given rows have on `side`."""
-        index = rows.index
         weight = self.labels.weights(rows)
-        sign = np.ones(len(index))
+        xp, one = namespace(weight), full(len(weight), 1.0, weight)
+        sign = one
         if self.positive is not None:
             assert self.labels.codes is not None
             codes = of_rows(self.labels.codes, rows)
-            sign = np.where(codes == self.positive, 1.0, -1.0)
+            sign = xp.where(codes == self.positive, one, -one)
             if self.negative is not None:
                 present = (codes == self.positive) | (codes == self.negative)
-                weight = np.where(present, weight, 0.0)
+                weight = xp.where(present, weight, 0.0 * one)
         if self.is_hard:
-            omega = np.where(weight > 0, np.inf, 0.0)
+            omega = xp.where(weight > 0, np.inf * one, 0.0 * one)
         else:
             omega = self.slack * weight
         if self.response is not None:
-            sign = sign - 2.0 * np.asarray(side)
+            sign = sign - 2.0 * there(np.asarray(side), weight)
             target = sign * of_rows(self.response, rows) - self.tube
         elif self.has_offset:
             target = kernel.diagonal(rows) / 2
         else:
-            target = np.ones(len(index))
+            target = one
         return Terms(sign, omega, target)
 
     def signed(self, K: Array, left: Terms, right: Terms) -> Array:

@@ -16,6 +16,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corevec.arrays import (
+    full,
+    here,
+    joined,
+    largest,
+    namespace,
+    places,
+    row_sums_of_squares,
+)
 from corevec.bases import Basis
 from corevec.expansion import KernelExpansion
 from corevec.kernels import Rows
@@ -70,7 +79,7 @@ class Sums:
             self.signed + other.signed,
             self.missed + other.missed,
             self.pulled + other.pulled,
-            np.concatenate([self.work, other.work]),
+            joined([self.work, other.work]),
             rows[worst],
             size[worst],
             self.n_inside + other.n_inside,
@@ -165,13 +174,14 @@ def _sums_on_side(
     kernel = basis.kernel
     terms = problem.terms(rows, kernel, side)
     violation = terms.target - terms.sign * values - offset
-    violation = np.where(terms.omega > 0, violation, -np.inf)
-    inside = np.flatnonzero(violation > 0)
+    xp = namespace(violation)
+    violation = xp.where(terms.omega > 0, violation, full((), -np.inf, violation))
+    inside = places(violation > 0)
     few = Rows(rows.values[inside], rows.index[inside])
     omega, sign = terms.omega[inside], terms.sign[inside]
     beta = omega * violation[inside]
-    pulled, delta = np.zeros(len(basis)), np.empty(len(inside))
     target = terms.target[inside]
+    pulled, deltas = full(len(basis), 0.0, beta), [beta[:0]]
     gram: Any = 0.0
     pull: Any = 0.0
     for part in parts_of(inside, len(basis)):
@@ -180,33 +190,40 @@ def _sums_on_side(
         phi = basis.features(block)
         own = kernel.diagonal(rows_here)
         # Rounded up: |phi|^2 carries an error of a few eps k_ii per term.
-        left = np.maximum(own - np.einsum("ij,ij->i", phi, phi), 0.0)
-        delta[part] = np.sqrt(left + 8 * _EPS * own)
+        left = (own - row_sums_of_squares(phi)).clip(min=0.0)
+        deltas.append(xp.sqrt(left + 8 * _EPS * own))
         pulled += (beta * sign)[part] @ phi
         if newton:
             design = _design(problem, phi, sign[part])
             weighted = design * omega[part][:, None]
             gram = gram + weighted.T @ design
             pull = pull + target[part] @ weighted
-    worst = np.argsort(-beta * delta)[:MOST_MISSING]
+    delta = joined(deltas)
+    missed = beta * delta
+    worst = largest(missed, MOST_MISSING)
+    lost = float(beta @ violation[inside])
     return Sums(
-        loss=float(beta @ violation[inside]) / 2,
-        ridge=float(beta @ violation[inside]),
+        loss=lost / 2,
+        ridge=lost,
         total=float(beta @ target),
         mass=float(beta.sum()),
         signed=float(beta @ sign),
-        missed=float(beta @ delta),
-        pulled=pulled,
-        work=rows.index[violation > -band],
-        missing=few.index[worst],
-        missing_size=(beta * delta)[worst],
+        missed=float(missed.sum()),
+        pulled=here(pulled),
+        work=rows.index[violation > -band],  # where the rows live
+        missing=here(few.index[worst]),
+        missing_size=here(missed[worst]),
         n_inside=len(inside),
-        kept=(Pulls(problem.entries(few.index, side), beta * sign, delta),)
+        kept=(_pulls(problem.entries(few.index, side), beta * sign, delta),)
         if keep
         else (),
-        gram=gram,
-        pull=pull,
+        gram=here(gram) if newton else 0.0,
+        pull=here(pull) if newton else 0.0,
     )
+
+
+def _pulls(entries: Array, pull: Array, delta: Array) -> Pulls:
+    return Pulls(here(entries), here(pull), here(delta))
 
 
 def _design(problem: Problem, phi: Array, sign: Array) -> Array:
@@ -215,5 +232,5 @@ def _design(problem: Problem, phi: Array, sign: Array) -> Array:
     if problem.has_bias:
         columns.append(sign[:, None])
     if problem.has_offset:
-        columns.append(np.ones((len(phi), 1)))
-    return np.concatenate(columns, axis=1)
+        columns.append(full((len(phi), 1), 1.0, phi))
+    return joined(columns, axis=1)  # type: ignore[no-any-return]

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corevec.arrays import full, here, is_among, joined, namespace, union
 from corevec.bases import MAX_RANK, Basis
 from corevec.certificate import Certificate, relative_gap
 from corevec.expansion import KernelExpansion
@@ -44,6 +45,9 @@ MIN_ROWS = 5000
 # seldom moves a row by more. Of six seeds of the 1M checkerboard, two needed a third
 # pass at 0.6, none at 1.0.
 WORKING_BAND = 1.0
+# After a sample of this many rows they move less: on a GPU, with a thousand million
+# rows, a band of 1.0 holds 40 million of them.
+WELL_KNOWN, NARROW_BAND = 500_000, 0.3
 # From zero weights a large C is reached in three stages: half the steps at 1e6.
 STEEP, FROM_NOTHING = 1e4, (1e-3, 3e-2, 1.0)
 # Samples up to this size are worked on whole.
@@ -162,7 +166,7 @@ def solve(
         if spent is not None:
             stopped_by = spent
             break
-        if max(len(fit.work) for fit in fits) > source.memory_budget / 64:
+        if max(len(fit.work) for fit in fits) > source.room / 64:
             break  # terms and margins of that many rows do not fit: the core set's turn
         best, basis = min(best, gap), _use(fits, basis, longer)
         for fit in fits:
@@ -182,15 +186,20 @@ def _is_too_much(fit: Fit, source: Source) -> bool:
     Their numbers take 64 bytes each; rows that live elsewhere have to be brought, too.
     """
     expected = fit.near * source.n_rows
-    too_many = expected > source.memory_budget / 64
+    too_many = expected > source.room / 64
     return too_many or not source.holds(int(expected))
 
 
 def _place(fit: Fit, source: Source, basis: Basis, samples: list[Array]) -> None:
     """Note how many rows are near the margin, where a sample is given."""
     for sample in samples[:1]:
-        near, _ = _near_margin(fit, Subset(source, sample), basis)
+        near, _ = _near_margin(fit, _view(source, sample), basis)
         fit.near = len(near) / len(sample)
+
+
+def _view(source: Source, sample: Array) -> Source:
+    """Return some rows to be looked at often."""
+    return source.alone(sample) if source.is_on_device else Subset(source, sample)
 
 
 def _solve_sample(fit: Fit, source: Source, basis: Basis, sample: Array) -> None:
@@ -201,25 +210,27 @@ def _solve_sample(fit: Fit, source: Source, basis: Basis, sample: Array) -> None
     boost = source.n_rows / len(sample)
     if len(sample) <= WHOLE_SAMPLE:
         rows = WorkingRows(fit.problem, source, basis, sample)
-        steep = boost * rows.terms.omega.max() > STEEP
+        steep = boost * float(rows.terms.omega.max()) > STEEP
         for share in FROM_NOTHING if steep and not fit.v.any() else (1.0,):
             found = minimise(rows, fit.v, share * boost)
             fit.v, fit.mass = found.v, found.mass
         most = 0.7 * capacity(source, rows.width) / source.n_rows
-        violation = rows.terms.target - rows.times(fit.v)
+        violation = here(rows.terms.target - rows.times(fit.v))
         sides = len(fit.problem.sides)
         worst = violation.reshape(sides, -1).max(axis=0)
         fit.band = _band(worst, most)
         fit.near = float(np.mean(worst > -fit.band))
         return
-    view = Subset(source, sample)
+    if len(sample) >= WELL_KNOWN:
+        fit.band = min(fit.band, NARROW_BAND)
+    view = _view(source, sample)
     work = np.empty(0, dtype=np.int64)
     for _ in range(5):
         near, violated = _near_margin(fit, view, basis)
         fit.near = len(near) / view.n_rows
-        if np.isin(violated, work, assume_unique=True).all():
+        if bool(is_among(violated, work).all()):
             break
-        both = np.union1d(work, near)
+        both = union(work, near)
         work = both if len(both) <= capacity(source, len(fit.v)) else near
         fit.work_on(source, basis, work, boost)
 
@@ -235,7 +246,7 @@ def _near_margin(fit: Fit, source: Source, basis: Basis) -> tuple[Array, Array]:
         return rows.index[violation > -band], rows.index[violation > 0]
 
     def merge(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-        return np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])
+        return joined([a[0], b[0]]), joined([a[1], b[1]])
 
     return source.reduce(score, merge)
 
@@ -244,12 +255,13 @@ def _worst_violation(
     problem: Problem, offset: float, rows: Rows, values: Array, kernel: AnyKernel
 ) -> Array:
     """Return the larger violation of each row's sides, -inf for rows not there."""
-    worst = np.full(len(rows), -np.inf)
+    xp = namespace(values)
+    worst = full(len(rows), -np.inf, values)
     for side in problem.sides:
         terms = problem.terms(rows, kernel, side)
         violation = terms.target - terms.sign * values - offset
-        worst = np.where(terms.omega > 0, np.maximum(worst, violation), worst)
-    return worst
+        worst = xp.where(terms.omega > 0, xp.maximum(worst, violation), worst)
+    return worst  # type: ignore[no-any-return]
 
 
 def _band(violation: Array, most: float) -> float:
@@ -358,9 +370,9 @@ def _pass(fits: list[Fit], source: Source, basis: Basis) -> None:
         if fit.by_passes:
             fit.point = point_of(fit.problem, own.gram, own.pull, len(fit.v))
         # Rows that were worked on stay: at large C a solution without them swings back.
-        both = np.union1d(fit.work, own.work)
+        both = union(fit.work, own.work)
         fits_in = len(both) <= capacity(source, len(fit.v))
-        fit.work = both if fits_in else np.unique(own.work)
+        fit.work = both if fits_in else union(fit.work[:0], own.work)
         fit.n_inside = own.n_inside
         fit.missing = own.missing
         within = dual_of(fit.problem, replace(own, missed=0.0))

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
+from corevec.arrays import here
 from corevec.bases import Basis, basis_of
 from corevec.certificate import Certificate, relative_gap
 from corevec.duals import dual_of_entries
@@ -58,8 +59,8 @@ def rows_present(problems: list[Problem], source: Source) -> Array:
     """Return the numbers of the rows that have a weight in some problem."""
 
     def present(rows: Rows) -> Array:
-        weights = [problem.labels.weights(rows) for problem in problems]
-        return np.asarray(rows.index[np.max(weights, axis=0) > 0])
+        weights = [here(problem.labels.weights(rows)) for problem in problems]
+        return np.asarray(here(rows.index)[np.max(weights, axis=0) > 0])
 
     return source.map(present)
 
@@ -221,8 +222,8 @@ def _directions(
     kernel, points, numbers = basis.kernel, basis.points, source.numbers
 
     def score(rows: Rows) -> Array:
-        at = np.searchsorted(numbers, rows.index)
-        return kernel.times(points, kernel.prepare(rows), pulls[at])
+        at = np.searchsorted(numbers, here(rows.index))
+        return here(kernel.times(points, kernel.prepare(rows), pulls[at]))
 
     pulled = basis.features(source.reduce(score, np.add).T).T
     progress.rows_looked_at += source.n_rows

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
+from corevec.arrays import places, there
 from corevec.bases import Basis
 from corevec.expansion import KernelExpansion
 from corevec.newton import minimise_each
@@ -168,9 +169,9 @@ def _solve_sample(
             fit.promise = 0.0
             continue
         if system is None:
-            omega = boost * rows.terms.omega
+            omega = there(boost, rows.terms.omega) * rows.terms.omega
             violation = rows.terms.target - rows.times(fit.v)
-            active = np.flatnonzero((violation > 0) & (omega > 0))
+            active = places((violation > 0) & (omega > 0))
             system = rows.gram(active, omega)[0]
         if fit.problem.has_offset:
             system = _without_offset(system, fit.offset)

@@ -10,6 +10,8 @@ that their borders differ. k-means cells are unbalanced, and cost five times as 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +74,36 @@ class Tree:
         return cells, projected
 
 
+def levels(n_rows: int, size: int) -> int:
+    """Return the depth at which the cells of so many rows are nearest to `size`."""
+    return max(0, round(math.log2(max(n_rows, 1) / size)))
+
+
+def graft(top: Tree, below: Sequence[Tree]) -> Tree:
+    """Return `top` with a tree below each of its cells, all made equally deep.
+
+    Cell c of the tree below cell p becomes ``(p << deeper) + (c << (deeper - depth))``:
+    the nodes below a cell of a shorter tree send all rows to the left.
+    """
+    deeper = max(one.depth for one in below)
+    n_parts, n_columns = top.n_cells, top.directions.shape[1]
+    directions, thresholds = [top.directions], [top.thresholds]
+    for level in range(deeper):
+        width = 1 << level
+        nodes = slice(width - 1, 2 * width - 1)
+        along, at = (
+            np.zeros((n_parts, width, n_columns)),
+            np.full((n_parts, width), np.inf),
+        )
+        for part, one in enumerate(below):
+            if level < one.depth:
+                along[part], at[part] = one.directions[nodes], one.thresholds[nodes]
+        directions.append(along.reshape(-1, n_columns))
+        thresholds.append(at.ravel())
+    depth = top.depth + deeper
+    return Tree(np.concatenate(directions), np.concatenate(thresholds), depth)
+
+
 def grow(
     source: Source,
     size: int,
@@ -79,17 +111,19 @@ def grow(
     *,
     random: bool = False,
     rows: Array | None = None,
+    more: int = MORE_LEVELS,
 ) -> tuple[Tree, list[Array]]:
     """Return a tree whose cells have about `size` rows, and their rows.
 
     Rows that cannot be told apart stay in one cell, however many they are. `rows` are
-    the numbers of those that the tree is grown from; all, if not given.
+    the numbers of those that the tree is grown from; all, if not given. `more` levels
+    than a balanced tree has are grown at most.
     """
     members: list[Array] = [source.numbers if rows is None else rows]
-    least = max(0, round(np.log2(max(len(members[0]), 1) / size)))
+    least = levels(len(members[0]), size)
     directions, thresholds = [np.zeros((0, source.n_features))], [np.empty(0)]
     depth = 0
-    while depth < least + MORE_LEVELS:
+    while depth < least + more:
         # Where all splits are even none of the first `least` levels is a cell too many;
         # then only those that came out too large are split.
         wanted = int(_SPLIT_FROM * size) if depth < least else 2 * size + 1

@@ -195,8 +195,9 @@ def _are_solved_by_zero(problems: list[Problem], source: Source) -> bool:
         for problem in problems:
             assert problem.response is not None
             counted = problem.labels.weights(rows) > 0
-            response = np.abs(of_rows(problem.response, rows)[counted])
-            found = max(found, float(response.max(initial=0.0)) - problem.tube)
+            response = abs(of_rows(problem.response, rows)[counted])
+            if len(response):
+                found = max(found, float(response.max()) - problem.tube)
         return found
 
     return bool(source.reduce(pull, max) <= 0)

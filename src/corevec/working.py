@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
+from corevec.arrays import cast, dtype_of, full, here, is_tensor, joined, there
 from corevec.bases import Basis
 from corevec.kernels import AnyKernel
 from corevec.problems import Problem, Terms
@@ -25,6 +26,8 @@ CHUNK_NUMBERS, FEWEST_ROWS = 1 << 20, 256
 # From so many columns on the sum of squares is one matrix, with BLAS on all threads,
 # not one for each thread: at 2000 columns each has 32 MB.
 WIDE = 1000
+# Numbers of design rows that a GPU is given at once: 1 GB of them in float64.
+TENSOR_NUMBERS = 1 << 27
 MATRICES, ROW_BYTES = 5, 64
 
 
@@ -45,8 +48,10 @@ def room_for_rows(source: Source, width: int) -> float:
     sums of squares, a system to solve; and a few numbers of every row. A quarter of the
     budget remains in any case: with fewer rows than vectors nothing can be solved.
     """
-    budget = source.memory_budget
-    rest = budget - MATRICES * 8 * width**2 - ROW_BYTES * source.n_rows
+    budget = source.room
+    # On a device no number of every row is kept.
+    every_row = 0 if source.is_on_device else ROW_BYTES * source.n_rows
+    rest = budget - MATRICES * 8 * width**2 - every_row
     return float(np.clip(rest, budget / 4, 0.6 * budget))
 
 
@@ -68,7 +73,7 @@ class Design:
     @property
     def dtype(self) -> Any:
         """Precision of the design."""
-        return np.float64 if self.design is None else self.design.dtype
+        return np.float64 if self.design is None else dtype_of(self.design)
 
     @property
     def width(self) -> int:
@@ -80,30 +85,44 @@ class Design:
 
         def task(part: slice) -> Array:
             rows = self.rows(part)
-            return np.asarray(rows @ v[: self.signed].astype(rows.dtype))
+            return rows @ cast(there(v[: self.signed], rows), dtype_of(rows))  # type: ignore[no-any-return]
 
-        parts = slices(self.n_rows, self.width)
-        values = np.concatenate(list(self.workers.run(task, parts)))
-        offset = v[-1] if self.problem.has_offset else 0.0
-        both = np.tile(values, len(self.problem.sides))
-        return np.asarray(self.terms.sign * both + offset)
+        values = joined(list(self._run(task, self._slices(self.n_rows, self.width))))
+        offset = float(v[-1]) if self.problem.has_offset else 0.0
+        both = joined([values] * len(self.problem.sides))
+        return self.terms.sign * both + offset
+
+    @property
+    def lives_elsewhere(self) -> bool:
+        """Whether the rows are on a GPU: then one queue of large tasks serves it."""
+        return is_tensor(self.terms.sign)
+
+    def _slices(self, n: int, width: int) -> list[slice]:
+        if not self.lives_elsewhere:
+            return slices(n, width)
+        step = max(FEWEST_ROWS, TENSOR_NUMBERS // max(width, 1))
+        return [slice(s, min(s + step, n)) for s in range(0, n, step)] or [slice(0, 0)]
+
+    def _run(self, task: Callable[[Any], Any], items: Any) -> Iterator[Any]:
+        return map(task, items) if self.lives_elsewhere else self.workers.run(task, items)
 
     def take(self, entries: Array) -> Array:
         """Return the design of some entries: y times the row's, 1 for the offset."""
         rows = self.rows(entries % self.n_rows)  # a copy, by numbers
-        rows *= self.terms.sign[entries].astype(rows.dtype)[:, None]
+        rows *= cast(self.terms.sign[entries], dtype_of(rows))[:, None]
         if self.problem.has_offset:
-            rows = np.column_stack([rows, np.ones(len(rows), dtype=rows.dtype)])
+            last = full((len(rows), 1), 1.0, rows, dtype_of(rows))
+            rows = joined([rows, last], axis=1)
         return rows
 
     def gram(self, entries: Array, omega: Array) -> tuple[Array, Array]:
         """Return ``sum omega d d'`` and ``sum omega p d`` over the given entries."""
 
         def part(few: Array) -> tuple[Array, Array]:
-            root = np.sqrt(omega[few])
+            root = omega[few] ** 0.5
             rows = self.take(few)
-            rows *= root[:, None].astype(rows.dtype)
-            pull = (root * self.terms.target[few]).astype(rows.dtype)
+            rows *= cast(root, dtype_of(rows))[:, None]
+            pull = cast(root * self.terms.target[few], dtype_of(rows))
             return rows, pull @ rows
 
         return self._sum_of_squares(part, entries, self.width)
@@ -115,6 +134,8 @@ class Design:
 
         One matrix per thread, which BLAS adds to.
         """
+        if self.lives_elsewhere:
+            return self._sum_there(part, over, width)
         chunks = [over[few] for few in slices(len(over), width)]
         threads = min(self.workers.n_threads, max(1, len(chunks)))
         if width >= WIDE:
@@ -145,13 +166,23 @@ class Design:
         _mirror_lower(matrix)
         return matrix, vector
 
+    def _sum_there(
+        self, part: Callable[[Array], tuple[Array, Array]], over: Array, width: int
+    ) -> tuple[Array, Array]:
+        matrix, vector = full((width, width), 0.0, over), full(width, 0.0, over)
+        for some in self._slices(len(over), width):
+            rows, along = part(over[some])
+            matrix += rows.T @ rows
+            vector += along
+        return here(matrix), here(vector)
+
     def row_gram(self, few: Array, weight: Array) -> Array:
         """Return ``sum weight d d'`` over some rows, whatever their sides."""
 
         def part(these: Array) -> tuple[Array, Array]:
             rows = self.rows(these)  # a copy, by numbers
-            rows *= np.sqrt(weight[these])[:, None].astype(rows.dtype)
-            return rows, np.zeros(self.signed)
+            rows *= cast(weight[these] ** 0.5, dtype_of(rows))[:, None]
+            return rows, full(self.signed, 0.0, rows)
 
         return self._sum_of_squares(part, few, self.signed)[0]
 
@@ -160,17 +191,17 @@ class Design:
 
         def task(part: slice) -> Array:
             rows = self.rows(part)
-            return np.asarray(rows.T @ vectors[part].astype(rows.dtype))
+            return rows.T @ cast(vectors[part], dtype_of(rows))  # type: ignore[no-any-return]
 
         total = np.zeros((self.signed, vectors.shape[1]))
-        for part in self.workers.run(task, slices(self.n_rows, self.width)):
-            total += part
+        for part in self._run(task, self._slices(self.n_rows, self.width)):
+            total += here(part)
         return total
 
     def rows(self, part: Any) -> Array:
         """Return the design rows of some rows."""
         assert self.design is not None
-        return np.asarray(self.design[part])
+        return self.design[part]  # type: ignore[no-any-return]
 
 
 class WorkingRows(Design):
@@ -190,8 +221,11 @@ class WorkingRows(Design):
         like: WorkingRows | None = None,
         dtype: Any = np.float64,
     ):
-        source = source.near(index)
-        terms = terms_of(problem, source, basis.kernel, index)
+        if source.is_on_device:
+            index = source.numbers_there(index)
+        else:
+            source = source.near(index)
+        terms = terms_of(problem, source, basis.kernel, index, there=True)
         super().__init__(problem, source.workers, terms, None)
         self.source, self.basis, self.index = source, basis, index
         self._dtype = dtype
@@ -202,8 +236,8 @@ class WorkingRows(Design):
         if like is not None:
             self.design = like.design
         elif len(index) <= capacity(source, self.width, dtype):
-            self.design = np.empty((len(index), self.signed), dtype=dtype)
-            for _ in source.workers.run(self._keep, slices(len(index), self.width)):
+            self.design = full((len(index), self.signed), 1.0, terms.sign, dtype)
+            for _ in self._run(self._keep, self._slices(len(index), self.width)):
                 pass
 
     @property
@@ -222,17 +256,27 @@ class WorkingRows(Design):
     def _make(self, part: Any) -> Array:
         """Return the design of some rows, from their kernel values."""
         k, kernel = len(self.basis), self.basis.kernel
-        rows = self.source.take(self.index[part])
+        rows = self.source.pick(self.index[part])
         block = kernel.block(kernel.prepare(rows, self.points.dtype), self.points)
-        design = np.ones((len(rows), self.signed), dtype=self.dtype)
-        design[:, :k] = self.basis.features(block.astype(self.dtype, copy=False))
-        return design
+        design = full((len(rows), self.signed), 1.0, block, self.dtype)
+        design[:, :k] = self.basis.features(cast(block, self.dtype))
+        return design  # type: ignore[no-any-return]
 
 
 def terms_of(
-    problem: Problem, source: Source, kernel: AnyKernel, index: Array
+    problem: Problem,
+    source: Source,
+    kernel: AnyKernel,
+    index: Array,
+    there: bool = False,
 ) -> Terms:
-    """Return the terms of the entries of some rows, side after side."""
+    """Return the terms of the entries of some rows, side after side.
+
+    `there` leaves them where the rows live.
+    """
+    if there and source.is_on_device:
+        rows = source.pick(index)
+        return Terms.join([problem.terms(rows, kernel, side) for side in problem.sides])
 
     def task(side: int, few: Array) -> Terms:
         return problem.terms(source.take(few), kernel, side)

@@ -131,7 +131,7 @@ def largest_diagonal(problem: Problem, source: Source, kernel: AnyKernel) -> flo
             return 0.0
         own = kernel.diagonal(rows)[present] + 1.0 / terms.omega[present]
         if problem.has_offset:
-            own += 2 * np.abs(terms.target[present]) / problem.price
+            own = own + 2 * abs(terms.target[present]) / problem.price
         return float(own.max())
 
     return source.reduce(score, max) + bias

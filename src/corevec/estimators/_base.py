@@ -13,9 +13,15 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    check_array,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from corevec import engine
+from corevec.cell_places import valued_here
 from corevec.cells_verify import certify_cells
 from corevec.certificate import Certificate, worst_of
 from corevec.checkpoint import Checkpoint, Saved, described
@@ -40,8 +46,10 @@ from corevec.sources import (
     Workers,
     as_source,
     columns_of,
+    device_source,
     far_source,
     is_far,
+    is_on_device,
     row_statistics,
 )
 from corevec.verify import verify
@@ -357,7 +365,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         who = type(self).__name__
         if not is_far(X):
             weights = self._checked_weights(sample_weight, X.shape[0])
-            return Given(who, X, y, weights)
+            return self._moved(Given(who, X, y, weights))
         if self.kernel == "precomputed":
             raise InvalidInputError(
                 f"{who}: kernel='precomputed' needs the kernel matrix in memory, but "
@@ -372,6 +380,26 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         except RowsLostError as error:
             text = f"{who}: {error}{self._how_to_go_on()}"
             raise RowsLostError(text) from error.__cause__
+
+    def _moved(self, given: Given) -> Given:
+        """Return rows in memory, or moved to the device that was asked for."""
+        device = getattr(self, "device", None)
+        if device is None or self.kernel == "precomputed" or callable(self.kernel):
+            if device is not None:
+                raise InvalidInputError(
+                    f"{given.who}: device={device!r} needs a kernel by its name, but "
+                    f"kernel={self.kernel!r} was given. Use device=None."
+                )
+            return given
+        y, kinds = given.y, None
+        if self._task == "none":
+            y = None
+        elif self._task == "classes":  # words cannot live there
+            kinds, y = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+        source = device_source(given.who, given.X, y, given.weights, device)
+        with Workers(self.n_jobs) as workers:
+            there = source.using(self.memory_budget, workers)
+            return FarGiven(given.who, there, self._task, kinds)
 
     def _check_far_columns(self, X: Any, *, reset: bool) -> None:
         """Note, or compare, the number and the names of the columns."""
@@ -400,9 +428,23 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         X = self._validate_new(X)
         with Workers(self.n_jobs) as workers:
-            source = as_source(X, self.memory_budget, workers)
-            functions = self.__dict__.get("_forest") or self._functions
+            source = self._source_of(X, workers)
+            forest = self.__dict__.get("_forest")
+            functions = forest or self._functions
+            if is_on_device(X):
+                ready = functions.ready()
+                if forest is not None:
+                    ready = valued_here(source, forest.values)
+                return source.map_there(ready)  # type: ignore[no-any-return]
             return np.asarray(functions.values(source))
+
+    def _source_of(self, X: Any, workers: Workers) -> Source:
+        """Return the source of validated rows, on the device that was asked for."""
+        device = getattr(self, "device", None)
+        if device is None or is_far(X):
+            return as_source(X, self.memory_budget, workers)
+        moved = device_source(type(self).__name__, X, None, None, device)
+        return moved.using(self.memory_budget, workers)
 
     def _validate_new(self, X: Any) -> Any:
         """Return rows to predict, checked against those of the fit."""

@@ -11,8 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from corevec import cells
+from corevec.cell_places import RowsHere, at_hand
+from corevec.cell_problems import rows_that_weigh
+from corevec.cell_rows import FarRows
+from corevec.cell_trials import Trial, error_of, misses, trials
 from corevec.cells_verify import cells_certificate
 from corevec.estimators._callbacks import RoundReporter
 from corevec.estimators._given import Given
@@ -21,10 +26,10 @@ from corevec.exceptions import (
     KernelError,
     NotCertifiedWarning,
 )
-from corevec.kernels import AnyKernel, make_kernel
+from corevec.kernels import AnyKernel, Kernel, make_kernel
 from corevec.problems import Problem
 from corevec.progress import Progress, logger
-from corevec.sources import Source, Workers, as_source, row_statistics, stacked
+from corevec.sources import Chosen, Source, Workers, as_source, row_statistics
 from corevec.trees import grow
 
 Array = npt.NDArray[Any]
@@ -77,11 +82,15 @@ class LocalFit:
         self.model, self.given, self.problems = model, given, problems
         self.asked = problems  # with the C that was given
         far = as_source(given.X, model.memory_budget, workers)
-        self.source = _at_hand(model, far)
+        # Rows that live elsewhere come here where they fit, else a group at a time;
+        # those of a device are here for the tree, and there for the cells.
+        is_small = far.holds(far.n_rows) and not far.is_on_device
+        self.source = far.near(far.numbers) if is_small else at_hand(far)
         self.rng = np.random.default_rng(model._settings().random_state)
         self.size = DEFAULT_ROWS if isinstance(model.cells, str) else int(model.cells)
         self.facts: dict[str, Any] = {}
         self.kernel: AnyKernel
+        self._some: tuple[Source, list[Array]] | None = None
         is_auto = isinstance(model.cells, str)
         self.few = is_auto and self.source.n_rows < AUTO_ROWS
         if isinstance(model.gamma, str) and model.gamma == "tune" and not self.few:
@@ -89,22 +98,30 @@ class LocalFit:
         else:
             self.kernel = model._make_kernel(self.source, given.weights)
 
-    def _members(self) -> list[Array]:
-        rows = cells.rows_that_weigh(self.problems, self.source)
-        return grow(self.source, self.size, np.random.default_rng(0), rows=rows)[1]
+    def _looked_at(self) -> tuple[Source, list[Array]]:
+        """Return the rows that cells are tried on, at hand, and those of each cell."""
+        rng = np.random.default_rng(0)
+        if self._some is None and self.source.is_far:
+            far = FarRows(self.problems, self.source, self.size, rng)
+            cut = far.cut(rng, random=False)
+            self._some = far.some_cells(cut, 2 * MORE_CELLS, rng)
+        elif self._some is None:
+            rows = rows_that_weigh(self.problems, self.source)
+            self._some = self.source, grow(self.source, self.size, rng, rows=rows)[1]
+        return self._some
 
     def _tune(self) -> None:
         """Choose gamma and C on parts of a few cells."""
-        model, source = self.model, self.source
-        parts = cells.trials(self._members(), MORE_CELLS, self.rng)
-        statistics = row_statistics(source, self.given.weights)
+        model, (source, members) = self.model, self._looked_at()
+        parts = trials(members, MORE_CELLS, self.rng)
+        statistics = row_statistics(self.source, self.given.weights)
         unit = _local_gamma(source, parts)
 
         def kernel_of(gamma: float) -> AnyKernel:
             own = model.degree, model.coef0
             return make_kernel(model.kernel, gamma, *own, statistics)
 
-        def error_at(pair: tuple[float, float], some: list[cells.Trial]) -> float:
+        def error_at(pair: tuple[float, float], some: list[Trial]) -> float:
             scaled = _with_C(self.problems, pair[1])
             return self._error(scaled, kernel_of(pair[0]), some)
 
@@ -118,10 +135,12 @@ class LocalFit:
         self.facts |= {"gamma": float(gamma), "C": model.C_, "tuned_error": error}
 
     def _error(
-        self, problems: list[Problem], kernel: AnyKernel, parts: list[cells.Trial]
+        self, problems: list[Problem], kernel: AnyKernel, parts: list[Trial]
     ) -> float:
-        def one(part: cells.Trial) -> tuple[float, float]:
-            return cells.error_of(problems, self.source, kernel, part)
+        source, _ = self._looked_at()
+
+        def one(part: Trial) -> tuple[float, float]:
+            return error_of(problems, source, kernel, part)
 
         wrong, total = np.sum(list(self.source.workers.run(one, parts)), axis=0)
         return float(wrong / max(total, 1e-300))
@@ -131,29 +150,54 @@ class LocalFit:
         if self.few:
             self.facts |= {"choice": "global", "reason": "few rows"}
             return False
-        parts = cells.trials(self._members(), MORE_CELLS, self.rng)
+        parts = trials(self._looked_at()[1], MORE_CELLS, self.rng)
         local = self._error(self.problems, self.kernel, parts)
-        whole = self._global_error(parts)
+        kernel = self.model._make_kernel(self.source, self.given.weights)
+        whole = self._global_error(parts, kernel)
         choice = "cells" if local < whole - BETTER else "global"
-        self.facts |= {"choice": choice, "cells_error": local, "global_error": whole}
+        tuned = self._what_was_tuned(parts, kernel)
+        kept = self.facts if choice == "cells" else {}  # of a model that is not fitted
+        errors = {"cells_error": local, "global_error": whole}
+        self.facts = {"choice": choice} | kept | errors | tuned
         logger.info("cells: error %.4f, global %.4f: %s", local, whole, choice)
         return choice == "cells"
 
-    def _global_error(self, parts: list[cells.Trial]) -> float:
+    def _what_was_tuned(self, parts: list[Trial], kernel: AnyKernel) -> dict[str, Any]:
+        """Return how cells and the global model differ where gamma was tuned.
+
+        Only cells are: a global model is compared, and fitted, with ``gamma="scale"``
+        and the C that was given. What cells do with those tells the two gains apart.
+        """
+        if not self.facts:
+            return {}
+        gamma = None
+        if isinstance(kernel, Kernel):  # others have none
+            gamma = float(np.ldexp(kernel.gamma, -2 * kernel.row_map.exponent))
+        plain = self._error(self.asked, kernel, parts)
+        own = {"cells_gamma": self.facts["gamma"], "cells_C": self.facts["C"]}
+        whole = {"global_gamma": gamma, "global_C": float(self.model.C)}
+        return own | whole | {"cells_error_untuned": plain}
+
+    def _global_error(self, parts: list[Trial], kernel: AnyKernel) -> float:
         """Return the error of a machine of a sample on the test parts of the cells."""
         test = np.sort(np.concatenate([part.test for part in parts]))
-        others = np.setdiff1d(self.source.draw(self.rng, SAMPLE_ROWS), test)
+        size = SAMPLE_ROWS
+        while not self.source.holds(size):
+            size //= 2
+        others = np.setdiff1d(self.source.draw(self.rng, size), test)
         plain = clone(self.model).set_params(cells=None, verbose=0, tol=0.01)
         plain.set_params(max_time=plain.max_time or 60.0)
-        kernel = self.model._make_kernel(self.source, self.given.weights)
         functions = plain._functions_on(self.asked, self.source, kernel, others)
-        rows = self.source.take(test)
+        rows = self._looked_at()[0].take(test)
         values = functions.evaluate(rows, functions.prepared())
-        wrong, total = cells.misses(self.asked, rows, values, kernel)
+        wrong, total = misses(self.asked, rows, values, kernel)
         return wrong / max(total, 1e-300)
 
     def solve(self, progress: Progress) -> cells.Solved:
         """Solve every cell."""
+        self._some = None  # a fit needs the room
+        if isinstance(self.source, RowsHere):
+            self.given.X = self.source  # what came here serves those who ask later
         asked = self.problems, self.source, self.kernel, self.size, self.model.n_trees
         return cells.fit(*asked, progress, self.rng)
 
@@ -171,6 +215,7 @@ def fit_cells(model: Any, given: Given, problems: list[Problem]) -> cells.Solved
         progress.snapshot = lambda: None
         try:
             local = LocalFit(model, given, problems, workers)
+            progress.meter = getattr(local.source, "meter", None)
             auto = isinstance(model.cells, str)
             if auto:
                 better = local.is_better()
@@ -192,14 +237,51 @@ def fit_cells(model: Any, given: Given, problems: list[Problem]) -> cells.Solved
         record.update(local.facts)
     _set_fitted(model, solved, progress, local.problems)
     if not solved.is_whole:
-        done = len(solved.forest.trees)
-        warnings.warn(
-            f"{type(model).__name__} stopped by {model.certificate_.stopped_by} after "
-            f"{done} of {model.n_trees} trees: the model is the mean of those.",
-            NotCertifiedWarning,
-            stacklevel=4,
-        )
+        warnings.warn(_not_whole(model, solved), NotCertifiedWarning, stacklevel=4)
     return solved
+
+
+def _not_whole(model: Any, solved: cells.Solved) -> str:
+    """Return what is left out of a model that ran out of time."""
+    stopped = f"{type(model).__name__} stopped by {model.certificate_.stopped_by} after"
+    if solved.n_left:
+        n_rows = model.certificate_.n_rows
+        return (
+            f"{stopped} the cells of {n_rows - solved.n_left:,} of {n_rows:,} rows. "
+            "The others answer by the mean of their labels, or by a sample of rows "
+            "that live elsewhere: nothing is proved about them. Raise max_time, or ask "
+            "for smaller cells."
+        )
+    done = len(solved.forest.trees)
+    return f"{stopped} {done} of {model.n_trees} trees: the model is the mean of those."
+
+
+def values_for_labels(model: Any, X: Any) -> Array:
+    """Return values that give a classifier's labels, as its exact values would.
+
+    Of cells most are in float32, and evaluated again where that leaves the label open.
+    """
+    check_is_fitted(model)
+    forest = model.__dict__.get("_forest")
+    if forest is None or (len(model.classes_) > 2 and model.multi_class == "ovo"):
+        return np.asarray(model._values(X))
+    X = model._validate_new(X)
+    is_open = _sign_is_open if len(model.classes_) == 2 else _winner_is_open
+    with Workers(model.n_jobs) as workers:
+        source = as_source(X, model.memory_budget, workers)
+        return np.asarray(forest.values_that_decide(source, is_open))
+
+
+def _sign_is_open(values: Array, errors: Array) -> Array:
+    return np.asarray(~(np.abs(values[:, 0]) > errors[:, 0]))
+
+
+def _winner_is_open(values: Array, errors: Array) -> Array:
+    """Whether another class than the one with the largest value may have a larger."""
+    rows, top = np.arange(len(values)), values.argmax(axis=1)
+    low, high = values[rows, top] - errors[rows, top], values + errors
+    high[rows, top] = -np.inf
+    return np.asarray(~(low > high.max(axis=1)))
 
 
 def _with_C(problems: list[Problem], factor: float) -> list[Problem]:
@@ -209,38 +291,25 @@ def _with_C(problems: list[Problem], factor: float) -> list[Problem]:
     ]
 
 
-def _local_gamma(source: Source, parts: list[cells.Trial]) -> float:
+def _local_gamma(source: Source, parts: list[Trial]) -> float:
     """Return one over the mean squared distance of rows in a cell."""
     spreads = []
     for part in parts:
-        values = source.take(part.train).values
-        dense = values.toarray() if hasattr(values, "toarray") else values
-        spreads.append(2 * float(np.var(dense.astype(np.float64), axis=0).sum()))
+        own = row_statistics(Chosen(source, part.train, source.take(part.train)))
+        spreads.append(np.ldexp(2 * own.total_variance, 2 * own.exponent))
     mean = float(np.mean(spreads)) if spreads else 0.0
     return 1.0 / mean if mean > 0 else 1.0
-
-
-def _at_hand(model: Any, source: Source) -> Source:
-    """Return rows that live elsewhere in memory, where they fit."""
-    if source.holds(source.n_rows):
-        return source.near(source.numbers)
-    raise InvalidInputError(
-        f"{type(model).__name__}: cells are cut from rows in memory, but {source!r} "
-        f"has more than memory_budget={source.memory_budget:g} allows to bring here. "
-        "Raise memory_budget to four times the data."
-    )
 
 
 def _set_fitted(
     model: Any, solved: cells.Solved, progress: Progress, problems: list[Problem]
 ) -> None:
-    forest = solved.forest
+    forest, vectors, coef = solved.forest.in_one_piece()
     for name in ("_functions", "_outcome"):
         model.__dict__.pop(name, None)
     model._forest = forest
     model.support_ = np.concatenate([one.basis.index for one in forest.trees])
-    model.support_vectors_ = stacked([one.basis.values for one in forest.trees])
-    model.dual_coef_ = np.concatenate([one.coef for one in forest.trees]).T
+    model.support_vectors_, model.dual_coef_ = vectors, coef.T
     model.intercept_ = np.concatenate([one.intercepts for one in forest.trees])
     model.history_ = progress.history
     model.n_iter_ = len(progress.history)

@@ -7,7 +7,7 @@ passes: nothing of the length of the data comes here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,16 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
+from corevec.arrays import (
+    cast,
+    full,
+    here,
+    is_finite,
+    is_tensor,
+    masses_of,
+    namespace,
+    there,
+)
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 from corevec.sources import (
@@ -23,6 +33,7 @@ from corevec.sources import (
     Brought,
     Coded,
     Column,
+    Recoded,
     Source,
     Standardised,
     of_rows,
@@ -146,9 +157,14 @@ class FarGiven(Given):
 
     _seen: _Seen
 
-    def __init__(self, who: str, source: Source, task: str):
-        """Look at all rows once; `task` is "classes", "numbers" or "none"."""
-        self.who, self.X, self.task = who, source, task
+    def __init__(
+        self, who: str, source: Source, task: str, kinds: Array | None = None
+    ):
+        """Look at all rows once; `task` is "classes", "numbers" or "none".
+
+        Where the rows bring codes instead of labels, `kinds` are the labels.
+        """
+        self.who, self.X, self.task, self._kinds = who, source, task, kinds
         columns = getattr(source, "columns", ())
         if task != "none" and TARGET not in columns:
             raise InvalidInputError(
@@ -160,6 +176,9 @@ class FarGiven(Given):
         look = partial(_look, who, task, self._has_weights)
         self._size: Any = 1.0
         self._seen = self._ask_all(look)
+        if kinds is not None:
+            labels = kinds[self._seen.labels.astype(int)]
+            self._seen = replace(self._seen, labels=labels)
         if self._seen.mass <= 0:
             raise InvalidInputError(
                 f"{who}: sample_weight is zero for all {source.n_rows} rows, so no row "
@@ -203,7 +222,10 @@ class FarGiven(Given):
 
     def codes(self, classes: Array) -> Column:
         """Return the class code of a row as a function of its label."""
-        return Coded(classes)
+        if self._kinds is None:
+            return Coded(classes)
+        found = np.searchsorted(classes, self._kinds)
+        return Recoded(np.minimum(found, len(classes) - 1))
 
     def mass_of_classes(self, classes: Array) -> Array:
         """Return the sum of the weights of each class's rows."""
@@ -215,7 +237,8 @@ class FarGiven(Given):
 
     def labels_of(self, rows: Array) -> Array:
         """Return the labels of a few rows."""
-        return np.asarray(self.X.take(rows).columns[TARGET])
+        labels = np.asarray(self.X.take(rows).columns[TARGET])
+        return labels if self._kinds is None else self._kinds[labels]
 
     def target_moments(self, centred: bool) -> tuple[Array, Array]:
         """Return mean and deviation of each target, by weight."""
@@ -245,16 +268,16 @@ def _look(who: str, task: str, has_weights: bool, rows: Rows, size: Any = 1.0) -
     Moments of targets are those of ``y / size``.
     """
     _check_values(who, rows)
-    weights = np.ones(len(rows))
+    weights = full(len(rows), 1.0, rows.index)
     if has_weights:
         weights = _checked(who, rows, WEIGHT, "sample_weight")
         if weights.ndim != 1:
             raise InvalidInputError(
-                f"{who}: sample_weight has {weights.size // len(rows)} columns, "
+                f"{who}: sample_weight has {weights.shape[1]} columns, "
                 "expected one weight per row."
             )
         if (weights < 0).any():
-            row = int(rows.index[np.argmin(weights)])
+            row = int(rows.index[weights.argmin()])
             raise InvalidInputError(
                 f"{who}: sample_weight[{row}] = {weights.min():g} is negative. Weights "
                 "count rows: 0 leaves a row out, 2 counts it twice."
@@ -273,14 +296,19 @@ def _look(who: str, task: str, has_weights: bool, rows: Rows, size: Any = 1.0) -
 
 def _labels(who: str, rows: Rows, weights: Array) -> tuple[Array, Array]:
     """Return the different labels of a block, and the mass of each."""
-    y = np.asarray(rows.columns[TARGET])
+    y = rows.columns[TARGET]
+    y = y if is_tensor(y) else np.asarray(y)
     if y.ndim != 1:
         raise InvalidInputError(
             f"{who}: y should be a 1d array, but a row has {y.shape[1]} labels. Give "
             "one column."
         )
-    if y.dtype.kind == "f":
+    if "float" in str(y.dtype):
         _checked(who, rows, TARGET, "y")
+    if is_tensor(y):
+        labels, masses = masses_of(y, weights)
+        _check_kinds(who, labels)
+        return labels, masses
     labels, place = _different(who, y)
     _check_kinds(who, labels)
     return labels, np.bincount(place, weights, minlength=len(labels))
@@ -303,12 +331,13 @@ def _check_values(who: str, rows: Rows) -> None:
     is_sparse = hasattr(rows.values, "indptr")
     values = rows.values.data if is_sparse else rows.values
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum()):  # proves it without more memory
+        if np.isfinite(float(values.sum())):  # proves it without more memory
             return
-    bad = np.argwhere(~np.isfinite(values))
-    if len(bad):
-        entry = int(bad[0, 0])
-        kind = "NaN" if np.isnan(values[tuple(bad[0])]) else "infinity"
+    bad = namespace(values).nonzero(~namespace(values).isfinite(values))
+    if len(bad[0]):
+        first = tuple(int(place[0]) for place in bad)
+        entry = first[0]
+        kind = "NaN" if np.isnan(float(values[first])) else "infinity"
         if is_sparse:
             entry = int(np.searchsorted(rows.values.indptr, entry, "right")) - 1
         row = int(rows.index[entry])
@@ -320,17 +349,17 @@ def _check_values(who: str, rows: Rows) -> None:
 def _checked(who: str, rows: Rows, column: str, name: str) -> Array:
     """Return a column of finite numbers."""
     try:
-        values = np.asarray(rows.columns[column], dtype=np.float64)
+        values = cast(rows.columns[column], np.float64)
     except (TypeError, ValueError):
         raise InvalidInputError(
             f"{who}: {name} must be numbers, but its type is "
             f"{np.asarray(rows.columns[column]).dtype}."
         ) from None
-    fine = np.isfinite(values)
-    if not fine.all():
-        at = np.argwhere(~fine)[0]
+    if not is_finite(values):
+        at = np.argwhere(~np.isfinite(here(values)))[0]
+        value = float(here(values)[tuple(at)])
         raise InvalidInputError(
-            f"{who}: {name}[{int(rows.index[at[0]])}] = {values[tuple(at)]}: Input "
+            f"{who}: {name}[{int(rows.index[int(at[0])])}] = {value}: Input "
             f"{name} contains NaN or infinity. Drop such rows."
         )
     return values
@@ -349,7 +378,7 @@ def _moments(
 ) -> tuple[Array, Array, Array, Array]:
     """Return least, most, mean and variance of the targets of one block."""
     y = _checked(who, rows, TARGET, "y")
-    y = (y[:, None] if y.ndim == 1 else y) / size
+    y = (y[:, None] if y.ndim == 1 else y) / there(np.asarray(size), y)
     counted = weights > 0
     if not counted.any():
         nothing = np.zeros(y.shape[1])
@@ -358,7 +387,8 @@ def _moments(
     mean = share @ y
     with np.errstate(over="ignore", under="ignore"):  # then a second pass looks
         variance = share @ (y - mean) ** 2
-    return y.min(axis=0), y.max(axis=0), mean, variance
+    low, high = namespace(y).min(y, axis=0), namespace(y).max(y, axis=0)
+    return here(low), here(high), here(mean), here(variance)
 
 
 def _join(who: str, a: _Seen, b: _Seen) -> _Seen:
@@ -389,4 +419,6 @@ def _join(who: str, a: _Seen, b: _Seen) -> _Seen:
 
 def weights_of(weights: Column | None, rows: Rows) -> Array:
     """Return the weights of some rows, 1 where all rows are alike."""
-    return np.ones(len(rows)) if weights is None else of_rows(weights, rows)
+    if weights is None:
+        return full(len(rows), 1.0, rows.index)  # type: ignore[no-any-return]
+    return of_rows(weights, rows)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 from sklearn.base import OutlierMixin
 
+from corevec.arrays import cast
 from corevec.estimators._lazy import lazily
 
 Array = npt.NDArray[Any]
@@ -36,7 +36,8 @@ class ScoredDetector(OutlierMixin):
         ndarray of int of shape (n_rows,)
             +1 where ``decision_function`` is at least 0.
         """
-        return np.where(self.decision_function(X) >= 0, 1, -1)
+        inside = self.decision_function(X) >= 0
+        return 2 * cast(inside, int) - 1  # type: ignore[no-any-return]
 
     @lazily
     def decision_function(self, X: Any) -> Array:
@@ -52,4 +53,4 @@ class ScoredDetector(OutlierMixin):
         ndarray of shape (n_rows,)
             Signed distance-like value.
         """
-        return np.asarray(self.score_samples(X) - self.offset_)
+        return self.score_samples(X) - self.offset_  # type: ignore[no-any-return]

@@ -14,6 +14,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from corevec.arrays import cast, column_of, entries_of, full
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._cells import check_cells, fit_cells
@@ -101,6 +102,10 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         Multiplies the weights of a class's rows.
     n_jobs : int, optional
         Threads; None uses the available cores (or ``OMP_NUM_THREADS``).
+    device : str, optional
+        Where the passes over the rows run: a torch device such as ``"cuda"``, to which
+        NumPy and CSR rows are copied (all, or block by block where they are too many);
+        needs ``corevec[gpu]``. None: here, or where the given tensors live.
     warm_start : bool, default=False
         Start from the previous fit: a new C on the same rows, or new rows.
     random_state : int or RandomState, optional
@@ -167,6 +172,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         multi_class: str = "ovr",
         class_weight: Any = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
@@ -199,6 +205,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         self.n_trees = n_trees
         self.multi_class = multi_class
         self.class_weight = class_weight
+        self.device = device
 
     @with_callbacks
     def fit(
@@ -277,7 +284,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         """
         values = self._values(X)
         if len(self.classes_) == 2:
-            return np.ascontiguousarray(values[:, 0])
+            return column_of(values, 0)
         if self.multi_class == "ovr":
             return values
         return _votes(values, len(self.classes_))
@@ -297,9 +304,8 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             Labels out of ``classes_``.
         """
         values = self.decision_function(X)
-        if values.ndim == 1:
-            return np.asarray(self.classes_[(values > 0).astype(int)])
-        return np.asarray(self.classes_[values.argmax(axis=1)])
+        codes = cast(values > 0, int) if values.ndim == 1 else values.argmax(axis=1)
+        return entries_of(self.classes_, codes)
 
     def _problems_for(self, given: Given) -> list[Problem]:
         who, n = type(self).__name__, given.n_rows
@@ -365,11 +371,11 @@ def _votes(values: Array, n_classes: int) -> Array:
 
     Column of pair (i, j) is above 0 where j wins.
     """
-    votes = np.zeros((len(values), n_classes))
-    confidence = np.zeros_like(votes)
+    votes = full((len(values), n_classes), 0.0, values)
+    confidence = 0.0 * votes
     for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
         votes[:, i] += values[:, column] <= 0
         votes[:, j] += values[:, column] > 0
         confidence[:, i] -= values[:, column]
         confidence[:, j] += values[:, column]
-    return np.asarray(votes + confidence / (3 * (np.abs(confidence) + 1)))
+    return votes + confidence / (3 * (abs(confidence) + 1))  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corevec.arrays import column_of, namespace, there
 from corevec.checkpoint import Checkpoint
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
@@ -77,7 +78,7 @@ class CoreVectorOneClass(_Detector):
         are cut at one offset.
     max_core, max_iter, max_time, checkpoint, memory_budget : optional
         As in `CoreVectorClassifier`.
-    n_jobs, warm_start, random_state, verbose : optional
+    n_jobs, device, warm_start, random_state, verbose : optional
         As in `CoreVectorClassifier`.
 
     Attributes
@@ -126,6 +127,7 @@ class CoreVectorOneClass(_Detector):
         checkpoint: str | PathLike[str] | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         n_jobs: int | None = None,
+        device: str | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
@@ -156,6 +158,7 @@ class CoreVectorOneClass(_Detector):
         self.n_trees = n_trees
         self.nu = nu
         self.C = C
+        self.device = device
 
     @with_callbacks
     def fit(
@@ -213,7 +216,7 @@ class CoreVectorOneClass(_Detector):
         ndarray of shape (n_rows,)
             Values; training rows with less than ``offset_`` are outliers.
         """
-        return np.ascontiguousarray(self._values(X)[:, 0])
+        return column_of(self._values(X), 0)
 
     def _attributes(self, functions: Any) -> dict[str, Any]:
         found = super()._attributes(functions)
@@ -339,7 +342,8 @@ class CoreVectorOneClass(_Detector):
 
         def score(rows: Rows) -> Array:
             values = ready(rows)[:, 0]
-            return np.stack([values, weights_of(weights, rows)], axis=1)
+            own = weights_of(weights, rows)
+            return namespace(values).stack([values, own], axis=1)  # type: ignore[no-any-return]
 
         values, own = view.map(score).T
         order = np.argsort(values)
@@ -377,7 +381,7 @@ class SVDD(_Detector):
         As in `CoreVectorClassifier`.
     max_core, max_iter, max_time, checkpoint, memory_budget : optional
         As in `CoreVectorClassifier`.
-    n_jobs, warm_start, random_state, verbose : optional
+    n_jobs, device, warm_start, random_state, verbose : optional
         As in `CoreVectorClassifier`.
 
     Attributes
@@ -422,6 +426,7 @@ class SVDD(_Detector):
         checkpoint: str | PathLike[str] | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         n_jobs: int | None = None,
+        device: str | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
@@ -449,6 +454,7 @@ class SVDD(_Detector):
             verbose=verbose,
         )
         self.C = C
+        self.device = device
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SVDD:
@@ -495,7 +501,7 @@ class SVDD(_Detector):
         ndarray of shape (n_rows,)
             ``sqrt(k(x, x) - 2 f(x) + |c|^2)``; compare with ``radius_``.
         """
-        return np.sqrt(np.maximum(-self.score_samples(X), 0.0))
+        return (-self.score_samples(X)).clip(min=0.0) ** 0.5  # type: ignore[no-any-return]
 
     @lazily
     def score_samples(self, X: Any) -> Array:
@@ -520,8 +526,8 @@ class SVDD(_Detector):
                 "rows does not hold; only the training matrix can be scored."
             )
         source = as_source(X, self.memory_budget)
-        own = source.map(self._functions.kernel.diagonal)
-        return np.asarray(2 * values - own - self.centre_norm_sq_)
+        own = source.map_there(self._functions.kernel.diagonal)
+        return 2 * values - there(own, values) - self.centre_norm_sq_  # type: ignore[no-any-return]
 
     def _problems_for(self, given: Given) -> list[Problem]:
         labels = Labels(given.n_rows, sample_weight=given.weights, mass=given.mass)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array
 
+from corevec.arrays import column_of, there
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._cells import check_cells, fit_cells
@@ -78,7 +79,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         row per 12 rows, from 800 to 2000.
     cells, n_trees
         As in `CoreVectorClassifier`.
-    max_iter, max_time, checkpoint, memory_budget, n_jobs
+    max_iter, max_time, checkpoint, memory_budget, n_jobs, device
         As in `CoreVectorClassifier`.
     warm_start, random_state, verbose
         As in `CoreVectorClassifier`. In the span of a basis (see `low_rank`) a warm
@@ -141,6 +142,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         checkpoint: str | PathLike[str] | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         n_jobs: int | None = None,
+        device: str | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
@@ -174,6 +176,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         self.mu = mu
         self.tube = tube
         self.fit_intercept = fit_intercept
+        self.device = device
 
     @with_callbacks
     def fit(
@@ -235,8 +238,10 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         ndarray of shape (n_rows,) or (n_rows, n_targets)
             In the units of y.
         """
-        values = self._values(X) * self.target_scale_ + self.target_mean_
-        return np.ascontiguousarray(values[:, 0]) if self._one_target else values
+        values = self._values(X)
+        values = values * there(self.target_scale_, values)
+        values = values + there(self.target_mean_, values)
+        return column_of(values, 0) if self._one_target else values
 
     def _in_units_of_y(self) -> None:
         """Scale the coefficients of the cells' machines."""

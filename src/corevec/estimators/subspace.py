@@ -77,7 +77,8 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         cheap bound of the span, loose where the kernel is not of low rank; from a
         sample of the rows, with probability 0.999. "auto" is "exact" where that is
         affordable, else "projection".
-    max_iter, max_time, memory_budget, class_weight, n_jobs, random_state, verbose
+    max_iter, max_time, memory_budget, class_weight, n_jobs, device, random_state,
+    verbose
         As in `CoreVectorClassifier`.
     checkpoint : path, optional
         As in `CoreVectorClassifier`, once the vectors are chosen.
@@ -129,6 +130,7 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         class_weight: Any = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ):
@@ -150,6 +152,7 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         self.memory_budget = memory_budget
         self.class_weight = class_weight
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -247,7 +250,7 @@ class SubspaceRegressor(InSpan, CoreVectorRegressor):
         As in `CoreVectorClassifier`.
     fit_intercept, tol, certificate, max_iter, max_time, checkpoint
         As in `SubspaceClassifier`.
-    memory_budget, n_jobs
+    memory_budget, n_jobs, device
         As in `SubspaceClassifier`.
     random_state, verbose
         As in `CoreVectorClassifier`.
@@ -294,6 +297,7 @@ class SubspaceRegressor(InSpan, CoreVectorRegressor):
         checkpoint: str | PathLike[str] | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         n_jobs: int | None = None,
+        device: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ):
@@ -313,6 +317,7 @@ class SubspaceRegressor(InSpan, CoreVectorRegressor):
         self.checkpoint = checkpoint
         self.memory_budget = memory_budget
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 

@@ -12,12 +12,21 @@ from corevec.sources.columns import (
     Brought,
     Coded,
     Column,
+    Recoded,
     Standardised,
     of_rows,
 )
 from corevec.sources.far import FarSource, join_rows
 from corevec.sources.memory import Chosen, CsrSource, DenseSource, stacked
-from corevec.sources.places import as_source, columns_of, far_source, is_dask, is_far
+from corevec.sources.places import (
+    as_source,
+    columns_of,
+    device_source,
+    far_source,
+    is_dask,
+    is_far,
+    is_on_device,
+)
 
 __all__ = [
     "Brought",
@@ -28,6 +37,7 @@ __all__ = [
     "DEFAULT_MEMORY_BUDGET",
     "DenseSource",
     "FarSource",
+    "Recoded",
     "Source",
     "Standardised",
     "TARGET",
@@ -35,9 +45,11 @@ __all__ = [
     "Workers",
     "as_source",
     "columns_of",
+    "device_source",
     "far_source",
     "is_dask",
     "is_far",
+    "is_on_device",
     "join_rows",
     "of_rows",
     "row_statistics",

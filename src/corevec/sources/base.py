@@ -10,11 +10,12 @@ value per row. A new place for rows (a file format, a cluster, a GPU) implements
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import joblib
@@ -22,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
-from corevec.kernels import Rows, RowStatistics
+from corevec.arrays import cast, full, here
+from corevec.kernels import RowMap, Rows, RowStatistics
 from corevec.sources.columns import Column, of_rows
 
 Array = npt.NDArray[Any]
@@ -52,7 +54,7 @@ class Workers:
         self._limit: Any = None
 
     def __enter__(self) -> Workers:
-        self._controller = ThreadpoolController()
+        self._controller = _controller(len(sys.modules))
         self._limit = self._controller.limit(limits=1, user_api="blas")
         self._limit.__enter__()
         if self.n_threads > 1:
@@ -85,6 +87,15 @@ class Workers:
             yield
 
 
+@lru_cache(1)
+def _controller(n_modules: int) -> ThreadpoolController:
+    """Return the controller of all BLAS libraries, sought again after an import.
+
+    It looks at every loaded library, which took 11 ms beside torch.
+    """
+    return ThreadpoolController()
+
+
 class Source(ABC):
     """Rows that can be visited block by block."""
 
@@ -94,6 +105,8 @@ class Source(ABC):
     is_sparse: bool = False
     # Whether a trip to single rows is dear: rows on a disk, on other machines.
     is_far: bool = False
+    # Whether blocks are tensors on a device, which works on one of them at a time.
+    is_on_device: bool = False
 
     def __init__(
         self,
@@ -111,6 +124,14 @@ class Source(ABC):
     def block(self, start: int, stop: int) -> Rows:
         """Return the rows from `start` up to `stop`, without a copy if possible."""
 
+    def pick(self, rows: Array) -> Rows:
+        """Return the rows with these numbers, left where they live."""
+        return self.take(rows)
+
+    def numbers_there(self, rows: Array) -> Any:
+        """Return row numbers where the rows live."""
+        return rows
+
     def using(self, memory_budget: float, workers: Workers) -> Source:
         """Return these rows with the budget and the threads of one fit."""
         new = object.__new__(type(self))
@@ -121,6 +142,15 @@ class Source(ABC):
     def near(self, rows: Array) -> Source:
         """Return a source that takes these rows at no cost, by the same numbers."""
         return self
+
+    def alone(self, rows: Array) -> Source:
+        """Return these rows, sorted, as a source of their own, where they live."""
+        return self.near(rows)
+
+    @property
+    def room(self) -> int:
+        """Bytes for what is worked on where the rows live."""
+        return self.memory_budget
 
     def holds(self, n_rows: int) -> bool:
         """Whether so many rows can be brought here within a quarter of the budget."""
@@ -167,7 +197,8 @@ class Source(ABC):
         """
         if 5 * size > self.n_rows:
             return np.sort(rng.permutation(self.n_rows)[:size])
-        return np.unique(rng.integers(self.n_rows, size=size))
+        drawn = np.sort(rng.integers(self.n_rows, size=size))
+        return drawn[np.diff(drawn, prepend=-1) > 0]
 
     def reduce(self, score: Callable[[Rows], T], merge: Callable[[T, T], T]) -> T:
         """Return ``score`` of every block merged from the first block to the last."""
@@ -201,6 +232,10 @@ class Source(ABC):
 
         return np.concatenate(list(self.workers.run(task, self.blocks())))
 
+    def map_there(self, score: Callable[[Rows], Any]) -> Any:
+        """Return ``score`` of every block, stacked where the rows live."""
+        return self.map(score)
+
 
 def row_statistics(source: Source, weights: Column | None = None) -> RowStatistics:
     """Return mean and variance of each column, weighted by `weights`.
@@ -233,7 +268,7 @@ def row_statistics(source: Source, weights: Column | None = None) -> RowStatisti
 
 def _largest_entry(rows: Rows) -> float:
     values = rows.values.data if hasattr(rows.values, "indptr") else rows.values
-    if values.size == 0:
+    if 0 in values.shape:
         return 0.0
     return float(max(values.max(), -values.min()))
 
@@ -243,7 +278,9 @@ def _moments(
 ) -> tuple[float, Array, Array]:
     """Return (total weight, mean, variance) of the columns of one block."""
     values = rows.values
-    w = np.ones(len(rows)) if weights is None else np.asarray(weights, np.float64)
+    w = full(len(rows), 1.0, rows.index)
+    if weights is not None:
+        w = cast(weights, np.float64)
     total = float(w.sum())
     scale = w / total if total > 0 else w
     if hasattr(values, "indptr"):
@@ -252,11 +289,9 @@ def _moments(
         mean = np.asarray(scaled.T @ scale).ravel()
         squares = np.asarray(scaled.multiply(scaled).T @ scale).ravel()
         return total, mean, np.maximum(squares - mean**2, 0.0)
-    values = np.asarray(values, dtype=np.float64)
-    if exponent:
-        values = np.ldexp(values, -exponent)
+    values = RowMap(None, exponent)(values, np.float64)
     mean = scale @ values
-    return total, mean, scale @ (values - mean) ** 2
+    return total, here(mean), here(scale @ (values - mean) ** 2)
 
 
 def _merge_moments(

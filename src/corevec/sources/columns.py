@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corevec.arrays import cast, is_tensor, namespace, there
 from corevec.kernels import Rows
 
 Array = npt.NDArray[Any]
@@ -37,7 +38,8 @@ class Brought:
 
     def __call__(self, rows: Rows) -> Array:
         """Return its entries for these rows."""
-        return np.asarray(rows.columns[self.name])
+        column = rows.columns[self.name]
+        return column if is_tensor(column) else np.asarray(column)
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,22 @@ class Coded:
 
     def __call__(self, rows: Rows) -> Array:
         """Return the code of each row; labels of absent classes get some code."""
-        found = np.searchsorted(self.classes, rows.columns[TARGET])
-        return np.minimum(found, len(self.classes) - 1)
+        labels = rows.columns[TARGET]
+        classes = there(self.classes, labels)
+        found = namespace(labels).searchsorted(classes, labels)
+        return found.clip(max=len(self.classes) - 1)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Recoded:
+    """The codes that rows bring along, each as the place that a table gives it."""
+
+    table: Array
+
+    def __call__(self, rows: Rows) -> Array:
+        """Return the code of each row."""
+        codes = rows.columns[TARGET]
+        return there(self.table, codes)[codes]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -62,6 +78,6 @@ class Standardised:
 
     def __call__(self, rows: Rows) -> Array:
         """Return the standardised target of each row."""
-        y = np.asarray(rows.columns[TARGET], dtype=np.float64)
+        y = cast(rows.columns[TARGET], np.float64)
         y = y if y.ndim == 1 else y[:, self.place]
-        return np.asarray((y - self.mean) / self.scale)
+        return (y - self.mean) / self.scale  # type: ignore[no-any-return]

@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from corevec.arrays import is_tensor
 from corevec.exceptions import InvalidInputError
 from corevec.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
 from corevec.sources.memory import CsrSource, DenseSource
+
+# Devices of DLPack whose memory is this process's: the CPU's, pinned or not.
+_IN_MEMORY = (1, 3, 11)
 
 
 def is_dask(X: Any) -> bool:
@@ -19,9 +23,19 @@ def is_dask(X: Any) -> bool:
     return dask is not None and bool(dask.is_dask_collection(X))
 
 
+def is_on_device(X: Any) -> bool:
+    """Whether `X` is a tensor of torch, or a DLPack array on a GPU (CuPy's, say)."""
+    if is_tensor(X):
+        return True
+    if isinstance(X, np.ndarray) or not hasattr(X, "__dlpack_device__"):
+        return False
+    kind, _ = X.__dlpack_device__()
+    return int(kind) not in _IN_MEMORY
+
+
 def is_far(X: Any) -> bool:
-    """Whether the rows live elsewhere: a source of files, or a Dask collection."""
-    return isinstance(X, Source) or is_dask(X)
+    """Whether the rows live elsewhere: files, a Dask collection, a device."""
+    return isinstance(X, Source) or is_dask(X) or is_on_device(X)
 
 
 def as_source(
@@ -32,6 +46,11 @@ def as_source(
     """Return the source for validated user data, or for rows that live elsewhere."""
     if isinstance(X, Source):
         return X.using(memory_budget, workers or Workers(1))
+    if is_on_device(X):
+        from corevec.sources.gpu import tensor_source
+
+        own = tensor_source("corevec", X, None, None)
+        return own.using(memory_budget, workers or Workers(1))
     if sparse.issparse(X):
         return CsrSource(X.tocsr(), memory_budget, workers)
     return DenseSource(X, memory_budget, workers)
@@ -43,6 +62,10 @@ def far_source(who: str, X: Any, y: Any, sample_weight: Any) -> Source:
         from corevec.sources.dask import dask_source
 
         return dask_source(who, X, y, sample_weight)
+    if is_on_device(X):
+        from corevec.sources.gpu import tensor_source
+
+        return tensor_source(who, X, y, sample_weight)
     for name, given in (("y", y), ("sample_weight", sample_weight)):
         if given is not None:
             raise InvalidInputError(
@@ -54,10 +77,21 @@ def far_source(who: str, X: Any, y: Any, sample_weight: Any) -> Source:
     return X
 
 
+def device_source(who: str, X: Any, y: Any, sample_weight: Any, device: Any) -> Source:
+    """Return the source of rows in memory that a device works on."""
+    try:
+        from corevec.sources.gpu import moved_source
+    except ImportError as error:
+        raise ImportError(f"{who}: device={device!r}: {error}") from None
+    return moved_source(who, X, y, sample_weight, device)
+
+
 def columns_of(who: str, X: Any) -> tuple[int, Any]:
     """Return how many columns rows that live elsewhere have, and their names."""
     if isinstance(X, Source):
         return X.n_features, getattr(X, "feature_names", None)
+    if is_on_device(X):
+        return int(X.shape[1]) if X.ndim == 2 else 1, None
     from corevec.sources.dask import check_kind
 
     check_kind(who, "X", X)

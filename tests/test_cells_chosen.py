@@ -1,0 +1,99 @@
+"""What a fit by cells chooses inside: gamma, C, and cells or not."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from cells_twin import board, by_hand
+from scipy import sparse
+
+from corevec import CoreVectorClassifier
+
+
+def test_gamma_and_C_are_chosen_by_a_part_of_the_training_rows():
+    X, y = board(2000)
+    model = CoreVectorClassifier(cells=100, gamma="tune", random_state=0).fit(X, y)
+    new, colour = board(1000, seed=1)
+    assert model.score(new, colour) > 0.85
+    # Machines of what was chosen, in every cell.
+    model.set_params(gamma=model.gamma_, C=model.C_)
+    wanted, _ = by_hand(model, X, np.where(y == 1, 1, -1)[:, None], new)
+    assert model.decision_function(new) == pytest.approx(wanted[:, 0], rel=1e-5)
+    model.set_params(gamma=2.0).fit(X, y)
+    assert not hasattr(model, "gamma_")
+    assert not hasattr(model, "C_")
+
+
+@pytest.mark.parametrize("n", [2, 8, 12])
+def test_few_rows_can_be_tuned_too(n):
+    X, y = np.arange(2.0 * n).reshape(n, 2), np.arange(n) % 2
+    model = CoreVectorClassifier(cells=20, gamma="tune", random_state=0).fit(X, y)
+    assert set(model.predict(X)) <= {0, 1}
+
+
+def test_gamma_is_tuned_without_the_rows_of_weight_zero():
+    X, y = board(800)
+    s = np.where(X[:, 0] < 2, 0.0, 1.0)
+    asked = {"cells": 50, "gamma": "tune", "random_state": 0}
+    weighted = CoreVectorClassifier(**asked).fit(X, y, s)
+    without = CoreVectorClassifier(**asked).fit(X[s > 0], y[s > 0])
+    assert weighted.gamma_ == pytest.approx(without.gamma_)
+    assert weighted.C_ == without.C_
+
+
+@pytest.mark.filterwarnings("ignore::corevec.exceptions.NotCertifiedWarning")
+def test_auto_takes_cells_where_the_boundary_is_local_and_says_so():
+    rng = np.random.default_rng(0)
+    X = rng.random((12_000, 2)) * 24
+    y = X.astype(int).sum(axis=1) % 2  # 24 x 24 squares
+    # A small core set: the global model is not what is looked at here.
+    limits = {"max_core": 200, "low_rank": False, "weights": "core", "max_time": 5.0}
+    asked = {"C": 100.0, "gamma": 2.0, "random_state": 0} | limits
+    model = CoreVectorClassifier(cells="auto", **asked)
+    few = model.fit(X[:2000], y[:2000])
+    assert few.choice_ == {"choice": "global", "reason": "few rows"}
+    assert not hasattr(few, "n_cells_")
+    found = model.fit(X, y)
+    assert set(found.choice_) == {"choice", "cells_error", "global_error"}
+    better = found.choice_["cells_error"] < found.choice_["global_error"] - 0.003
+    assert (found.choice_["choice"] == "cells") == better == hasattr(found, "n_cells_")
+    assert found.history_[0]["choice"] == found.choice_["choice"]
+
+
+def test_tuned_cells_and_a_global_model_are_compared_openly(monkeypatch):
+    """Only cells are tuned: what they do with the other's gamma and C is told too."""
+    monkeypatch.setattr("corevec.estimators._cells.AUTO_ROWS", 1000)
+    monkeypatch.setattr("corevec.estimators._cells.DEFAULT_ROWS", 100)
+    X = np.random.default_rng(0).random((2000, 2)) * 8
+    y = X.astype(int).sum(axis=1) % 2
+    limits = {"max_core": 50, "low_rank": False, "weights": "core", "max_time": 2.0}
+    model = CoreVectorClassifier(cells="auto", gamma="tune", random_state=0, **limits)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    told = model.choice_
+    assert told["choice"] == "cells"
+    assert told["cells_gamma"] == model.gamma_ == told["gamma"]
+    assert told["cells_C"] == model.C_
+    assert told["global_gamma"] == pytest.approx(1 / (2 * X.var()))
+    assert told["global_C"] == 1.0
+    assert told["cells_error"] < told["cells_error_untuned"]
+    assert model.history_[0]["cells_error_untuned"] == told["cells_error_untuned"]
+
+
+def test_a_wide_sparse_matrix_is_tuned_without_its_zeros():
+    n, d = 100, 1_000_000
+    rng, y = np.random.default_rng(0), np.arange(n) % 2
+    noise = sparse.random_array((n, d), density=1e-5, rng=rng)
+    X = sparse.hstack([(3.0 * y + rng.random(n))[:, None], noise], format="csr")
+    model = CoreVectorClassifier(cells=50, gamma="tune", random_state=0, n_jobs=1)
+    tracemalloc.start()
+    try:
+        model.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert model.score(X, y) > 0.9
+    # Some vectors as long as a row is wide, 8 MB each; 40 dense rows would be 320 MB.
+    assert peak < 200e6
