@@ -7,6 +7,14 @@ import os
 import sys
 from pathlib import Path
 
+# The workers of pytest-xdist share the cores. Where each takes all of them, the threads
+# of BLAS wait for one another: a test of 8 s took 55 s beside the other. This is read
+# when NumPy is imported, and is what n_jobs=None means; n_jobs=2 has tests of its own.
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    workers = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings

@@ -102,7 +102,7 @@ def odd_rows(seed):
     return X, codes, 10 ** rng.uniform(-3, 3, n), rng.normal(size=n)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(9))
 @pytest.mark.parametrize("C", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("gamma", [1e-5, 1.0, 1e3])
 def test_the_bounds_of_a_cell_hold_and_are_close(seed, C, gamma):

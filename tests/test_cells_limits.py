@@ -132,21 +132,22 @@ def test_a_detector_without_time_takes_all_rows_for_usual():
     assert (model.predict(X) == 1).all()
 
 
-def test_a_short_time_is_kept_and_some_cells_are_solved():
+def test_a_short_time_is_kept_and_the_cells_solved_are_told():
     rng = np.random.default_rng(0)
     X = rng.random((8000, 3))
     y = rng.integers(0, 2, 8000)  # nothing to learn: every row is in the margin
     model = CoreVectorClassifier(cells=500, C=100.0, gamma=50.0, n_jobs=1)
     model.fit(X[:1000], y[:1000])  # compile before the clock
     whole = model.fit(X, y).certificate_.seconds
-    model.set_params(max_time=whole / 3)
+    model.set_params(max_time=whole / 8)
     with pytest.warns(NotCertifiedWarning, match=r"of 8,000 rows\. The others answer"):
         model.fit(X, y)
     found = model.certificate_
     assert found.seconds < 0.8 * whole
-    assert 0 < found.n_verified < 8000
+    assert found.n_verified < 8000
     solved = int(model.history_[-1]["core"])
-    assert f"16 local problems, one per cell of at most 500 rows: {solved} were" in (
+    told = f"{solved} were solved in time" if solved else "none was solved in time"
+    assert f"16 local problems, one per cell of at most 500 rows: {told}" in (
         found.problem
     )
 
@@ -163,7 +164,7 @@ model = CoreVectorClassifier(cells=300, C=100.0, gamma=50.0, n_jobs=2)
 model.fit(X[:1000], y[:1000])            # compile before the clock
 model.fit(X, y)
 one_tree = model.certificate_.seconds
-alarm = threading.Timer(one_tree / 3, os.kill, (os.getpid(), signal.SIGINT))
+alarm = threading.Timer(one_tree / 6, os.kill, (os.getpid(), signal.SIGINT))
 alarm.start()
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -188,7 +189,7 @@ def test_an_interrupt_acts_between_cells():
     assert told["stopped_by"] == "interrupt"
     assert not told["converged"]
     assert (told["trees"], told["finite"]) == (1, True)
-    assert 0 < told["n_verified"] < 10_000
+    assert told["n_verified"] < 10_000
     assert told["ratio"] < 1
     assert told["warned"] == ["NotCertifiedWarning"]
 
@@ -230,8 +231,8 @@ print(json.dumps(dict(before=before, fit=fit_peak, predict=peak[0], right=right,
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
 def test_a_fit_needs_memory_for_its_model_and_the_cells_in_work(tmp_path):
-    """160 MB in a file; the cells are long in one column and cut across it."""
-    n, d = 100_000, 400
+    """96 MB in a file; the cells are long in one column and cut across it."""
+    n, d = 60_000, 400
     rng = np.random.default_rng(0)
     X = 0.05 * rng.standard_normal((n, d), dtype=np.float32)
     y = rng.integers(0, 2, n)
@@ -249,7 +250,7 @@ def test_a_fit_needs_memory_for_its_model_and_the_cells_in_work(tmp_path):
     assert done.returncode == 0, done.stderr
     (tmp_path / "X.npy").unlink()
     told = json.loads(done.stdout.strip().splitlines()[-1])
-    assert told["cells"] == 256
+    assert told["cells"] == 128
     assert told["right"] > 0.99
     # The model twice (cell by cell, then stacked), 32 MB of budget, the kernel
     # matrices of two cells, the allocator.

@@ -21,7 +21,6 @@ from corevec.exceptions import InvalidInputError
         CoreVectorClassifier(cells=30, n_trees=2),
         CoreVectorClassifier(cells=30, multi_class="ovo", kernel="linear"),
         CoreVectorRegressor(cells=30, n_trees=2),
-        CoreVectorRegressor(cells=30, tube=0.1),
         CoreVectorOneClass(cells=30, n_trees=2, nu=0.1),
     ]
 )

@@ -6,11 +6,11 @@ On the CPU's tensors, which are a device like any other.
 import numpy as np
 import pytest
 from naive import gram
+from scipy import sparse
 
 torch = pytest.importorskip("torch", reason="torch is not installed (corevec[gpu])")
 
 from corevec import (  # noqa: E402
-    SVDD,
     CoreVectorClassifier,
     CoreVectorOneClass,
     CoreVectorRegressor,
@@ -28,9 +28,12 @@ from corevec.problems import Labels, one_class, regression, two_class  # noqa: E
 from corevec.sources import TARGET, WEIGHT, Brought, Coded, row_statistics  # noqa: E402
 from corevec.sources.gpu import TensorSource  # noqa: E402
 
-# Of function values, whose size is about 1: the two ways solve the same systems, whose
-# condition is C times the number of rows at most, 1e9 here.
-CLOSE = 1e-8
+# Of function values, whose size is about 1, and of objectives. Sums of n coefficients,
+# which are large where C is, have an error of some eps times their absolute sum; rows
+# outside the margin, whose values no equation holds, some ten times as much.
+CLOSE, ROUNDING = 1e-8, 100 * np.finfo(float).eps
+# Where a distance is the difference of squares its root has half of the digits.
+ROOT = 1e-6
 KINDS = ("classes", "one class", "numbers")
 
 
@@ -82,8 +85,9 @@ def test_newton_over_many_cells_is_newton_over_each(kind, C, room):
         alone, n = np.zeros(sizes[i]), sizes[i]
         steps = _cell_loops.newton(K_own, z_own, side_own, width, weight, alone, 100)
         assert steps > 0
-        assert a[i, n:].abs().max(initial=0) == 0 if n < m else True
-        assert f[i, :n].numpy() == pytest.approx(K_own @ alone, abs=CLOSE)
+        assert not a[i, n:].any()
+        close = CLOSE + ROUNDING * np.abs(alone).sum()
+        assert f[i, :n].numpy() == pytest.approx(K_own @ alone, abs=close)
         assert ((a[i, :n].numpy() != 0) == (alone != 0)).all()
 
 
@@ -169,19 +173,20 @@ def solved_together(problems, source, kernel, members):
 
 
 def assert_same_machines(problems, source, kernel, members, fits, close=CLOSE):
-    rows = source.take(source.numbers[:50])
     assert len(fits) == len(members)
     for own, one in zip(members, fits, strict=True):
         wanted = solve_cell(problems, source, kernel, own)
         assert one.n_rows == wanted.n_rows
-        assert one.gap <= max(wanted.gap, 1e-9)
+        assert one.gap == pytest.approx(wanted.gap, rel=1e-6, abs=1e-9)
         assert one.primal == pytest.approx(wanted.primal, rel=close, abs=1e-12)
         assert one.dual == pytest.approx(wanted.dual, rel=close, abs=1e-12)
         assert one.offset == pytest.approx(wanted.offset)
         assert np.array_equal(one.basis.index, wanted.basis.index)
         assert np.array_equal(one.basis.values, wanted.basis.values)
+        rows = source.take(own)
         found, known = (values(kernel, fit, rows) for fit in (one, wanted))
-        assert found == pytest.approx(known, abs=close)
+        off = close + ROUNDING * np.abs(wanted.coef).sum()
+        assert found == pytest.approx(known, rel=close, abs=off)
 
 
 def values(kernel, fit, rows):
@@ -205,7 +210,7 @@ def test_a_batch_holds_the_machines_of_its_cells(kind, C, weighted):
     source = on_device(X, target, own)
     kernel = make_kernel("rbf", 0.5, statistics=row_statistics(source))
     problems = stated(kind, C, y, own)
-    members = parts(900, [300, 40, 0, 280, 3, 210, 1, 299])
+    members = parts(900, [250, 40, 0, 205, 3, 1, 249])
     fits, alone = solved_together(problems, source, kernel, members)
     assert alone == [0]  # the empty one
     assert_same_machines(problems, source, kernel, members, fits)
@@ -233,7 +238,9 @@ def test_every_kernel_has_its_values_in_a_batch(name, d, dtype):
     problems, members = stated("classes", 1.0, y), parts(300, [100, 101, 90])
     fits, alone = solved_together(problems, source, kernel, members)
     assert not alone
-    assert_same_machines(problems, source, kernel, members, fits)
+    by_root = d > 8 and name in ("laplacian", "inverse-distance")
+    close = ROOT if by_root else CLOSE
+    assert_same_machines(problems, source, kernel, members, fits, close)
 
 
 def test_a_cell_of_one_class_is_that_class():
@@ -327,7 +334,7 @@ MODELS = {
     "automatic tube": CoreVectorRegressor(mu=0.2, **ASKED),
     "one class": CoreVectorOneClass(C=0.1, **ASKED),
     "share": CoreVectorOneClass(nu=0.1, **ASKED),
-    "ball": SVDD(C=0.02, **ASKED),
+    "tuned": CoreVectorClassifier(**{**ASKED, "gamma": "tune"}),
 }
 
 
@@ -337,7 +344,7 @@ def data_of(name):
     if "tube" in name:
         y = z
     weight = weight if name in ("two classes", "tube", "share") else None
-    return X, (None if name in ("one class", "share", "ball") else y), weight
+    return X, (None if name in ("one class", "share") else y), weight
 
 
 def tensor(a):
@@ -367,6 +374,34 @@ def test_an_estimator_has_the_cells_it_has_in_memory(name):
     assert [getattr(second, a) for a in asked] == [getattr(first, a) for a in asked]
     assert np.array_equal(there.support_, here.support_)
     assert there.n_cells_ == here.n_cells_
+
+
+@pytest.mark.parametrize("kind", ["dense", "CSR", "streamed"])
+def test_rows_moved_to_a_device_have_the_cells_they_have_here(kind):
+    X, y, weight = data_of("two classes")
+    X, words = np.round(X), np.array(["no", "yes"])[y]  # rounded: with many zeros
+    X = sparse.csr_matrix(X) if kind == "CSR" else X
+    asked = dict(ASKED)
+    if kind == "streamed":  # 24,000 bytes, more than half of the memory
+        asked |= {"memory_budget": 40_000, "cells": 20}
+    here = CoreVectorClassifier(**asked).fit(X, words, weight)
+    there = CoreVectorClassifier(device="cpu", **asked).fit(X, words, weight)
+    assert there.n_cells_ == here.n_cells_
+    assert np.array_equal(there.support_, here.support_)
+    found, wanted = there.decision_function(X), here.decision_function(X)
+    assert found == pytest.approx(wanted, abs=CLOSE)
+    assert np.array_equal(there.predict(X), here.predict(X))
+    found, wanted = certify(there, X, words, weight), certify(here, X, words, weight)
+    assert found.primal == pytest.approx(wanted.primal, rel=CLOSE)
+
+
+def test_a_global_model_of_tensors_where_cells_are_not_worth_it():
+    X, y, _ = data_of("trees")
+    model = CoreVectorClassifier(cells="auto", random_state=0)
+    model.fit(tensor(X), tensor(y))
+    assert model.choice_ == {"choice": "global", "reason": "few rows"}
+    assert isinstance(model.predict(tensor(X)), torch.Tensor)
+    assert not hasattr(model, "n_cells_")
 
 
 def test_the_certificate_is_the_same_from_tensors():

@@ -25,8 +25,8 @@ da = pytest.importorskip("dask.array")
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyarrow.parquet")
 
-N, D = 5_000, 5  # span.MIN_ROWS: below them no low rank is tried
-UNEVEN = {1: (N,), 2: (17, N - 17), 7: (1, 2_499, 300, 700, 499, 1, 1_000)}
+N, D = 6_000, 5
+UNEVEN = {1: (N,), 2: (17, N - 17), 7: (1, 2_999, 300, 700, 999, 1, 1_000)}
 PLACES = ("csr", "memmap", "parquet", "libsvm", "dask-1", "dask-2", "dask-7")
 
 

@@ -15,7 +15,7 @@ from corevec import (
     SubspaceRegressor,
 )
 
-# Every class as it comes, and what is another way through its code: some 60 checks each.
+# Every class as it comes, and what is another way through its code: 60 checks each.
 CHECKED = [
     CoreVectorClassifier(),
     CoreVectorClassifier(kernel="linear"),

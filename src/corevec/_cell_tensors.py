@@ -163,7 +163,7 @@ def _solved_on(
 def _alike(counts: npt.NDArray[np.int64], room: int) -> list[npt.NDArray[np.int64]]:
     """Return machines with about as many violated rows each, the largest first.
 
-    A system is there three times: itself, its factor and what the factoring needs.
+    A system is there four times: itself, its factor, and what solving with that needs.
     """
     order = np.argsort(-counts, kind="stable")
     order = order[counts[order] > 0]
@@ -172,7 +172,7 @@ def _alike(counts: npt.NDArray[np.int64], room: int) -> list[npt.NDArray[np.int6
         size = int(counts[order[0]])
         least = 0 if size <= _SMALL else _ALIKE * size
         n_alike = int(np.count_nonzero(counts[order] >= least))
-        n_fit = max(1, room // (24 * size * size))
+        n_fit = max(1, room // (32 * size * size))
         cut = min(n_alike, n_fit)
         groups.append(order[:cut])
         order = order[cut:]
@@ -194,7 +194,7 @@ def _factored(
     rows = rows[:, :size]
     there = torch.arange(size, device=K.device) <= at[:, -1:]
     system = K[slot[:, None, None], rows[:, :, None], rows[:, None, :]]
-    system.mul_(there[:, :, None]).mul_(there[:, None, :])
+    system.mul_(there[:, :, None] & there[:, None, :])
     own = torch.where(there, 1.0 / omega.gather(1, rows), 1.0)
     system.diagonal(dim1=1, dim2=2).add_(own)
     b = torch.where(there, right.gather(1, rows), 0.0)[:, :, None]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,21 @@ def namespace(a: Any) -> Any:
 def here(a: Any) -> Array:
     """Return an array in this process's memory, copied from where it lives."""
     return a.detach().cpu().numpy() if is_tensor(a) else np.asarray(a)
+
+
+def brought(answer: Any) -> Any:
+    """Return an answer whose arrays are all in this process's memory.
+
+    Lists, tuples and dataclasses of arrays are gone through.
+    """
+    if is_tensor(answer):
+        return here(answer)
+    if isinstance(answer, (list, tuple)):
+        return type(answer)(brought(one) for one in answer)
+    if is_dataclass(answer) and not isinstance(answer, type):
+        own = {one.name: brought(getattr(answer, one.name)) for one in fields(answer)}
+        return replace(answer, **own)
+    return answer
 
 
 def there(a: Any, like: Any) -> Any:

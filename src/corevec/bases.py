@@ -90,7 +90,7 @@ class Basis:
         # A product with the inverse, not a triangular solve: 2x faster here, and the
         # pivots are graded, so the small features keep their digits (a test compares).
         inverse = there(self.inverse_factor, block)
-        return block @ cast(inverse, dtype_of(block)).T  # type: ignore[no-any-return]
+        return block @ cast(inverse, dtype_of(block)).T
 
     def coefficients(self, weights: Array) -> Array:
         """Return c with ``sum_j c_j k(b_j, x) = weights . phi(x)``."""

@@ -176,7 +176,7 @@ class _Batch:
             side.append(torch.zeros_like(terms.sign) if is_number else terms.sign)
             omega.append(terms.omega)
         made = [
-            torch.stack([one.view(self.shape) for one in own], dim=1)
+            torch.stack([one.reshape(self.shape) for one in own], dim=1)
             for own in (z, side, omega)
         ]
         columns = torch.arange(self.shape[1], device=made[2].device)
@@ -200,7 +200,7 @@ class _Batch:
     def _matrices(self, cells: Array) -> Tensor:
         """Return ``k_ij + [bias]`` of some cells, shape (cells, rows, rows)."""
         shape = len(cells), self.shape[1], self.source.n_features
-        values: Any = self.rows.values.view(len(self.members), *shape[1:])
+        values: Any = self.rows.values.reshape(len(self.members), *shape[1:])
         if len(cells) < len(self.members):
             values = values[_to(values, cells)]
         points = self.kernel.prepare(
@@ -211,7 +211,7 @@ class _Batch:
             root: Any = _inverse_root(points.diagonal)
             root = root.view(shape[:2])
             K.mul_(root[:, :, None]).mul_(root[:, None, :])
-        finite(K, self.kernel)  # type: ignore[arg-type]
+        finite(K, self.kernel)
         return K.add_(float(self.problems[0].has_bias))
 
     def _by_stages(
@@ -295,6 +295,7 @@ def _gram(kernel: Kernel, X: Tensor) -> Tensor:
         squares = (X * X).sum(dim=2)
         q = torch.baddbmm(squares[:, None, :], X, X.transpose(1, 2), alpha=-2.0)
         q.add_(squares[:, :, None]).clamp_(min=0.0)
+        q.diagonal(dim1=1, dim2=2).zero_()
     else:
         q = torch.bmm(X, X.transpose(1, 2))
     return _torch_kernels.profile(*kernel._parameters, q)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from corevec.arrays import here, is_tensor, there
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
-from corevec.sources import DenseSource, Source
+from corevec.sources import CsrSource, DenseSource, Source
 
 Array = npt.NDArray[Any]
 
@@ -20,15 +21,26 @@ Array = npt.NDArray[Any]
 HERE_SHARE = 0.5
 
 
-class RowsHere(DenseSource):
-    """A copy of rows that live on a device, which `there` is the source of."""
+class RowsHere(CsrSource):
+    """A copy of rows that live on a device, which `there` is the source of.
+
+    Dense, or CSR where CSR rows were moved to the device, which has them dense.
+    """
 
     def __init__(self, source: Any):
-        if is_tensor(source.values):  # those that are streamed are here
+        values = getattr(source, "values_here", source.values)
+        if is_tensor(values):  # others are here already
             _check_size(source)
-        super().__init__(here(source.values), source.memory_budget, source.workers)
+        values = values if sparse.issparse(values) else here(values)
+        super().__init__(values, source.memory_budget, source.workers)
+        self.is_sparse, self.first_number = source.is_sparse, source.first_number
         self.brought = {name: here(one) for name, one in source.brought.items()}
         self.there = source
+
+    @property
+    def row_entries(self) -> int:
+        """Numbers that one row holds."""
+        return super().row_entries if self.is_sparse else max(1, self.n_features)
 
 
 def at_hand(source: Source) -> Source:

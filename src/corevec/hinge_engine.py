@@ -25,7 +25,7 @@ from corevec.kernels import AnyKernel, Rows
 from corevec.problems import Problem
 from corevec.progress import Progress
 from corevec.settings import Outcome, Settings
-from corevec.sources import Source
+from corevec.sources import Chosen, Source
 from corevec.vectors import Wanted, check_definite, choose
 
 Array = npt.NDArray[Any]
@@ -113,7 +113,11 @@ def _in_turn(problems: list[Problem], progress: Progress) -> Iterator[Problem]:
 
 def _at_hand(source: Source) -> Source:
     """Return rows that live elsewhere in memory: every cut has a number per row."""
-    if source.holds(source.n_rows):
+    row_bytes = source.row_entries * np.dtype(source.dtype).itemsize
+    if source.is_on_device and source.n_rows * row_bytes <= source.memory_budget:
+        numbers = source.numbers  # the cuts are made here
+        return Chosen(source, numbers, source.take(numbers))
+    if not source.is_on_device and source.holds(source.n_rows):
         return source.near(source.numbers)
     raise InvalidInputError(
         f"loss='hinge' works on rows in memory, but {source!r} has more than "

@@ -56,7 +56,7 @@ class Span(Coordinates):
         def score(rows: Rows) -> Array:
             block = kernel.block(kernel.prepare(rows), basis.points)
             # Made in float64: pivots amplify rounding; kept in what fits.
-            return cast(basis.features(finite(block, kernel)), dtype)  # type: ignore[no-any-return]
+            return cast(basis.features(finite(block, kernel)), dtype)
 
         return self.source.map(score)
 

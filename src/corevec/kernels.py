@@ -319,7 +319,7 @@ class Kernel:
             if self.normalized and not self.uses_distance:
                 own = self._diagonal_of(_squared_norms(self.row_map(rows.values, "d")))
                 return cast(own > 0, np.float64)
-            return full(len(rows), 1.0, rows.values)  # type: ignore[no-any-return]
+            return full(len(rows), 1.0, rows.values)
         return self._diagonal_of(_squared_norms(self.row_map(rows.values, "d")))
 
     def slope(self, values: Array) -> Array:
@@ -340,7 +340,7 @@ class Kernel:
             from corevec import _torch_kernels  # its module needs torch
 
             own = cast(squares, np.float64) * (0.0 if self.uses_distance else 1.0)
-            return _torch_kernels.profile(*self._parameters, own)  # type: ignore[no-any-return]
+            return _torch_kernels.profile(*self._parameters, own)
         own = np.array(squares, dtype=np.float64)
         if self.uses_distance:
             own[:] = 0.0
@@ -558,7 +558,7 @@ def check_kernel_name(who: str, kernel: Any) -> None:
 
 def _squared_norms(values: Any) -> Array:
     if is_tensor(values):
-        return row_sums_of_squares(values)  # type: ignore[no-any-return]
+        return row_sums_of_squares(values)
     with np.errstate(over="ignore"):
         if sparse.issparse(values):
             return np.asarray(values.multiply(values).sum(axis=1)).ravel()
@@ -593,7 +593,7 @@ def _inverse_root(diagonal: Array) -> Array:
     # A row with k(x, x) = 0 is the zero of the feature space: its values stay 0.
     there_is = diagonal > 0
     roots = xp.sqrt(xp.where(there_is, diagonal, full((), 1.0, diagonal)))
-    return np.asarray(there_is / roots) if xp is np else there_is / roots  # type: ignore[no-any-return]
+    return there_is / roots
 
 
 def finite(values: Array, kernel: AnyKernel) -> Array:

@@ -17,6 +17,8 @@ from corevec.working import Design
 
 Array = npt.NDArray[Any]
 
+# So few entries are brought here from a GPU for the line search: 0.5 MB each.
+FEW_ENTRIES = 1 << 16
 # Steps end where no value moves by more than this: rounding, in that precision.
 STILL = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
 
@@ -270,6 +272,8 @@ def _exact_length(
     linear: Array,
 ) -> float:
     """Return the minimiser along the step: the derivative is piecewise linear."""
+    if len(omega) <= FEW_ENTRIES:  # each trial would wait for a device four times
+        violation, change, omega = here(violation), here(change), here(omega)
     slope0 = float((penalty * v + linear) @ step)
     curve0 = float((penalty * step) @ step)
     low, high, s = 0.0, 1e3, 1.0

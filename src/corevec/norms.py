@@ -40,7 +40,6 @@ def norms_sq(
 
     Part by part of the symmetric matrix: memory does not grow with the rows.
     """
-
     numbers, workers = source.numbers_there(numbers), source.workers
     if source.is_on_device:  # which is busy with one part after the other
         workers = Workers(1)

@@ -64,7 +64,7 @@ class Labels:
             s = s * of_rows(self.sample_weight, rows)
         if self.class_weight is not None and self.codes is not None:
             s = s * there(self.class_weight, s)[of_rows(self.codes, rows)]
-        return s  # type: ignore[no-any-return]
+        return s
 
     @property
     def total_weight(self) -> float:

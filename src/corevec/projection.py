@@ -233,4 +233,4 @@ def _design(problem: Problem, phi: Array, sign: Array) -> Array:
         columns.append(sign[:, None])
     if problem.has_offset:
         columns.append(full((len(phi), 1), 1.0, phi))
-    return joined(columns, axis=1)  # type: ignore[no-any-return]
+    return joined(columns, axis=1)

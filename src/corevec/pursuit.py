@@ -52,21 +52,23 @@ class Plan(NamedTuple):
     far: float  # rows that are right by more stay right, and are left out
     first_rows: int  # of the first stages, at least
     last_rows: int  # of the last stage
+    candidates: int  # rows that are looked at for each new vector
 
 
 # Design.md, section 4: a quarter at a time, rows with {y f < 1.7}. More rows at last
 # while a step has fewer products than `STEP_PRODUCTS`.
-SOME = Plan(4, 6, 100, 3e-4, 0.1, 0.7, 5000, 20_000)
+SOME = Plan(4, 6, 100, 3e-4, 0.1, 0.7, 5000, 20_000, 8)
 # Few vectors are moved as one, and found on few rows. Adult, 5 vectors: 0.64 of the
 # seconds that 5,000 and then all rows took, accuracy 84.49 % for 84.39 % (8 seeds);
 # ijcnn1, 5 vectors: a fifth of them, 96.5 % for 96.6 %. MNIST 0-vs-rest, 10 vectors:
 # 99.7 % with 40 steps or more.
-FEW = Plan(2, 6, 40, 2e-3, 0.15, 0.7, 3000, 8000)
+FEW = Plan(2, 6, 40, 2e-3, 0.15, 0.7, 3000, 8000, 8)
 # Steps with many are dear and few: long ones, over all rows at the margin. MNIST, ten
 # classes, 1000 vectors, the same seconds: 20,000 rows within 0.7, strides of 0.03:
 # objective 38,400 over all rows (17,800 over those), 1.69 % errors; 60,000 within 0.2,
-# strides of 0.3: 29,000 (28,500), 1.58 %. First stages fit their few rows only.
-MANY = Plan(2, 2, 100, 3e-4, 0.25, 0.25, 5000, 60_000)
+# strides of 0.3: 29,000 (28,500), 1.58 %. First stages fit their few rows only; with 8
+# candidates for each vector the objective starts at 47,400, with 5 at 49,400.
+MANY = Plan(2, 2, 100, 3e-4, 0.25, 0.25, 5000, 60_000, 5)
 SMALL, LARGE = 16, 400
 # Steps of the last stage end where their products, rows x vectors x (columns + vectors
 # x (1 + problems)), reach this number: some twenty seconds.
@@ -79,9 +81,9 @@ NEARLY_ALL = 0.9
 ROWS_PER_VECTOR, MANY_PER_VECTOR, STEP_PRODUCTS = 10, 200, 2e9
 # Rows of the last stage of a small basis, for each coordinate that moves.
 ROWS_PER_COORDINATE = 12
-# Candidates for a new vector: so many rows per vector, at least so many; fewer where
-# their kernel matrix (12 bytes a value on the way) would not fit half of the budget.
-CANDIDATES, FEWEST_CANDIDATES, BYTES_PER_VALUE = 8, 200, 12
+# Candidates for new vectors: at least so many; fewer where their kernel matrix (12
+# bytes a value on the way) would not fit half of the budget.
+FEWEST_CANDIDATES, BYTES_PER_VALUE = 200, 12
 
 
 def grow(
@@ -237,7 +239,8 @@ def _candidates(
     there = np.flatnonzero(np.abs(part.pulls).sum(axis=1))
     if len(there) == 0:
         there = np.arange(len(part))
-    count = max(FEWEST_CANDIDATES, CANDIDATES * size)
+    per_vector = plan_for(len(B) + size).candidates
+    count = max(FEWEST_CANDIDATES, per_vector * size)
     count = min(len(there), max(size, min(count, most)))
     at = np.sort(rng.choice(there, count, replace=False))
     g, K, values = part.functional_gradient(B, at)

@@ -261,7 +261,7 @@ def _worst_violation(
         terms = problem.terms(rows, kernel, side)
         violation = terms.target - terms.sign * values - offset
         worst = xp.where(terms.omega > 0, xp.maximum(worst, violation), worst)
-    return worst  # type: ignore[no-any-return]
+    return worst
 
 
 def _band(violation: Array, most: float) -> float:

@@ -374,12 +374,26 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         target = None if self._task == "none" else y
         try:
             source = far_source(who, X, target, sample_weight)
+            self._check_device(source)
             with Workers(self.n_jobs) as workers:
                 near = source.using(self.memory_budget, workers)
                 return FarGiven(who, near, self._task)
         except RowsLostError as error:
             text = f"{who}: {error}{self._how_to_go_on()}"
             raise RowsLostError(text) from error.__cause__
+
+    def _check_device(self, source: Source) -> None:
+        """Tell the workers of a cluster their device; refuse what would ignore it."""
+        device = getattr(self, "device", None)
+        if device is None or source.is_on_device:
+            return
+        if not hasattr(source, "device"):
+            raise InvalidInputError(
+                f"{type(self).__name__}: device={device!r} works on arrays, tensors "
+                f"and Dask collections, but {source!r} was given. Give the rows as an "
+                "np.memmap or a Dask collection, or device=None."
+            )
+        source.device = device
 
     def _moved(self, given: Given) -> Given:
         """Return rows in memory, or moved to the device that was asked for."""
@@ -395,7 +409,9 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         if self._task == "none":
             y = None
         elif self._task == "classes":  # words cannot live there
-            kinds, y = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+            given.y = column_or_1d(y, warn=True)
+            kinds = np.unique(given.y)
+            y = given.codes(kinds)
         source = device_source(given.who, given.X, y, given.weights, device)
         with Workers(self.n_jobs) as workers:
             there = source.using(self.memory_budget, workers)
@@ -435,13 +451,13 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
                 ready = functions.ready()
                 if forest is not None:
                     ready = valued_here(source, forest.values)
-                return source.map_there(ready)  # type: ignore[no-any-return]
+                return source.map_there(ready)
             return np.asarray(functions.values(source))
 
     def _source_of(self, X: Any, workers: Workers) -> Source:
         """Return the source of validated rows, on the device that was asked for."""
         device = getattr(self, "device", None)
-        if device is None or is_far(X):
+        if device is None or is_far(X) or "_forest" in self.__dict__:  # cells: here
             return as_source(X, self.memory_budget, workers)
         moved = device_source(type(self).__name__, X, None, None, device)
         return moved.using(self.memory_budget, workers)

@@ -29,7 +29,14 @@ from corevec.exceptions import (
 from corevec.kernels import AnyKernel, Kernel, make_kernel
 from corevec.problems import Problem
 from corevec.progress import Progress, logger
-from corevec.sources import Chosen, Source, Workers, as_source, row_statistics
+from corevec.sources import (
+    Chosen,
+    Source,
+    Workers,
+    as_source,
+    is_far,
+    row_statistics,
+)
 from corevec.trees import grow
 
 Array = npt.NDArray[Any]
@@ -263,13 +270,15 @@ def values_for_labels(model: Any, X: Any) -> Array:
     """
     check_is_fitted(model)
     forest = model.__dict__.get("_forest")
-    if forest is None or (len(model.classes_) > 2 and model.multi_class == "ovo"):
-        return np.asarray(model._values(X))
+    elsewhere = is_far(X) or getattr(model, "device", None) is not None
+    pairs = len(model.classes_) > 2 and model.multi_class == "ovo"
+    if forest is None or elsewhere or pairs:
+        return model._values(X)
     X = model._validate_new(X)
     is_open = _sign_is_open if len(model.classes_) == 2 else _winner_is_open
     with Workers(model.n_jobs) as workers:
         source = as_source(X, model.memory_budget, workers)
-        return np.asarray(forest.values_that_decide(source, is_open))
+        return forest.values_that_decide(source, is_open)
 
 
 def _sign_is_open(values: Array, errors: Array) -> Array:

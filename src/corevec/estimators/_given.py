@@ -205,7 +205,7 @@ class FarGiven(Given):
 
     def _ask_all(self, look: Callable[[Rows], _Seen]) -> _Seen:
         try:
-            return self.X.reduce(look, partial(_join, self.who))  # type: ignore[no-any-return]
+            return self.X.reduce(look, partial(_join, self.who))
         except InvalidInputError as error:  # of a file or a partition: whose rows?
             text = str(error)
             named = text if self.who in text else f"{self.who}: {text}"
@@ -420,5 +420,5 @@ def _join(who: str, a: _Seen, b: _Seen) -> _Seen:
 def weights_of(weights: Column | None, rows: Rows) -> Array:
     """Return the weights of some rows, 1 where all rows are alike."""
     if weights is None:
-        return full(len(rows), 1.0, rows.index)  # type: ignore[no-any-return]
+        return full(len(rows), 1.0, rows.index)
     return of_rows(weights, rows)

@@ -37,7 +37,7 @@ class ScoredDetector(OutlierMixin):
             +1 where ``decision_function`` is at least 0.
         """
         inside = self.decision_function(X) >= 0
-        return 2 * cast(inside, int) - 1  # type: ignore[no-any-return]
+        return 2 * cast(inside, int) - 1
 
     @lazily
     def decision_function(self, X: Any) -> Array:
@@ -53,4 +53,4 @@ class ScoredDetector(OutlierMixin):
         ndarray of shape (n_rows,)
             Signed distance-like value.
         """
-        return self.score_samples(X) - self.offset_  # type: ignore[no-any-return]
+        return self.score_samples(X) - self.offset_

@@ -17,7 +17,7 @@ from sklearn.utils.validation import column_or_1d
 from corevec.arrays import cast, column_of, entries_of, full
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
-from corevec.estimators._cells import check_cells, fit_cells
+from corevec.estimators._cells import check_cells, fit_cells, values_for_labels
 from corevec.estimators._given import Given
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_choice, check_positive
@@ -92,7 +92,8 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         boundaries that no small model fits. The certificate is that of the cells. The
         parameters of the core set (`sampling`, `batch`, `qp`, `init`, `low_rank`,
         `weights`, `max_core`, `ball_epsilon`) and `checkpoint` have no meaning then;
-        `max_time` and Ctrl-C act between trees.
+        `max_time` and Ctrl-C act between cells: those not
+        come to answer by the mean of their labels.
     n_trees : int, default=1
         With cells, the average over so many trees; all but the first are random.
     multi_class : {"ovr", "ovo"}, default="ovr"
@@ -282,7 +283,10 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             For "ovo", votes of the pairs plus their summed confidence, squeezed into
             less than half a vote, as scikit-learn does.
         """
-        values = self._values(X)
+        return self._decisions(self._values(X))
+
+    def _decisions(self, values: Array) -> Array:
+        """Return what the values of all machines say: of one, or one per class."""
         if len(self.classes_) == 2:
             return column_of(values, 0)
         if self.multi_class == "ovr":
@@ -303,7 +307,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         ndarray of shape (n_rows,)
             Labels out of ``classes_``.
         """
-        values = self.decision_function(X)
+        values = self._decisions(values_for_labels(self, X))
         codes = cast(values > 0, int) if values.ndim == 1 else values.argmax(axis=1)
         return entries_of(self.classes_, codes)
 
@@ -378,4 +382,4 @@ def _votes(values: Array, n_classes: int) -> Array:
         votes[:, j] += values[:, column] > 0
         confidence[:, i] -= values[:, column]
         confidence[:, j] += values[:, column]
-    return votes + confidence / (3 * (abs(confidence) + 1))  # type: ignore[no-any-return]
+    return votes + confidence / (3 * (abs(confidence) + 1))

@@ -343,7 +343,7 @@ class CoreVectorOneClass(_Detector):
         def score(rows: Rows) -> Array:
             values = ready(rows)[:, 0]
             own = weights_of(weights, rows)
-            return namespace(values).stack([values, own], axis=1)  # type: ignore[no-any-return]
+            return namespace(values).stack([values, own], axis=1)
 
         values, own = view.map(score).T
         order = np.argsort(values)
@@ -501,7 +501,7 @@ class SVDD(_Detector):
         ndarray of shape (n_rows,)
             ``sqrt(k(x, x) - 2 f(x) + |c|^2)``; compare with ``radius_``.
         """
-        return (-self.score_samples(X)).clip(min=0.0) ** 0.5  # type: ignore[no-any-return]
+        return (-self.score_samples(X)).clip(min=0.0) ** 0.5
 
     @lazily
     def score_samples(self, X: Any) -> Array:
@@ -527,7 +527,7 @@ class SVDD(_Detector):
             )
         source = as_source(X, self.memory_budget)
         own = source.map_there(self._functions.kernel.diagonal)
-        return 2 * values - there(own, values) - self.centre_norm_sq_  # type: ignore[no-any-return]
+        return 2 * values - there(own, values) - self.centre_norm_sq_
 
     def _problems_for(self, given: Given) -> list[Problem]:
         labels = Labels(given.n_rows, sample_weight=given.weights, mass=given.mass)

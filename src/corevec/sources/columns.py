@@ -53,7 +53,7 @@ class Coded:
         labels = rows.columns[TARGET]
         classes = there(self.classes, labels)
         found = namespace(labels).searchsorted(classes, labels)
-        return found.clip(max=len(self.classes) - 1)  # type: ignore[no-any-return]
+        return found.clip(max=len(self.classes) - 1)
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class Recoded:
 
     def __call__(self, rows: Rows) -> Array:
         """Return the code of each row."""
-        codes = rows.columns[TARGET]
-        return there(self.table, codes)[codes]  # type: ignore[no-any-return]
+        codes = cast(rows.columns[TARGET], np.int64)
+        return there(self.table, codes)[codes]
 
 
 @dataclass(frozen=True)
@@ -80,4 +80,4 @@ class Standardised:
         """Return the standardised target of each row."""
         y = cast(rows.columns[TARGET], np.float64)
         y = y if y.ndim == 1 else y[:, self.place]
-        return (y - self.mean) / self.scale  # type: ignore[no-any-return]
+        return (y - self.mean) / self.scale

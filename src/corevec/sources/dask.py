@@ -48,7 +48,12 @@ _round = itertools.count()
 
 
 class DaskSource(FarSource):
-    """The rows of a Dask array or data frame, with those of y and the weights."""
+    """The rows of a Dask array or data frame, with those of y and the weights.
+
+    With a `device`, each worker's own ("cuda": the GPU that it sees) works on them.
+    """
+
+    device: Any = None
 
     def __init__(
         self,
@@ -132,7 +137,7 @@ class DaskSource(FarSource):
                 )
                 for i in range(0, len(answers), FAN_IN)
             ]
-        return self._compute(answers)[0]  # type: ignore[no-any-return]
+        return self._compute(answers)[0]
 
     def _tasks(self, what: str, question: Any) -> list[Any]:
         """Return one task per partition."""
@@ -151,7 +156,7 @@ class DaskSource(FarSource):
     def _packed(self, question: Any) -> Any:
         """Return the question as one object that each worker gets once."""
         self._number = next(_round)
-        facts = self.memory_budget, self.dtype, self.n_features
+        facts = self.memory_budget, self.dtype, self.n_features, self.device
         packed = cloudpickle.dumps((question, *facts))
         self.bytes_sent += len(packed)
         name = f"corevec-question-{self._number}-{id(self)}"

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
+from corevec.arrays import brought
 from corevec.exceptions import InvalidInputError
 from corevec.sources.base import Workers
 from corevec.sources.memory import CsrSource, DenseSource
@@ -65,9 +66,13 @@ def answer(
     packed: bytes, part: Any, columns: dict[str, Any], start: int, stop: int
 ) -> Any:
     """Return what one partition answers; its rows have the numbers from `start` on."""
-    (go, _), memory_budget, dtype, n_features = _unpacked(packed)
+    (go, _), memory_budget, dtype, n_features, device = _unpacked(packed)
     values, own = _rows_of(part, dtype), _columns_of(columns)
     _check_shape(values, own, (stop - start, n_features))
+    if device is not None:
+        from corevec.sources.gpu import part_source  # its module needs torch
+
+        return brought(go(part_source(values, own, start, memory_budget, device)))
     kind = CsrSource if sparse.issparse(values) else DenseSource
     source = kind(values, memory_budget, Workers(1))
     source.first_number, source.brought = start, own

@@ -9,7 +9,10 @@ Every tensor device serves, the CPU's too: the tests use that one.
 
 from __future__ import annotations
 
+import mmap
+import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
@@ -44,6 +47,7 @@ class TensorSource(Source):
     """Rows of a tensor, with their targets and weights."""
 
     is_on_device = True
+    first_number = 0  # of the rows of a part, in the whole
     feature_names: Array | None = None
     _room: int | None = None
 
@@ -94,8 +98,9 @@ class TensorSource(Source):
     def pick(self, rows: Array) -> Rows:
         """Return the rows with these numbers, on the device."""
         index = self.numbers_there(rows)
-        columns = {name: column[index] for name, column in self.brought.items()}
-        return Rows(self.values[index], index, columns)
+        at = index - self.first_number
+        columns = {name: column[at] for name, column in self.brought.items()}
+        return Rows(self.values[at], index, columns)
 
     def numbers_there(self, rows: Any) -> Any:
         """Return row numbers on the device."""
@@ -107,7 +112,8 @@ class TensorSource(Source):
 
     def block(self, start: int, stop: int) -> Rows:
         """Return a view of the rows from `start` up to `stop`."""
-        index = torch.arange(start, stop, device=self.device)
+        first = self.first_number
+        index = torch.arange(first + start, first + stop, device=self.device)
         columns = {name: column[start:stop] for name, column in self.brought.items()}
         return Rows(self.values[start:stop], index, columns)
 
@@ -203,6 +209,7 @@ class StreamedSource(TensorSource):
         self.device, self.is_sparse = torch.device(device), sparse.issparse(values)
         self.n_rows, self.n_features = (int(size) for size in values.shape)
         self.dtype = np.dtype(values.dtype)
+        self._locks = _Locks([values, *self.brought.values()])
 
     @property
     def row_entries(self) -> int:
@@ -221,13 +228,22 @@ class StreamedSource(TensorSource):
         rows = new.block(0, new.n_rows)
         own = _Moved(rows.values, dict(rows.columns), memory_budget, workers)
         own.values_here, own.is_sparse = new.values, new.is_sparse
+        own.first_number = new.first_number
         return own
 
     def take(self, rows: Array) -> Rows:
         """Return the rows with these numbers, which are here."""
         numbers = np.asarray(rows, dtype=np.int64)
-        columns = {name: column[numbers] for name, column in self.brought.items()}
-        return Rows(self.values[numbers], numbers, columns)
+        at = numbers - self.first_number
+        columns = {name: column[at] for name, column in self.brought.items()}
+        return Rows(self.values[at], numbers, columns)
+
+    def near(self, rows: Any) -> Source:
+        """Return these rows alone, on the device, where they fit a part of its room."""
+        size = len(rows) * self.n_features * self.dtype.itemsize
+        if 8 * size > self.room:
+            return self
+        return self.alone(torch.unique(self.numbers_there(rows)))
 
     def pick(self, rows: Any) -> Rows:
         """Return the rows with these numbers, copied to the device."""
@@ -236,7 +252,7 @@ class StreamedSource(TensorSource):
     def block(self, start: int, stop: int) -> Rows:
         """Return the rows from `start` up to `stop`, copied to the device."""
         columns = {name: column[start:stop] for name, column in self.brought.items()}
-        index = np.arange(start, stop)
+        index = np.arange(self.first_number + start, self.first_number + stop)
         return self._moved(Rows(self.values[start:stop], index, columns))
 
     @property
@@ -255,13 +271,10 @@ class StreamedSource(TensorSource):
         if sparse.issparse(a):  # dense on the device, a block at a time
             parts = (self._copied(part) for part in (a.indptr, a.indices, a.data))
             return torch.sparse_csr_tensor(*parts, size=a.shape).to_dense()
-        tensor = torch.as_tensor(np.ascontiguousarray(a))
-        if self.device.type == "cuda":
-            tensor = tensor.pin_memory()
-        return tensor.to(self.device, non_blocking=True)
+        return torch.as_tensor(np.ascontiguousarray(a)).to(self.device)
 
     def _each(self, score: Callable[[Rows], T]) -> Iterator[T]:
-        if self.device.type != "cuda":
+        if self.device.type != "cuda" or self.is_sparse:
             yield from super()._each(score)
             return
         try:
@@ -270,22 +283,110 @@ class StreamedSource(TensorSource):
             raise self._too_large(error) from None
 
     def _each_copied_ahead(self, score: Callable[[Rows], T]) -> Iterator[T]:
-        bounds, copying = self.blocks(), torch.cuda.Stream(self.device)
+        self._locks.count_pass()
+        bounds, belt = self.blocks(), _Belt(self)
         working = torch.cuda.current_stream(self.device)
+        with ThreadPoolExecutor(1) as beside:
+            coming = beside.submit(belt.fetch, *bounds[0])
+            for following in [*bounds[1:], None]:
+                rows, arrived = coming.result()
+                if following is not None:
+                    coming = beside.submit(belt.fetch, *following)
+                working.wait_event(arrived)
+                for tensor in (rows.values, rows.index, *rows.columns.values()):
+                    tensor.record_stream(working)
+                yield score(rows)
 
-        def fetch(at: int) -> Rows:
-            with torch.cuda.stream(copying):
-                return self.block(*bounds[at])
 
-        coming = fetch(0)
-        for at in range(len(bounds)):
-            working.wait_stream(copying)
-            rows = coming
-            if at + 1 < len(bounds):
-                coming = fetch(at + 1)
-            for tensor in (rows.values, rows.index, *rows.columns.values()):
-                tensor.record_stream(working)
-            yield score(rows)
+class _Locks:
+    """Keeps the pages of arrays in memory, for copies to a card at the full rate.
+
+    From the second pass on: on an H200's host locking runs at 25 GB/s, once, a copy
+    from locked pages at 55 GB/s, one through a buffer at 27 GB/s. Of a file's pages
+    (memmap) none are locked.
+    """
+
+    def __init__(self, arrays: list[Any]):
+        self.arrays, self.passes = arrays, 0
+        self.held: bool | None = None  # not tried yet
+
+    def count_pass(self) -> None:
+        """Lock the pages before the second pass."""
+        self.passes += 1
+        if self.passes < 2 or self.held is not None:
+            return
+        plain = [a for a in self.arrays if not sparse.issparse(a) and not _is_file(a)]
+        whole = len(plain) == len(self.arrays)
+        self.held = whole and all(self._lock(array) for array in plain)
+
+    def _lock(self, array: Array) -> bool:
+        if not array.flags.c_contiguous:
+            return False
+        cudart, at = torch.cuda.cudart(), array.ctypes.data
+        if int(cudart.cudaHostRegister(at, array.nbytes, 0)) != 0:
+            return False
+        weakref.finalize(self, cudart.cudaHostUnregister, at)
+        return True
+
+
+def _is_file(array: Any) -> bool:
+    while array is not None:
+        if isinstance(array, (np.memmap, mmap.mmap)):
+            return True
+        array = getattr(array, "base", None)
+    return False
+
+
+class _Belt:
+    """Brings blocks to the card, through two buffers of page-locked memory.
+
+    From there a copy runs beside arithmetic and at the full rate (55 GB/s to an H200;
+    7 GB/s from memory that may be paged). One buffer is filled while the other is read.
+    Where the rows' own pages are locked no buffer is needed.
+    """
+
+    def __init__(self, source: StreamedSource):
+        self.source, self.turn, self.is_direct = source, 0, bool(source._locks.held)
+        self.stream = torch.cuda.Stream(source.device)
+        step = min(source.block_rows, source.n_rows)
+        arrays = {"": source.values, **source.brought}
+        self.buffers: list[dict[str, Any]] = [dict.fromkeys(arrays)] * 2
+        if not self.is_direct:
+            self.buffers = [
+                {name: _locked(step, array) for name, array in arrays.items()}
+                for _ in range(2)
+            ]
+        self.read = [torch.cuda.Event(), torch.cuda.Event()]
+
+    def fetch(self, start: int, stop: int) -> tuple[Rows, Any]:
+        """Return a block on its way, and the event of its arrival."""
+        source, buffers = self.source, self.buffers[self.turn]
+        read = self.read[self.turn]
+        self.turn = 1 - self.turn
+        read.synchronize()
+        with torch.cuda.stream(self.stream):
+            values = self._sent(buffers[""], source.values, start, stop)
+            columns = {
+                name: self._sent(buffers[name], column, start, stop)
+                for name, column in source.brought.items()
+            }
+            read.record(self.stream)
+            first = source.first_number
+            index = torch.arange(first + start, first + stop, device=source.device)
+        arrived = torch.cuda.Event()
+        arrived.record(self.stream)
+        return Rows(values, index, columns), arrived
+
+    def _sent(self, buffer: Any, array: Array, start: int, stop: int) -> Any:
+        part = torch.from_numpy(np.asarray(array[start:stop]))
+        if not self.is_direct:
+            part = buffer[: stop - start].copy_(part)  # by all cores
+        return part.to(self.source.device, non_blocking=True)
+
+
+def _locked(n_rows: int, array: Array) -> Any:
+    kind = torch.from_numpy(np.empty(0, dtype=array.dtype)).dtype
+    return torch.empty((n_rows, *array.shape[1:]), dtype=kind, pin_memory=True)
 
 
 class _Moved(TensorSource):
@@ -296,8 +397,18 @@ class _Moved(TensorSource):
     def take(self, rows: Array) -> Rows:
         """Return the rows with these numbers, which are here, too."""
         numbers = np.asarray(here(rows), dtype=np.int64)
-        columns = {name: here(column[numbers]) for name, column in self.brought.items()}
-        return Rows(self.values_here[numbers], numbers, columns)
+        at = numbers - self.first_number
+        columns = {name: here(column[at]) for name, column in self.brought.items()}
+        return Rows(self.values_here[at], numbers, columns)
+
+
+def part_source(
+    values: Any, columns: dict[str, Any], start: int, budget: float, device: Any
+) -> Source:
+    """Return the source of a part of the rows, the first of which has a number."""
+    part = StreamedSource(values, device, columns)
+    part.first_number = start
+    return part.using(budget, Workers(1))
 
 
 def tensor_source(who: str, X: Any, y: Any, sample_weight: Any) -> TensorSource:
@@ -305,8 +416,8 @@ def tensor_source(who: str, X: Any, y: Any, sample_weight: Any) -> TensorSource:
     values = as_tensor(who, "X", X)
     if values.ndim != 2:
         raise InvalidInputError(
-            f"{who}: X has {values.ndim} dimension(s); expected rows x columns. Reshape "
-            "your data: X.reshape(-1, 1) for one column."
+            f"{who}: X has {values.ndim} dimension(s); expected rows x columns. "
+            "Reshape your data: X.reshape(-1, 1) for one column."
         )
     if 0 in values.shape:
         raise InvalidInputError(
@@ -373,7 +484,8 @@ def _numbers(who: str, argument: str, given: Any) -> Any:
     array = np.asarray(given)
     if array.dtype.kind not in "biuf":
         raise InvalidInputError(
-            f"{who}: {argument} must be numbers where the rows are on a device, but its "
-            f"type is {array.dtype}. Give codes: np.unique(y, return_inverse=True)[1]."
+            f"{who}: {argument} must be numbers where the rows are on a device, but "
+            f"its type is {array.dtype}. Give codes: "
+            "np.unique(y, return_inverse=True)[1]."
         )
     return torch.as_tensor(array)

@@ -1,0 +1,143 @@
+"""Data sets of the papers, and generated ones, on the card and on the CPU's cores.
+
+Files come from $COREVEC_DATA (`python -m benchmarks.gpu_data FOLDER` fills it). On the
+card rows are tensors; adult is CSR, moved there by ``device=``.
+"""
+
+import numpy as np
+import torch
+
+from benchmarks.datasets import load
+from benchmarks.gpu_sheet import CPU_SECONDS, DEVICE, SMALL, blocks, fits
+from corevec import (
+    CoreVectorClassifier,
+    CoreVectorOneClass,
+    CoreVectorRegressor,
+    SubspaceClassifier,
+)
+
+SEED = {"random_state": 0}
+# Kernel values of 60,000 rows and 4000 vectors are 1.9 GB in float64: both places may
+# keep them.
+ROOMY = {"memory_budget": 2**34}
+MNIST = {"C": 10.0, "gamma": 0.025} | SEED | ROOMY
+WARM_UP = 2_000
+
+
+def cases():
+    """Yield every set; the dearest last."""
+    yield "adult", on("adult", CoreVectorClassifier(C=1.0, gamma=0.05, **SEED))
+    yield "ijcnn1", on("ijcnn1", CoreVectorClassifier(C=32.0, gamma=2.0, **SEED))
+    local = CoreVectorClassifier(C=25.0, gamma=40.0, cells=1000, **SEED)
+    yield "covtype", on("covtype", local, "covtype, cells of 1000")
+    yield "one class", one_class
+    yield "friedman", friedman
+    for k in (50,) if SMALL else (1000, 4000):
+        model = SubspaceClassifier(k, **MNIST)
+        yield "mnist", on("mnist10", model, f"mnist, 10 classes, {k} vectors")
+
+
+def on(dataset, model, name=None):
+    """Return the case of one data set."""
+
+    def case(sheet):
+        data = load(dataset, {"n": WARM_UP} if SMALL else {})
+        train, test = (data.X_train, data.y_train), (data.X_test, data.y_test)
+
+        def error(one):
+            found = one.predict(_new(test[0], one))
+            return np.mean(_here(found) != test[1])
+
+        both_places(sheet, name or dataset, model, train, error)
+
+    return case
+
+
+def both_places(sheet, name, model, train, error):
+    """Fit on the card, then here, after some rows of each to compile."""
+    there, rows = _moved(model, train)
+    options = {"repeats": 2, "first": True, "error": error}
+    fits(sheet, name, there, rows, "gpu", **options)
+    near = model.set_params(max_time=CPU_SECONDS)
+    if sheet.left > 0:
+        fits(sheet, f"{name}, warm-up", near, [a[:WARM_UP] for a in train], "cpu16")
+        fits(sheet, name, near, train, "cpu16", error=error)
+
+
+def _moved(model, train):
+    """Return model and rows for the card: tensors, or CSR that ``device`` moves."""
+    if hasattr(train[0], "indptr"):
+        params = model.get_params() | {"device": str(DEVICE)}
+        return type(model)(**params), train
+    there = [torch.as_tensor(np.ascontiguousarray(a), device=DEVICE) for a in train]
+    return type(model)(**model.get_params()), there
+
+
+def _new(X, model):
+    """Return the rows to predict, where the model was fitted, in parts that fit."""
+    on_card = model.__dict__.get("max_time") is None and not hasattr(X, "indptr")
+    return torch.as_tensor(X, device=DEVICE) if on_card else X
+
+
+def _here(a):
+    return a.cpu().numpy() if isinstance(a, torch.Tensor) else a
+
+
+def one_class(sheet):
+    """Gaussian rows in ten columns: 100 million there, one million here."""
+    n, few = (20_000, 5_000) if SMALL else (10**8, 10**6)
+    torch.manual_seed(0)
+    X = torch.empty((n, 10), device=DEVICE)
+    for part in blocks(n):
+        X[part].normal_()
+    model = CoreVectorOneClass(C=10.0, gamma=0.05, **SEED)
+
+    def outliers(one, rows):
+        return float((one.predict(rows) == -1).sum()) / len(rows)
+
+    near = X[:few].cpu().numpy()
+    options = {"repeats": 2, "first": True, "note": "error: share of outliers"}
+    case = "one class, 10 columns"
+    fits(
+        sheet, case, model, [X], "gpu", error=lambda m: outliers(m, X[:few]), **options
+    )
+    model.set_params(max_time=CPU_SECONDS)
+    for repeats in (1, 2):  # the first compiles
+        fits(sheet, case, model, [near], "cpu16", error=lambda m: outliers(m, near))
+        if sheet.left <= 0:
+            break
+
+
+def friedman(sheet):
+    """Friedman's function with noise of 1: ten million rows there, one million here."""
+    n, few = (20_000, 5_000) if SMALL else (10**7, 10**6)
+    torch.manual_seed(0)
+    X = torch.rand((n + few, 10), device=DEVICE)
+    y = torch.empty(len(X), device=DEVICE)
+    for part in blocks(len(X), 1 << 22):
+        x = X[part]
+        waves = 10 * torch.sin(torch.pi * x[:, 0] * x[:, 1])
+        y[part] = waves + 20 * (x[:, 2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:, 4]
+    y += torch.randn_like(y)
+    # Chosen on 3000 rows for benchmarks/results/regression.csv: gamma = 1/beta.
+    model = CoreVectorRegressor(C=100.0, gamma=0.6, tube=0.5, **SEED)
+    case = "friedman, 10 columns"
+
+    def root_mean_square(one, rows, truth):
+        wrong = _here(one.predict(rows)) - _here(truth)
+        return float(np.sqrt(np.mean(wrong.astype(np.float64) ** 2)))
+
+    def error(one):
+        return root_mean_square(one, X[n:], y[n:])
+
+    options = {"repeats": 2, "first": True, "error": error}
+    fits(sheet, case, model, (X[:n], y[:n]), "gpu", **options)
+    if sheet.left > 0:
+        fits(sheet, case, model, (X[:few], y[:few]), "gpu", error=error)
+    here = [a[:few].cpu().numpy() for a in (X, y)]
+    new = [a[n:].cpu().numpy() for a in (X, y)]
+    model.set_params(max_time=CPU_SECONDS)
+    if sheet.left > 0:
+        fits(sheet, f"{case}, warm-up", model, [a[:WARM_UP] for a in here], "cpu16")
+        error_here = {"error": lambda one: root_mean_square(one, *new)}
+        fits(sheet, case, model, here, "cpu16", **error_here)
