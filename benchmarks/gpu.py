@@ -19,10 +19,11 @@ from pathlib import Path
 if __package__ in (None, ""):  # run as a file: its folder is on the path, not ours
     sys.path[0] = str(Path(__file__).parents[1])
 
-from benchmarks.gpu_sheet import DEVICE, IS_CUDA, Sheet  # noqa: E402
+from benchmarks.gpu_sheet import DEVICE, IS_CUDA, Sheet
 
 # Seconds of each part; 460 in all. A case that has begun is not cut.
 PARTS = {"answers": 80, "board": 110, "kernels": 60, "sets": 150, "streamed": 60}
+MODULES = {"kernels": "kernel_rates"}
 
 
 def main():
@@ -63,9 +64,6 @@ def run_part(folder, part):
         sheet.write("all", note=f"FAILED: {type(error).__name__}: {error}"[:400])
     print(f"[{part}] took {time.perf_counter() - begun:.0f} s", flush=True)
     return sheet.lines
-
-
-MODULES = {"kernels": "kernel_rates"}
 
 
 def table(lines):

@@ -6,6 +6,7 @@ card rows are tensors; adult is CSR, moved there by ``device=``.
 
 import numpy as np
 import torch
+from sklearn.base import clone
 
 from benchmarks.datasets import load
 from benchmarks.gpu_sheet import CPU_SECONDS, DEVICE, SMALL, blocks, fits
@@ -43,40 +44,30 @@ def on(dataset, model, name=None):
     def case(sheet):
         data = load(dataset, {"n": WARM_UP} if SMALL else {})
         train, test = (data.X_train, data.y_train), (data.X_test, data.y_test)
-
-        def error(one):
-            found = one.predict(_new(test[0], one))
-            return np.mean(_here(found) != test[1])
-
-        both_places(sheet, name or dataset, model, train, error)
+        both_places(sheet, name or dataset, model, train, test)
 
     return case
 
 
-def both_places(sheet, name, model, train, error):
+def both_places(sheet, name, model, train, test):
     """Fit on the card, then here, after some rows of each to compile."""
-    there, rows = _moved(model, train)
-    options = {"repeats": 2, "first": True, "error": error}
-    fits(sheet, name, there, rows, "gpu", **options)
-    near = model.set_params(max_time=CPU_SECONDS)
+    is_sparse = hasattr(train[0], "indptr")
+    there = clone(model).set_params(device=str(DEVICE)) if is_sparse else model
+    rows, new = (train, test) if is_sparse else (_moved(train), _moved(test))
+
+    def error(one, X=new[0]):
+        return np.mean(_here(one.predict(X)) != test[1])
+
+    fits(sheet, name, there, rows, "gpu", repeats=2, first=True, error=error)
+    near = clone(model).set_params(max_time=CPU_SECONDS)
     if sheet.left > 0:
         fits(sheet, f"{name}, warm-up", near, [a[:WARM_UP] for a in train], "cpu16")
-        fits(sheet, name, near, train, "cpu16", error=error)
+        own = {"error": lambda one: error(one, test[0])}
+        fits(sheet, name, near, train, "cpu16", **own)
 
 
-def _moved(model, train):
-    """Return model and rows for the card: tensors, or CSR that ``device`` moves."""
-    if hasattr(train[0], "indptr"):
-        params = model.get_params() | {"device": str(DEVICE)}
-        return type(model)(**params), train
-    there = [torch.as_tensor(np.ascontiguousarray(a), device=DEVICE) for a in train]
-    return type(model)(**model.get_params()), there
-
-
-def _new(X, model):
-    """Return the rows to predict, where the model was fitted, in parts that fit."""
-    on_card = model.__dict__.get("max_time") is None and not hasattr(X, "indptr")
-    return torch.as_tensor(X, device=DEVICE) if on_card else X
+def _moved(arrays):
+    return [torch.as_tensor(np.ascontiguousarray(a), device=DEVICE) for a in arrays]
 
 
 def _here(a):
@@ -102,7 +93,7 @@ def one_class(sheet):
         sheet, case, model, [X], "gpu", error=lambda m: outliers(m, X[:few]), **options
     )
     model.set_params(max_time=CPU_SECONDS)
-    for repeats in (1, 2):  # the first compiles
+    for _ in range(2):  # the first compiles
         fits(sheet, case, model, [near], "cpu16", error=lambda m: outliers(m, near))
         if sheet.left <= 0:
             break

@@ -113,7 +113,7 @@ def fits(sheet, case, model, rows, place, *, repeats=1, first=False, **more):
             relative_gap=float(found.relative_gap),
             converged=found.converged,
             error=math.nan if error is None else float(error(fitted)),
-            n_vectors=len(fitted.support_),
+            n_vectors=n_vectors(fitted),
             peak_device_bytes=peak,
             passes=float(found.passes),
             note="; ".join(word for word in words if word),
@@ -133,6 +133,13 @@ def timed_fit(model, rows):
     seconds = synchronised() - begun
     peak = torch.cuda.max_memory_allocated(DEVICE) if IS_CUDA else 0
     return seconds, model, peak
+
+
+def n_vectors(model):
+    """Return how many vectors the functions have."""
+    if hasattr(model, "support_"):
+        return len(model.support_)
+    return len(model._functions.basis)
 
 
 def _stop_of(model):

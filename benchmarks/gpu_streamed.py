@@ -70,6 +70,8 @@ def streamed(sheet):
             note=note + rate + more,
         )
 
+    if IS_CUDA:
+        torch.cuda.reset_peak_memory_stats(DEVICE)
     for dtype in (np.float32, np.float64):
         ready = model._functions.ready(dtype)
         for _ in range(REPEATS):

@@ -42,6 +42,18 @@ def here(a: Any) -> Array:
     return a.detach().cpu().numpy() if is_tensor(a) else np.asarray(a)
 
 
+def back_from(tensor: Any, like: Any) -> Any:
+    """Return a tensor as an array of the library that `like` comes from."""
+    if not is_tensor(tensor) or not hasattr(like, "__array_namespace__"):
+        return tensor
+    return like.__array_namespace__().from_dlpack(tensor)
+
+
+def here_if_tensor(*given: Any) -> tuple[Any, ...]:
+    """Return what was given, tensors as arrays in this process's memory."""
+    return tuple(here(one) if is_tensor(one) else one for one in given)
+
+
 def brought(answer: Any) -> Any:
     """Return an answer whose arrays are all in this process's memory.
 

@@ -68,8 +68,10 @@ FEW = Plan(2, 6, 40, 2e-3, 0.15, 0.7, 3000, 8000, 8)
 # objective 38,400 over all rows (17,800 over those), 1.69 % errors; 60,000 within 0.2,
 # strides of 0.3: 29,000 (28,500), 1.58 %. First stages fit their few rows only; with 8
 # candidates for each vector the objective starts at 47,400, with 5 at 49,400.
-MANY = Plan(2, 2, 100, 3e-4, 0.25, 0.25, 5000, 60_000, 5)
+DEAREST = Plan(2, 2, 100, 3e-4, 0.25, 0.25, 5000, 60_000, 5)
+MANY = Plan(2, 6, 100, 3e-4, 0.1, 0.7, 5000, 20_000, 8)
 SMALL, LARGE = 16, 400
+DEAR = 4000  # vectors x (1 + problems)
 # Steps of the last stage end where their products, rows x vectors x (columns + vectors
 # x (1 + problems)), reach this number: some twenty seconds.
 LEAST_STEPS, MOST_PRODUCTS = 2, 1.4e12
@@ -103,7 +105,7 @@ def grow(
     stage's vectors may do if the gap, as the rows worked on tell it, is below `tol`:
     who asks for the next has measured that they do not.
     """
-    plan, most = plan_for(size), rows_that_fit(source, size)
+    plan, most = plan_for(size, len(problems)), rows_that_fit(source, size)
     cheap = int(STEP_PRODUCTS / (size * (source.row_entries + size)))
     many = max(ROWS_PER_VECTOR * size, min(MANY_PER_VECTOR * size, cheap))
     first = min(most, max(plan.first_rows, many))
@@ -134,17 +136,19 @@ def grow(
     yield kernel.row_map.back(B)
 
 
-def plan_for(size: int) -> Plan:
-    """Return how a basis of this size grows."""
+def plan_for(size: int, n_problems: int) -> Plan:
+    """Return how a basis of this size grows for so many problems."""
     if size <= SMALL:
         return FEW
+    if size * (1 + n_problems) > DEAR:
+        return DEAREST
     return SOME if size <= LARGE else MANY
 
 
 def _last_steps(part: Part, B: Array, source: Source) -> int:
     width = source.row_entries + len(B) * (1 + len(part.problems))
     products = float(len(part)) * len(B) * width
-    most = plan_for(len(B)).most_steps
+    most = plan_for(len(B), len(part.problems)).most_steps
     return int(np.clip(MOST_PRODUCTS / products, LEAST_STEPS, most))
 
 
@@ -239,7 +243,7 @@ def _candidates(
     there = np.flatnonzero(np.abs(part.pulls).sum(axis=1))
     if len(there) == 0:
         there = np.arange(len(part))
-    per_vector = plan_for(len(B) + size).candidates
+    per_vector = plan_for(len(B) + size, len(part.problems)).candidates
     count = max(FEWEST_CANDIDATES, per_vector * size)
     count = min(len(there), max(size, min(count, most)))
     at = np.sort(rng.choice(there, count, replace=False))
@@ -299,7 +303,7 @@ def move(
     weights are told.
     """
     kernel = part.kernel
-    plan = plan_for(len(B))
+    plan = plan_for(len(B), len(part.problems))
     # In widths of the kernel, times what makes the first step, of length 1, a stride.
     width = 1.0 / np.sqrt(2 * kernel.gamma) if kernel.uses_distance else 1.0
     width *= plan.stride * np.sqrt(len(B))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,16 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
-    check_array,
     check_is_fitted,
-    column_or_1d,
-    validate_data,
 )
 
 from corevec import engine
-from corevec.cell_places import valued_here
 from corevec.cells_verify import certify_cells
 from corevec.certificate import Certificate, worst_of
 from corevec.checkpoint import Checkpoint, Saved, described
 from corevec.estimators._callbacks import CallbackSupportMixin, RoundReporter
 from corevec.estimators._given import FarGiven, Given
-from corevec.estimators._parameters import check_parameters
+from corevec.estimators._rows import TakesRows, check_square
 from corevec.exceptions import (
     InvalidInputError,
     KernelError,
@@ -45,11 +40,6 @@ from corevec.sources import (
     Source,
     Workers,
     as_source,
-    columns_of,
-    device_source,
-    far_source,
-    is_far,
-    is_on_device,
     row_statistics,
 )
 from corevec.verify import verify
@@ -76,16 +66,12 @@ REMEDIES = {
 }
 
 
-class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
+class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     """Base of the estimators; not to be used on its own.
 
     Holds the parameters that all of them share; each lists them again, because
     scikit-learn reads a class's own constructor.
     """
-
-    # What the targets are: "classes", "numbers" or "none".
-    _task = "none"
-    _takes_far = True
 
     def __init__(
         self,
@@ -340,169 +326,6 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
             stacklevel=4,
         )
 
-    def _validate_fit(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
-        check_parameters(self)
-        if is_far(X) and not self._takes_far:
-            raise InvalidInputError(
-                f"{type(self).__name__}: the rows must be in memory, but "
-                f"{type(X).__name__} was given, whose rows live elsewhere. Bring them "
-                "here first: X.compute()."
-            )
-        if is_far(X):
-            self._check_far_columns(X, reset=True)
-            return X if isinstance(y, str) else (X, y)
-        try:
-            validated = validate_data(self, X, y, **_CHECKS, **checks)
-        except ValueError as error:
-            raise _named(self, error) from None
-        rows = validated[0] if isinstance(validated, tuple) else validated
-        if self.kernel == "precomputed":
-            _check_square(type(self).__name__, rows)
-        return validated
-
-    def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
-        """Return validated rows with what belongs to them."""
-        who = type(self).__name__
-        if not is_far(X):
-            weights = self._checked_weights(sample_weight, X.shape[0])
-            return self._moved(Given(who, X, y, weights))
-        if self.kernel == "precomputed":
-            raise InvalidInputError(
-                f"{who}: kernel='precomputed' needs the kernel matrix in memory, but "
-                f"rows that live elsewhere were given ({type(X).__name__})."
-            )
-        target = None if self._task == "none" else y
-        try:
-            source = far_source(who, X, target, sample_weight)
-            self._check_device(source)
-            with Workers(self.n_jobs) as workers:
-                near = source.using(self.memory_budget, workers)
-                return FarGiven(who, near, self._task)
-        except RowsLostError as error:
-            text = f"{who}: {error}{self._how_to_go_on()}"
-            raise RowsLostError(text) from error.__cause__
-
-    def _check_device(self, source: Source) -> None:
-        """Tell the workers of a cluster their device; refuse what would ignore it."""
-        device = getattr(self, "device", None)
-        if device is None or source.is_on_device:
-            return
-        if not hasattr(source, "device"):
-            raise InvalidInputError(
-                f"{type(self).__name__}: device={device!r} works on arrays, tensors "
-                f"and Dask collections, but {source!r} was given. Give the rows as an "
-                "np.memmap or a Dask collection, or device=None."
-            )
-        source.device = device
-
-    def _moved(self, given: Given) -> Given:
-        """Return rows in memory, or moved to the device that was asked for."""
-        device = getattr(self, "device", None)
-        if device is None or self.kernel == "precomputed" or callable(self.kernel):
-            if device is not None:
-                raise InvalidInputError(
-                    f"{given.who}: device={device!r} needs a kernel by its name, but "
-                    f"kernel={self.kernel!r} was given. Use device=None."
-                )
-            return given
-        y, kinds = given.y, None
-        if self._task == "none":
-            y = None
-        elif self._task == "classes":  # words cannot live there
-            given.y = column_or_1d(y, warn=True)
-            kinds = np.unique(given.y)
-            y = given.codes(kinds)
-        source = device_source(given.who, given.X, y, given.weights, device)
-        with Workers(self.n_jobs) as workers:
-            there = source.using(self.memory_budget, workers)
-            return FarGiven(given.who, there, self._task, kinds)
-
-    def _check_far_columns(self, X: Any, *, reset: bool) -> None:
-        """Note, or compare, the number and the names of the columns."""
-        who = type(self).__name__
-        n_features, names = columns_of(who, X)
-        if reset:
-            self.n_features_in_ = n_features
-            self.__dict__.pop("feature_names_in_", None)
-            if names is not None:
-                self.feature_names_in_ = names
-            return
-        if n_features != self.n_features_in_:
-            raise InvalidInputError(
-                f"{who}: X has {n_features} features, but {who} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        known = getattr(self, "feature_names_in_", None)
-        if known is not None and names is not None and list(known) != list(names):
-            raise InvalidInputError(
-                f"{who}: The feature names should match those that were passed during "
-                f"fit: {list(known)[:5]} there, {list(names)[:5]} here, in this order."
-            )
-
-    def _values(self, X: Any) -> Array:
-        """Return the functions' values on new rows, shape (n_rows, outputs)."""
-        check_is_fitted(self)
-        X = self._validate_new(X)
-        with Workers(self.n_jobs) as workers:
-            source = self._source_of(X, workers)
-            forest = self.__dict__.get("_forest")
-            functions = forest or self._functions
-            if is_on_device(X):
-                ready = functions.ready()
-                if forest is not None:
-                    ready = valued_here(source, forest.values)
-                return source.map_there(ready)
-            return np.asarray(functions.values(source))
-
-    def _source_of(self, X: Any, workers: Workers) -> Source:
-        """Return the source of validated rows, on the device that was asked for."""
-        device = getattr(self, "device", None)
-        if device is None or is_far(X) or "_forest" in self.__dict__:  # cells: here
-            return as_source(X, self.memory_budget, workers)
-        moved = device_source(type(self).__name__, X, None, None, device)
-        return moved.using(self.memory_budget, workers)
-
-    def _validate_new(self, X: Any) -> Any:
-        """Return rows to predict, checked against those of the fit."""
-        if is_far(X):
-            self._check_far_columns(X, reset=False)
-            return X
-        return validate_data(self, X, reset=False, **_CHECKS)
-
-    def _checked_weights(self, sample_weight: Any, n_rows: int) -> Array | None:
-        """Return weights as float64, or None where all rows weigh 1."""
-        if sample_weight is None:
-            return None
-        who = type(self).__name__
-        if isinstance(sample_weight, Real):
-            sample_weight = np.full(n_rows, sample_weight)
-        try:
-            weights = check_array(
-                sample_weight,
-                ensure_2d=False,
-                dtype=np.float64,
-                input_name="sample_weight",
-            )
-        except ValueError as error:
-            raise _named(self, error) from None
-        if weights.shape != (n_rows,):
-            raise InvalidInputError(
-                f"{who}: sample_weight.shape == {weights.shape}, expected ({n_rows},): "
-                "one weight per row."
-            )
-        if (weights < 0).any():
-            row = int(np.argmin(weights))
-            raise InvalidInputError(
-                f"{who}: sample_weight[{row}] = {weights[row]:g} is negative. Weights "
-                "count rows: 0 leaves a row out, 2 counts it twice."
-            )
-        if not (weights > 0).any():
-            raise InvalidInputError(
-                f"{who}: sample_weight is zero for all {n_rows} rows, so no row is "
-                "left to fit. Give at least one row a positive weight."
-            )
-        return None if (weights == 1).all() else np.ascontiguousarray(weights)
-
     def _problems_for(self, given: Given) -> Any:
         raise NotImplementedError
 
@@ -511,7 +334,7 @@ class CoreVectorEstimator(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         X = self._validate_new(X)
         if self.kernel == "precomputed":
-            _check_square(type(self).__name__, X)
+            check_square(type(self).__name__, X)
         given = self._given(X, y, sample_weight)
         problems = self._problems_for(given)
         with Workers(self.n_jobs) as workers:
@@ -615,13 +438,6 @@ def certify(
     return certify_other(model, X, y, sample_weight)
 
 
-_CHECKS: dict[str, Any] = {
-    "accept_sparse": "csr",
-    "dtype": [np.float64, np.float32],
-    "accept_large_sparse": True,
-}
-
-
 # What a fit may change when it goes on from its checkpoint.
 _FREE = (
     "checkpoint",
@@ -638,33 +454,6 @@ _FREE = (
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, str) else int(value)
-
-
-def _named(model: Any, error: ValueError) -> ValueError:
-    """Return the error with the estimator's name in front, if it lacks it."""
-    who = type(model).__name__
-    text = str(error)
-    return InvalidInputError(text if who in text else f"{who}: {text}")
-
-
-def _check_square(who: str, K: Any) -> None:
-    if K.shape[0] != K.shape[1]:
-        raise InvalidInputError(
-            f"{who}: kernel='precomputed' needs a square matrix of kernel values "
-            f"between the training rows; X has shape {K.shape}."
-        )
-    scale = max(abs(K[s : s + 1024]).max() for s in range(0, K.shape[0], 1024))
-    for start in range(0, K.shape[0], 1024):
-        rows = slice(start, start + 1024)
-        difference = abs(K[rows] - K[:, rows].T)
-        if difference.max() > 1e-6 * scale:
-            flat = difference.toarray() if sparse.issparse(difference) else difference
-            i, j = np.unravel_index(np.argmax(flat), flat.shape)
-            raise InvalidInputError(
-                f"{who}: the precomputed kernel is not symmetric: entries "
-                f"({start + i}, {j}) and ({j}, {start + i}) are {K[start + i, j]:g} "
-                f"and {K[j, start + i]:g}. A kernel matrix has k(x, z) = k(z, x)."
-            )
 
 
 def _equal(a: Any, b: Any) -> bool:

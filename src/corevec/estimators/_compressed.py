@@ -14,9 +14,9 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from corevec.estimators._base import _CHECKS
 from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import ScoredDetector
+from corevec.estimators._rows import CHECKS
 from corevec.estimators.classify import _votes
 from corevec.sources import (
     DEFAULT_MEMORY_BUDGET,
@@ -116,7 +116,7 @@ class CompressedModel(BaseEstimator):
 
     def _values(self, X: Any) -> Array:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_CHECKS)
+        X = validate_data(self, X, reset=False, **CHECKS)
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
             return np.asarray(self._functions.values(source))
@@ -206,6 +206,6 @@ class CompressedDetector(ScoredDetector, CompressedModel):
         values = self._values(X)[:, 0]
         if self._form.kind == "detector":
             return np.asarray(values - self.intercept_[0])
-        X = validate_data(self, X, reset=False, **_CHECKS)
+        X = validate_data(self, X, reset=False, **CHECKS)
         own = as_source(X, self.memory_budget).map(self._functions.kernel.diagonal)
         return np.asarray(2 * values - own - self._centre_norm_sq)

@@ -168,8 +168,9 @@ class FarGiven(Given):
         columns = getattr(source, "columns", ())
         if task != "none" and TARGET not in columns:
             raise InvalidInputError(
-                f"{who}: requires y to be passed, but {source!r} brings no target. Use "
-                "corevec.open(path, target=...), or give y beside a Dask array."
+                f"{who}: requires y to be passed, but {source!r} brings no target. "
+                "Give y beside a Dask array or a tensor, or use corevec.open(path, "
+                "target=...)."
             )
         self._has_weights = WEIGHT in columns
         # Functions of rows travel to where the rows are: they must not hold the source.
@@ -267,7 +268,7 @@ def _look(who: str, task: str, has_weights: bool, rows: Rows, size: Any = 1.0) -
 
     Moments of targets are those of ``y / size``.
     """
-    _check_values(who, rows)
+    check_values(who, rows)
     weights = full(len(rows), 1.0, rows.index)
     if has_weights:
         weights = _checked(who, rows, WEIGHT, "sample_weight")
@@ -326,7 +327,7 @@ def _different(who: str, labels: Array) -> tuple[Array, Array]:
     return found, place.ravel()
 
 
-def _check_values(who: str, rows: Rows) -> None:
+def check_values(who: str, rows: Rows) -> None:
     """Raise where an entry of the rows is not finite."""
     is_sparse = hasattr(rows.values, "indptr")
     values = rows.values.data if is_sparse else rows.values

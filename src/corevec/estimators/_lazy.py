@@ -1,4 +1,8 @@
-"""Predictions of Dask collections: the same method, on every partition, when asked."""
+"""Predictions of rows that live elsewhere, as what the rows are.
+
+Of Dask collections: the same method, on every partition, when asked. Of other
+libraries' arrays on a device: an array of that library.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,8 @@ from typing import Any, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
-from corevec.sources import is_dask
+from corevec.arrays import back_from, is_tensor
+from corevec.sources import is_dask, is_on_device
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -18,6 +23,11 @@ def lazily(method: Method) -> Method:
 
     @wraps(method)
     def called(self: Any, X: Any, *others: Any, **named: Any) -> Any:
+        if is_on_device(X) and not is_tensor(X):
+            from corevec.sources.gpu import as_tensor
+
+            tensor = as_tensor(type(self).__name__, "X", X)
+            return back_from(method(self, tensor, *others, **named), X)
         if not is_dask(X):
             return method(self, X, *others, **named)
         check_is_fitted(self)

@@ -20,7 +20,6 @@ from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.utils.validation import check_is_fitted
 
 from corevec.certificate import Certificate, worst_of
-from corevec.estimators._base import _check_square
 from corevec.estimators._others_problems import (
     Given,
     OneMachine,
@@ -28,6 +27,7 @@ from corevec.estimators._others_problems import (
     linear_machines,
     machines,
 )
+from corevec.estimators._rows import check_square
 from corevec.exceptions import InvalidInputError
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, check_kernel_name, make_kernel, resolve_gamma
@@ -52,7 +52,7 @@ def certify_other(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate
         return _certify_linear(given)
     check_kernel_name("certify", model.kernel)
     if not callable(model.kernel) and model.kernel == "precomputed":
-        _check_square(f"certify: {given.who}", given.X)
+        check_square(f"certify: {given.who}", given.X)
     given = _with_support(given)
     with Workers(None) as workers:
         parts = [_certify_one(given, one, workers) for one in machines(given)]

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corevec.certificate import Certificate, relative_gap, worst_of
-from corevec.estimators._base import _CHECKS, CoreVectorEstimator, _named
+from corevec.estimators._base import CoreVectorEstimator
+from corevec.estimators._rows import CHECKS, named
 from corevec.estimators._stream_blocks import Block, BlockReporter, first_unusable
 from corevec.estimators._stream_checks import (
     FREE,
@@ -20,6 +21,7 @@ from corevec.estimators._stream_checks import (
     check_streaming,
     check_unchanged,
 )
+from corevec.estimators._stream_far import refuse_tensors
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows, make_kernel
@@ -107,14 +109,14 @@ class StreamingEstimator(CoreVectorEstimator):
     def _validated(self, X: Any, y: Any, *, first: bool) -> Any:
         """Return validated rows and labels; NaN is left to the linear loop."""
         linear = self._is_linear
-        checks = {**_CHECKS, "order": "C", "reset": first}
+        checks = {**CHECKS, "order": "C", "reset": first}
         if not first:
             checks["ensure_min_samples"] = 0  # an empty block changes nothing
         try:
             return validate_data(self, X, y, ensure_all_finite=not linear, **checks)
         except ValueError as error:
             self._name_bad_row(X, y, checks)
-            raise _named(self, error) from None
+            raise named(self, error) from None
 
     def _name_bad_row(self, X: Any, y: Any, checks: dict[str, Any]) -> None:
         """Raise an error that names the first row that is not finite, if one is."""
@@ -301,6 +303,7 @@ class StreamingEstimator(CoreVectorEstimator):
     def _values(self, X: Any) -> Array:
         """Return the centres' values on new rows, shape (n_rows, machines)."""
         check_is_fitted(self)
+        refuse_tensors(type(self).__name__, X)
         X = self._validate_new(X)
         if is_far(X):
             return as_source(X).map(lambda rows: self._values_of(rows.values))

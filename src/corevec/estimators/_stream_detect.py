@@ -12,15 +12,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corevec.certificate import Certificate
-from corevec.estimators._base import _CHECKS
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import ScoredDetector
 from corevec.estimators._parameters import check_share
+from corevec.estimators._rows import CHECKS
 from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_blocks import blocks_of, is_stream
 from corevec.estimators._stream_checks import refuse_weights
-from corevec.estimators._stream_far import fit_far, refuse_far
+from corevec.estimators._stream_far import fit_far, refuse_far, refuse_tensors
 from corevec.kernels import Rows
 from corevec.problems import Labels, svdd
 from corevec.qp import balance
@@ -147,6 +147,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         """
         self._check()
         self._forget()
+        refuse_tensors(type(self).__name__, X)
         if is_far(X):
             fit_far(self, X, None, sample_weight, None)
             return self
@@ -194,6 +195,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
             The larger, the closer to the centre.
         """
         check_is_fitted(self)
+        refuse_tensors(type(self).__name__, X)
         X = self._validate_new(X)
         if is_far(X):
             return as_source(X).map(lambda rows: self._scores(rows.values))
@@ -306,7 +308,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         """Return the gap of `SVDD` at this centre, with the best radius, on rows."""
         check_is_fitted(self)
         refuse_far(type(self).__name__, X)
-        X = validate_data(self, X, reset=False, **_CHECKS)
+        X = validate_data(self, X, reset=False, **CHECKS)
         weights = self._checked_weights(sample_weight, X.shape[0])
         problem = svdd(Labels(X.shape[0], sample_weight=weights), self.C)
         offset, function = 0.0, self._functions

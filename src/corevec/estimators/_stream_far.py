@@ -10,7 +10,7 @@ from sklearn.base import clone
 from corevec.estimators._given import FarGiven
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Rows
-from corevec.sources import TARGET, WEIGHT, far_source, is_far
+from corevec.sources import TARGET, WEIGHT, far_source, is_far, is_on_device
 
 
 def fit_far(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
@@ -57,6 +57,15 @@ def _joined(a: Any, b: Any) -> Any:
     if not b.__sklearn_is_fitted__():
         return a
     return a.merge(b) if a.__sklearn_is_fitted__() else b
+
+
+def refuse_tensors(who: str, X: Any) -> None:
+    """Raise for rows on a device: a ball grows row by row, here."""
+    if is_on_device(X):
+        raise InvalidInputError(
+            f"{who}: rows are learned one after the other, in this process, but a "
+            "tensor was given. Bring the rows here: X.cpu().numpy()."
+        )
 
 
 def refuse_far(who: str, X: Any) -> None:

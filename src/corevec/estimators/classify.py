@@ -14,7 +14,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from corevec.arrays import cast, column_of, entries_of, full
+from corevec.arrays import cast, column_of, entries_of, full, here_if_tensor
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._cells import check_cells, fit_cells, values_for_labels
@@ -310,6 +310,28 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         values = self._decisions(values_for_labels(self, X))
         codes = cast(values > 0, int) if values.ndim == 1 else values.argmax(axis=1)
         return entries_of(self.classes_, codes)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose class is predicted right.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or tensor of shape (n_rows, n_features)
+            Rows to classify.
+        y : array-like or tensor of shape (n_rows,)
+            Their classes.
+        sample_weight : array-like or tensor of shape (n_rows,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        from sklearn.metrics import accuracy_score  # as scikit-learn: it loads slowly
+
+        asked = here_if_tensor(y, self.predict(X), sample_weight)
+        return float(accuracy_score(*asked[:2], sample_weight=asked[2]))
 
     def _problems_for(self, given: Given) -> list[Problem]:
         who, n = type(self).__name__, given.n_rows

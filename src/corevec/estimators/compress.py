@@ -20,7 +20,7 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from corevec.estimators._base import _CHECKS, CoreVectorEstimator
+from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._compressed import (
     CompressedClassifier,
     CompressedDetector,
@@ -29,6 +29,7 @@ from corevec.estimators._compressed import (
     Form,
 )
 from corevec.estimators._parameters import _is_count
+from corevec.estimators._rows import CHECKS
 from corevec.estimators.detect import SVDD
 from corevec.estimators.stream import StreamingBallClassifier, StreamingOneClass
 from corevec.exceptions import InvalidInputError, KernelError
@@ -252,7 +253,7 @@ def _kernel_and_vectors(model: Any, X: Any, workers: Workers) -> tuple[AnyKernel
             f"compress(model, n_basis, X=X_train){'' if by_rows else ', or set gamma'}."
         )
     if X is not None:
-        X = check_array(X, **_CHECKS)
+        X = check_array(X, **CHECKS)
         # With a callable kernel scikit-learn does not say how many columns there were.
         n_columns = getattr(model, "n_features_in_", X.shape[1])
         if X.shape[1] != n_columns or X.shape[0] <= numbers.max(initial=-1):

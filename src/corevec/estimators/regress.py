@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array
 
-from corevec.arrays import column_of, there
+from corevec.arrays import column_of, here_if_tensor, there
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._cells import check_cells, fit_cells
@@ -242,6 +242,28 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         values = values * there(self.target_scale_, values)
         values = values + there(self.target_mean_, values)
         return column_of(values, 0) if self._one_target else values
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination of the predictions.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or tensor of shape (n_rows, n_features)
+            Rows to predict.
+        y : array-like or tensor of shape (n_rows,) or (n_rows, n_targets)
+            Their targets.
+        sample_weight : array-like or tensor of shape (n_rows,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            1 for exact predictions, 0 for those of the mean.
+        """
+        from sklearn.metrics import r2_score  # as scikit-learn: it loads slowly
+
+        asked = here_if_tensor(y, self.predict(X), sample_weight)
+        return float(r2_score(*asked[:2], sample_weight=asked[2]))
 
     def _in_units_of_y(self) -> None:
         """Scale the coefficients of the cells' machines."""

@@ -14,15 +14,15 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corevec.certificate import Certificate, worst_of
-from corevec.estimators._base import _CHECKS
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_flag
+from corevec.estimators._rows import CHECKS
 from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_blocks import blocks_of, is_stream
 from corevec.estimators._stream_checks import refuse_weights
 from corevec.estimators._stream_detect import StreamingOneClass
-from corevec.estimators._stream_far import fit_far, refuse_far
+from corevec.estimators._stream_far import fit_far, refuse_far, refuse_tensors
 from corevec.estimators._stream_labels import (
     encoded,
     first_classes,
@@ -187,6 +187,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         """
         self._check()
         self._forget()
+        refuse_tensors(type(self).__name__, X)
         if is_far(X):
             fit_far(self, X, y, sample_weight, classes)
             return self
@@ -363,7 +364,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
             raise InvalidInputError(
                 f"{type(self).__name__}: labels y are needed to certify a classifier."
             )
-        X, y = validate_data(self, X, y, reset=False, **_CHECKS)
+        X, y = validate_data(self, X, y, reset=False, **CHECKS)
         weights = self._checked_weights(sample_weight, X.shape[0])
         who = type(self).__name__
         codes = encoded(who, y, weights, self.classes_, lambda row: f"row {row}")

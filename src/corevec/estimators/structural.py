@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corevec import structures
-from corevec.estimators._base import _CHECKS, REMEDIES, CoreVectorEstimator, _named
+from corevec.estimators._base import REMEDIES, CoreVectorEstimator
 from corevec.estimators._callbacks import (
     CallbackSupportMixin,
     RoundReporter,
@@ -24,6 +24,7 @@ from corevec.estimators._parameters import (
     check_number,
     check_positive,
 )
+from corevec.estimators._rows import CHECKS, named
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
 from corevec.progress import Progress
 from corevec.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
@@ -156,9 +157,9 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         if not self._is_multiclass:
             return self._fit_own(X, y, sample_weight)
         try:
-            X, y = validate_data(self, X, y, **_CHECKS)
+            X, y = validate_data(self, X, y, **CHECKS)
         except ValueError as error:
-            raise _named(self, error) from None
+            raise named(self, error) from None
         check_classification_targets(y)
         weights = self._checked_weights(sample_weight, X.shape[0])
         s = np.ones(X.shape[0]) if weights is None else weights
@@ -239,7 +240,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
             ``classes_[1]``.
         """
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, reset=False, **_CHECKS)
+        X = validate_data(self, X, reset=False, **CHECKS)
         scores = np.asarray(X @ self.coef_.T, dtype=np.float64) + self.intercept_
         return np.ascontiguousarray(scores[:, 0]) if len(self.classes_) == 2 else scores
 

@@ -17,14 +17,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corevec.bases import SPREAD_THRESHOLD, Basis, basis_of_rows
 from corevec.choosing import BY_NAME, randomly_pivoted_cholesky
-from corevec.estimators._base import (
-    _CHECKS,
-    CoreVectorEstimator,
-    _check_square,
-    _named,
-)
+from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import _check_gamma, _is_count, check_number
+from corevec.estimators._rows import CHECKS, check_square, named
 from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.detect import CoreVectorOneClass
 from corevec.estimators.regress import CoreVectorRegressor
@@ -138,11 +134,11 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         self._check_parameters()
         try:
-            X = validate_data(self, X, **_CHECKS)
+            X = validate_data(self, X, **CHECKS)
         except ValueError as error:
-            raise _named(self, error) from None
+            raise named(self, error) from None
         if self.kernel == "precomputed":
-            _check_square(type(self).__name__, X)
+            check_square(type(self).__name__, X)
         # The two methods look at parameters only, and those have the same names here.
         shared = cast(Any, self)
         weights = CoreVectorEstimator._checked_weights(
@@ -170,7 +166,7 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             In the precision of X, computed in float64.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_CHECKS)
+        X = validate_data(self, X, reset=False, **CHECKS)
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
             return _features(source, self._basis)
@@ -255,9 +251,9 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 "'coreset'."
             )
         try:
-            values = check_array(self.basis, input_name="basis", **_CHECKS)
+            values = check_array(self.basis, input_name="basis", **CHECKS)
         except ValueError as error:
-            raise _named(self, error) from None
+            raise named(self, error) from None
         if values.shape[1] != source.n_features:
             raise InvalidInputError(
                 f"{who}: basis has {values.shape[1]} columns, X has "

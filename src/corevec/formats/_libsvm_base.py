@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from corevec.estimators._base import _CHECKS
+from corevec.estimators._rows import CHECKS
 from corevec.exceptions import InvalidInputError
 from corevec.expansion import KernelExpansion
 from corevec.formats._libsvm_text import KERNELS, LibsvmText
@@ -94,7 +94,7 @@ class LibsvmModel(BaseEstimator):
             With rows of X as ``support_vectors_``.
         """
         check_is_fitted(self)
-        X = check_array(X, **_CHECKS)
+        X = check_array(X, **CHECKS)
         numbers = {text: row for row, text in enumerate(_texts(X))}
         found = [numbers.get(text, -1) for text in _texts(self.support_vectors_)]
         if -1 in found:
@@ -131,7 +131,7 @@ class LibsvmModel(BaseEstimator):
     def _machine_values(self, X: Any) -> Array:
         """Return LIBSVM's values of all machines, shape (n_rows, n_machines)."""
         check_is_fitted(self)
-        X = check_array(X, **_CHECKS)
+        X = check_array(X, **CHECKS)
         if X.shape[1] != self.n_features_in_ and not self._any_width:
             raise InvalidInputError(
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "

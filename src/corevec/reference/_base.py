@@ -18,8 +18,8 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from corevec.estimators._base import _CHECKS, _check_square, _named
 from corevec.estimators._parameters import _check_gamma, check_number
+from corevec.estimators._rows import CHECKS, check_square, named
 from corevec.exceptions import InvalidInputError, KernelError, NotCertifiedWarning
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, check_kernel_name, make_kernel
@@ -123,7 +123,7 @@ class ReferenceClassifier(ClassifierMixin, BaseEstimator):
             One column per class against the rest where there are more than two.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_CHECKS)
+        X = validate_data(self, X, reset=False, **CHECKS)
         with Workers() as workers:
             values = self._functions.values(as_source(X, workers=workers))
         return np.ascontiguousarray(values[:, 0]) if values.shape[1] == 1 else values
@@ -155,12 +155,12 @@ class ReferenceClassifier(ClassifierMixin, BaseEstimator):
 
     def _validate(self, X: Any, y: Any) -> tuple[Any, Array]:
         try:
-            X, y = validate_data(self, X, y, **_CHECKS)
+            X, y = validate_data(self, X, y, **CHECKS)
             check_classification_targets(y)
         except ValueError as error:
-            raise _named(self, error) from None
+            raise named(self, error) from None
         if self.get_params(deep=False)["kernel"] == "precomputed":
-            _check_square(type(self).__name__, X)
+            check_square(type(self).__name__, X)
         return X, y
 
     def _row_weights(self, sample_weight: Any, n_rows: int) -> Array:
@@ -177,7 +177,7 @@ class ReferenceClassifier(ClassifierMixin, BaseEstimator):
                 input_name="sample_weight",
             )
         except ValueError as error:
-            raise _named(self, error) from None
+            raise named(self, error) from None
         if weight.shape != (n_rows,) or (weight < 0).any():
             raise InvalidInputError(
                 f"{who}: sample_weight.shape == {weight.shape}, expected ({n_rows},): "

@@ -50,8 +50,10 @@ class Coded:
 
     def __call__(self, rows: Rows) -> Array:
         """Return the code of each row; labels of absent classes get some code."""
-        labels = rows.columns[TARGET]
-        classes = there(self.classes, labels)
+        labels, classes = rows.columns[TARGET], self.classes
+        if is_tensor(labels) and classes.dtype == bool:  # torch does not sort these
+            labels, classes = cast(labels, np.int8), classes.astype(np.int8)
+        classes = there(classes, labels)
         found = namespace(labels).searchsorted(classes, labels)
         return found.clip(max=len(self.classes) - 1)
 

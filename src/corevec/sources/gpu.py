@@ -9,6 +9,7 @@ Every tensor device serves, the CPU's too: the tests use that one.
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import weakref
 from collections.abc import Callable, Iterator
@@ -269,9 +270,11 @@ class StreamedSource(TensorSource):
 
     def _copied(self, a: Any) -> Any:
         if sparse.issparse(a):  # dense on the device, a block at a time
-            parts = (self._copied(part) for part in (a.indptr, a.indices, a.data))
-            return torch.sparse_csr_tensor(*parts, size=a.shape).to_dense()
-        return torch.as_tensor(np.ascontiguousarray(a)).to(self.device)
+            own = np.repeat(np.arange(a.shape[0]), np.diff(a.indptr))
+            at = self._copied(own), self._copied(a.indices.astype(np.int64))
+            data = self._copied(a.data)
+            return data.new_zeros(a.shape).index_put_(at, data, accumulate=True)
+        return _shared(np.ascontiguousarray(a)).to(self.device)
 
     def _each(self, score: Callable[[Rows], T]) -> Iterator[T]:
         if self.device.type != "cuda" or self.is_sparse:
@@ -378,10 +381,24 @@ class _Belt:
         return Rows(values, index, columns), arrived
 
     def _sent(self, buffer: Any, array: Array, start: int, stop: int) -> Any:
-        part = torch.from_numpy(np.asarray(array[start:stop]))
+        part = _shared(np.asarray(array[start:stop]))
         if not self.is_direct:
             part = buffer[: stop - start].copy_(part)  # by all cores
         return part.to(self.source.device, non_blocking=True)
+
+
+def _shared(a: Array) -> Any:
+    """Return a tensor that shares the memory of an array, which nobody writes to.
+
+    Of arrays that may not be written to (those of joblib's workers) torch warns.
+    """
+    if a.flags.writeable or a.size == 0:
+        return torch.as_tensor(a)
+    held: Any = (ctypes.c_char * a.nbytes).from_address(a.ctypes.data)
+    held.array = a  # stays as long as its memory is used
+    if not a.flags.c_contiguous:
+        return torch.as_tensor(a.copy())
+    return torch.as_tensor(np.frombuffer(held, dtype=a.dtype).reshape(a.shape))
 
 
 def _locked(n_rows: int, array: Array) -> Any:
@@ -454,9 +471,17 @@ def moved_source(
 def as_tensor(who: str, name: str, given: Any) -> Any:
     """Return a tensor that shares the memory of any DLPack array."""
     tensor = given if is_tensor(given) else torch.from_dlpack(given)
+    if tensor.layout != torch.strided or tensor.device.type == "meta":
+        kind = f"{tensor.layout} on {tensor.device}".removeprefix("torch.")
+        raise InvalidInputError(
+            f"{who}: {name} is a tensor of layout {kind}; a dense one is needed, with "
+            "its numbers. Give X.to_dense(), or a SciPy CSR matrix and device=."
+        )
+    if tensor.is_complex():
+        raise InvalidInputError(
+            f"{who}: Complex data not supported: {name} has complex numbers."
+        )
     if name == "X" and tensor.dtype not in (torch.float32, torch.float64):
-        if tensor.is_complex():
-            raise InvalidInputError(f"{who}: Complex data not supported: {name}.")
         tensor = tensor.to(torch.float64)
     return tensor.detach()
 
@@ -468,6 +493,14 @@ def _alongside(who: str, name: str, given: Any, values: Any) -> Any:
         column = as_tensor(who, argument, given)
     else:
         column = _numbers(who, argument, given)
+    if column.ndim == 0 and name == WEIGHT:
+        return column.to(values.device).expand(len(values))
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim not in (1, 2):
+        raise InvalidInputError(
+            f"{who}: {argument} has {column.ndim} dimensions; give one entry per row."
+        )
     if len(column) != len(values):
         raise InvalidInputError(
             f"{who}: Found input variables with inconsistent numbers of samples: X has "

@@ -49,7 +49,7 @@ def as_source(
     if is_on_device(X):
         from corevec.sources.gpu import tensor_source
 
-        own = tensor_source("corevec", X, None, None)
+        own = tensor_source("X", X, None, None)
         return own.using(memory_budget, workers or Workers(1))
     if sparse.issparse(X):
         return CsrSource(X.tocsr(), memory_budget, workers)
@@ -91,7 +91,9 @@ def columns_of(who: str, X: Any) -> tuple[int, Any]:
     if isinstance(X, Source):
         return X.n_features, getattr(X, "feature_names", None)
     if is_on_device(X):
-        return int(X.shape[1]) if X.ndim == 2 else 1, None
+        from corevec.sources.gpu import tensor_source
+
+        return tensor_source(who, X, None, None).n_features, None
     from corevec.sources.dask import check_kind
 
     check_kind(who, "X", X)

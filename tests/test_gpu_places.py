@@ -1,0 +1,480 @@
+"""Rows on a device give the answer of rows in memory; the CPU's tensors are a device."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+
+torch = pytest.importorskip("torch", reason="torch is not installed (corevec[gpu])")
+
+from corevec import (  # noqa: E402
+    SVDD,
+    CoreVectorClassifier,
+    CoreVectorOneClass,
+    CoreVectorRegressor,
+    SubspaceClassifier,
+    SubspaceRegressor,
+    arrays,
+    certify,
+)
+from corevec.sources import TARGET, WEIGHT, Workers, device_source, gpu  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::corevec.exceptions.NotCertifiedWarning"
+)
+
+N = 2_500
+# One rounding of sums over N rows, and what a fit's decisions make of it: values of the
+# functions are of size 1.
+ROUNDING, CLOSE = 1e-10, 1e-6
+
+
+def make_rows():
+    rng = np.random.default_rng(5)
+    # Numbers of float32, so that both precisions are the same rows; zeros, for CSR.
+    X = rng.uniform(-2, 2, (N, 3)).astype(np.float32).astype(np.float64)
+    X[:, 2] *= rng.random(N) < 0.5
+    weight = rng.integers(0, 3, N).astype(float)
+    targets = {
+        "two": np.where(np.floor(X[:, :2]).sum(axis=1) % 2, 7, 2),
+        "four": np.floor(X[:, 0] + 2).astype(np.int8),
+        "number": np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=N),
+        "numbers": np.stack([np.sin(X[:, 0]), X[:, 1] ** 2], axis=1),
+        "none": None,
+    }
+    return X, targets, weight
+
+
+X, TARGETS, WEIGHTS = make_rows()
+WORDS = np.array(["no", "one", "", "three"])[TARGETS["four"]]
+NEW = X[:400] + 0.125
+
+LOW, CORE = {"gamma": 0.3, "low_rank": True}, {"gamma": 3.0, "low_rank": False}
+MODELS = {
+    "classifier of low rank": (CoreVectorClassifier(C=10.0, **LOW), "two", False),
+    "classifier by a core set": (CoreVectorClassifier(**CORE), "two", False),
+    "one against the rest": (CoreVectorClassifier(C=10.0, **LOW), "four", True),
+    "pairs": (
+        CoreVectorClassifier(multi_class="ovo", class_weight="balanced", **LOW),
+        "four",
+        False,
+    ),
+    "weights of all rows": (
+        CoreVectorClassifier(gamma=2.0, weights="all", max_core=99),
+        "two",
+        True,
+    ),
+    "regressor": (CoreVectorRegressor(gamma=0.5), "number", True),
+    "regressor by a core set": (
+        CoreVectorRegressor(tube=0.2, gamma=1.0, low_rank=False),
+        "number",
+        False,
+    ),
+    "two targets": (CoreVectorRegressor(tube=0.1, gamma=0.5), "numbers", False),
+    "one class": (CoreVectorOneClass(C=0.1, gamma=0.3), "none", True),
+    "hard ball": (SVDD(gamma=0.3), "none", False),
+    "soft ball": (SVDD(C=0.01, gamma=0.3), "none", False),
+    "subspace": (SubspaceClassifier(15, C=10.0, gamma=0.5), "two", True),
+    "Nystroem": (SubspaceClassifier(60, "nystroem", gamma=0.5), "four", False),
+    "subspace regressor": (SubspaceRegressor(15, gamma=0.5), "number", False),
+}
+OTHER_KERNELS = {
+    "laplacian": {"gamma": 0.3},
+    "inverse-distance": {"gamma": 0.3},
+    "linear": {},
+    "poly": {"gamma": 0.2, "degree": 2, "coef0": 1.0},
+    "normalized-poly": {"gamma": 0.2, "degree": 3, "coef0": 1.0},
+}
+
+
+def tensor(a):
+    return None if a is None else torch.as_tensor(a)
+
+
+def arguments(name):
+    _, target, weighted = MODELS[name]
+    return TARGETS[target], WEIGHTS if weighted else None
+
+
+def fitted(name, rows, y, weight, **params):
+    model = clone(MODELS[name][0]).set_params(random_state=0, **params)
+    return model.fit(rows, y, sample_weight=weight)
+
+
+@pytest.fixture(scope="module")
+def in_memory():
+    """The fits of NumPy rows, each made once."""
+    kept = {}
+
+    def of(name):
+        if name not in kept:
+            kept[name] = fitted(name, X, *arguments(name))
+        return kept[name]
+
+    return of
+
+
+def assert_same_certificate(found, wanted, close=CLOSE):
+    assert found.problem == wanted.problem
+    assert found.primal == pytest.approx(wanted.primal, rel=close)
+    assert found.dual == pytest.approx(wanted.dual, rel=close)
+    asked = "n_verified", "n_rows", "converged", "stopped_by", "dual_bound"
+    assert [getattr(found, a) for a in asked] == [getattr(wanted, a) for a in asked]
+
+
+def assert_bounds_hold(found, wanted):
+    """Both optima are the same number: each bound holds for the other model."""
+    slack = 1e-9 * abs(wanted.primal)
+    assert found.dual <= wanted.primal + slack
+    assert wanted.dual <= found.primal + slack
+
+
+def methods(model):
+    names = "decision_function", "predict", "score_samples"
+    return [name for name in names if hasattr(model, name)]
+
+
+def assert_same_values(model, wanted, rows, close=CLOSE):
+    """Both models say the same of the new rows, here or there."""
+    for method in methods(wanted):
+        known, found = getattr(wanted, method)(NEW), getattr(model, method)(rows)
+        if isinstance(rows, torch.Tensor):
+            assert isinstance(found, torch.Tensor), method
+            assert found.device == rows.device
+        else:
+            assert isinstance(found, np.ndarray), method
+        assert arrays.dtype_of(found) == known.dtype
+        assert found.shape == known.shape
+        assert arrays.here(found) == pytest.approx(known, rel=close, abs=close)
+
+
+# The pursuit's start is a search in float32, whose path follows rounding errors.
+def closeness(name):
+    return 1e-2 if name == "subspace regressor" else CLOSE
+
+
+# --- Every estimator ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", MODELS)
+def test_tensors_give_the_model_of_arrays(name, dtype, in_memory):
+    wanted, rows = in_memory(name), tensor(X.astype(dtype))
+    found = fitted(name, rows, *map(tensor, arguments(name)))
+    assert_bounds_hold(found.certificate_, wanted.certificate_)
+    assert_same_certificate(found.certificate_, wanted.certificate_, closeness(name))
+    assert_same_values(found, wanted, tensor(NEW), closeness(name))
+    assert_same_values(found, wanted, NEW, closeness(name))
+    if hasattr(wanted, "classes_"):
+        assert found.classes_.dtype == wanted.classes_.dtype
+        assert np.array_equal(found.classes_, wanted.classes_)
+    if hasattr(wanted, "support_"):
+        assert isinstance(found.support_vectors_, np.ndarray)
+        assert np.array_equal(X[found.support_], found.support_vectors_)
+
+
+@pytest.mark.parametrize("kind", ["NumPy", "CSR"])
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_that_a_device_is_given_make_the_same_model(name, kind, in_memory):
+    wanted, close = in_memory(name), closeness(name)
+    rows, new = (X, NEW) if kind == "NumPy" else map(sparse.csr_matrix, (X, NEW))
+    found = fitted(name, rows, *arguments(name), device="cpu")
+    assert_bounds_hold(found.certificate_, wanted.certificate_)
+    if kind == "NumPy":
+        assert_same_certificate(found.certificate_, wanted.certificate_, close)
+        assert_same_values(found, wanted, NEW, close)
+    # CSR rows are not centred, which changes digits and the choice of vectors.
+    own = fitted(name, rows, *arguments(name))
+    assert_same_certificate(found.certificate_, own.certificate_, close)
+    for method in methods(wanted):
+        known = getattr(own, method)(new)
+        assert getattr(found, method)(new) == pytest.approx(known, abs=close)
+
+
+@pytest.mark.parametrize("kernel", OTHER_KERNELS)
+def test_every_kernel_has_its_model_on_a_device(kernel):
+    model = CoreVectorClassifier(kernel=kernel, random_state=0, **OTHER_KERNELS[kernel])
+    wanted = clone(model).fit(X, TARGETS["two"])
+    found = clone(model).fit(tensor(X), tensor(TARGETS["two"]))
+    assert_bounds_hold(found.certificate_, wanted.certificate_)
+    values = found.decision_function(tensor(NEW)).numpy()
+    assert values == pytest.approx(wanted.decision_function(NEW), abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["classifier of low rank", "regressor", "soft ball"])
+def test_rows_far_from_the_origin_lose_no_digits(name):
+    y, weight = arguments(name)
+    wanted = fitted(name, X + 1e5, y, weight)
+    found = fitted(name, tensor(X + 1e5), tensor(y), tensor(weight))
+    assert_bounds_hold(found.certificate_, wanted.certificate_)
+    new = NEW + 1e5
+    known = wanted.predict(new)
+    assert found.predict(tensor(new)).numpy() == pytest.approx(known, abs=CLOSE)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda a: tensor(np.asfortranarray(a)),
+        lambda a: tensor(np.repeat(a, 2, axis=0))[::2],
+        lambda a: torch.cat([tensor(a), tensor(a)], dim=1)[:, :3],
+    ],
+    ids=["columns", "every second row", "part of the columns"],
+)
+def test_tensors_of_any_layout_serve(layout, in_memory):
+    name = "classifier of low rank"
+    found = fitted(name, layout(X), *map(tensor, arguments(name)))
+    assert_same_certificate(found.certificate_, in_memory(name).certificate_)
+    assert_same_values(found, in_memory(name), layout(NEW))
+
+
+# --- Labels, weights, targets ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", [WORDS, TARGETS["four"] > 1, TARGETS["four"] * 2.0])
+def test_labels_of_any_kind_go_with_a_device(labels):
+    model = CoreVectorClassifier(C=10.0, random_state=0, **LOW)
+    wanted = clone(model).fit(X, labels)
+    found = clone(model).set_params(device="cpu").fit(X, labels)
+    assert_same_certificate(found.certificate_, wanted.certificate_)
+    assert found.classes_.dtype == wanted.classes_.dtype
+    assert found.predict(NEW).dtype == labels.dtype
+    assert np.array_equal(found.predict(NEW), wanted.predict(NEW))
+    assert np.array_equal(found.n_support_, wanted.n_support_)
+    if labels.dtype.kind != "U":
+        there = clone(model).fit(tensor(X), tensor(labels)).predict(tensor(NEW))
+        assert there.dtype == tensor(labels).dtype
+        assert np.array_equal(there.numpy(), wanted.predict(NEW))
+
+
+def test_words_are_predicted_here():
+    """A device holds no words: the rows' device is left for them."""
+    model = CoreVectorClassifier(random_state=0, device="cpu", **LOW).fit(X, WORDS)
+    found = model.predict(tensor(NEW))
+    assert np.array_equal(found, model.predict(NEW))
+
+
+def test_a_weight_of_two_is_the_row_twice():
+    model = CoreVectorClassifier(C=1.0, random_state=0, **LOW)
+    twice = np.repeat(np.arange(N), WEIGHTS.astype(int))
+    once = clone(model).fit(tensor(X[twice]), tensor(TARGETS["two"][twice]))
+    found = clone(model).fit(tensor(X), tensor(TARGETS["two"]), tensor(WEIGHTS))
+    assert_bounds_hold(found.certificate_, once.certificate_)
+
+
+def test_columns_may_be_arrays_beside_tensors(in_memory):
+    name = "one against the rest"
+    y, weight = arguments(name)
+    for labels in (y, y.tolist()):
+        found = fitted(name, tensor(X), labels, weight.tolist())
+        assert_same_certificate(found.certificate_, in_memory(name).certificate_)
+
+
+# --- Models that travel ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_certify_says_the_same_from_every_place(name, in_memory):
+    y, weight = arguments(name)
+    here = in_memory(name)
+    there = fitted(name, *map(tensor, (X, y, weight)))
+    for model in (here, there):
+        wanted = certify(model, X, y, weight)
+        found = certify(model, *map(tensor, (X, y, weight)))
+        assert_same_certificate(found, wanted, ROUNDING)
+    part = [None if a is None else a[:1000] for a in (X, y, weight)]
+    assert_same_certificate(
+        certify(here, *map(tensor, part)), certify(here, *part), CLOSE
+    )
+
+
+@pytest.mark.parametrize("name", ["classifier of low rank", "one class", "subspace"])
+def test_nothing_of_the_device_is_in_a_pickle(name):
+    model = fitted(name, *map(tensor, (X, *arguments(name))))
+    model.predict(tensor(NEW))  # leaves prepared vectors there
+    packed = pickle.dumps(model)
+    assert b"torch" not in packed
+    again = pickle.loads(packed)
+    assert_same_values(again, model_here(model), NEW)
+    assert_same_values(again, model_here(model), tensor(NEW))
+
+
+def model_here(model):
+    """Return the same functions in a model that never saw a tensor."""
+    return pickle.loads(pickle.dumps(model))
+
+
+def test_a_clone_knows_its_device_and_no_rows(in_memory):
+    name = "classifier of low rank"
+    model = fitted(name, X, *arguments(name), device="cpu")
+    again = clone(model)
+    assert again.device == "cpu"
+    assert not hasattr(again, "certificate_")
+    again.fit(X, *arguments(name))
+    assert_same_certificate(again.certificate_, in_memory(name).certificate_)
+
+
+def test_a_warm_start_goes_on_from_tensors():
+    y = tensor(TARGETS["two"])
+    model = CoreVectorClassifier(C=1.0, warm_start=True, random_state=0, **CORE)
+    model.fit(tensor(X), y)
+    model.set_params(C=2.0).fit(tensor(X), y)
+    cold = clone(model).set_params(warm_start=False).fit(X, TARGETS["two"])
+    assert model.certificate_.converged
+    assert_bounds_hold(model.certificate_, cold.certificate_)
+
+
+def test_scikit_learns_scores_take_tensors(in_memory):
+    for name in ("classifier of low rank", "regressor"):
+        y = arguments(name)[0]
+        found = in_memory(name).score(tensor(X), tensor(y))
+        assert found == pytest.approx(in_memory(name).score(X, y), abs=1e-12)
+
+
+# --- Streamed rows --------------------------------------------------------------------
+
+LITTLE = 100_000  # of X, 60,000 bytes, not twice its size
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(gpu, "FEWEST_ROWS", 300)
+
+
+def sources(rows, small=LITTLE):
+    columns = TARGETS["two"], WEIGHTS
+    both = device_source("a test", rows, *columns, "cpu")
+    return both.using(small, Workers(1)), both.using(1 << 28, Workers(1))
+
+
+@pytest.mark.parametrize("kind", ["NumPy", "CSR"])
+def test_streamed_blocks_are_the_rows(kind, small_blocks):
+    streamed, resident = sources(X if kind == "NumPy" else sparse.csr_matrix(X))
+    assert isinstance(streamed, gpu.StreamedSource)
+    assert not isinstance(resident, gpu.StreamedSource)
+    assert len(streamed.blocks()) > 3
+    for source in (streamed, resident):
+        for column, known in ((TARGET, TARGETS["two"]), (WEIGHT, WEIGHTS)):
+            found = source.map(lambda rows, column=column: rows.columns[column])
+            assert np.array_equal(found, known)
+        assert np.array_equal(source.map(lambda rows: rows.values), X)
+        assert np.array_equal(source.map(lambda rows: rows.index), np.arange(N))
+        some = np.array([5, 17, N - 1])
+        assert np.array_equal(source.pick(some).values.numpy(), X[some])
+        taken = source.take(some)
+        assert not isinstance(taken.values, torch.Tensor)
+        assert np.array_equal(_dense(taken.values), X[some])
+        picked = source.alone(some)
+        assert np.array_equal(picked.numbers, some)
+        assert np.array_equal(picked.pick(some[1:]).values.numpy(), X[some[1:]])
+
+
+def _dense(rows):
+    return rows.toarray() if sparse.issparse(rows) else rows
+
+
+@pytest.mark.parametrize("name", ["classifier of low rank", "regressor", "soft ball"])
+@pytest.mark.parametrize("kind", ["NumPy", "memmap", "CSR"])
+def test_streamed_rows_give_the_model_of_resident_ones(
+    name, kind, tmp_path, small_blocks
+):
+    rows, options = X, {"memory_budget": LITTLE}
+    if kind == "CSR":
+        rows = sparse.csr_matrix(X)
+    elif kind == "memmap":
+        np.save(tmp_path / "X.npy", X)
+        rows = np.load(tmp_path / "X.npy", mmap_mode="r")
+    y, weight = arguments(name)
+    found = fitted(name, rows, y, weight, device="cpu", **options)
+    wanted = fitted(name, tensor(X), tensor(y), tensor(weight), **options)
+    assert_bounds_hold(found.certificate_, wanted.certificate_)
+    if kind != "CSR":
+        assert_same_certificate(found.certificate_, wanted.certificate_)
+    known = wanted.predict(tensor(X)).numpy()
+    close = CLOSE if kind != "CSR" else 1e-2 * np.abs(known).max()
+    assert found.predict(rows) == pytest.approx(known, abs=close)
+    assert certify(found, rows, y, weight).n_verified == N
+
+
+def test_arrays_that_may_not_be_written_serve(in_memory):
+    """joblib hands such arrays to its processes."""
+    name = "classifier of low rank"
+    rows = X.copy()
+    rows.flags.writeable = False
+    found = fitted(name, rows, *arguments(name), device="cpu")
+    assert_same_certificate(found.certificate_, in_memory(name).certificate_)
+    assert_same_values(found, in_memory(name), NEW)
+
+
+# --- Words for arrays -----------------------------------------------------------------
+
+NUMBERS = st.lists(st.integers(-5, 5), min_size=1, max_size=30)
+
+
+@given(NUMBERS, st.integers(1, 40))
+def test_the_largest_are_the_same_with_ties(numbers, count):
+    values = np.array(numbers, dtype=float)
+    found = arrays.largest(tensor(values), count).numpy()
+    known = np.argsort(-values, kind="stable")[:count]
+    assert np.array_equal(arrays.largest(values, count), known)
+    assert sorted(values[found]) == sorted(values[known])
+    assert list(values[found]) == sorted(values[found], reverse=True)
+    for value in np.unique(values[found]):  # of equal values the first come first
+        own = found[values[found] == value]
+        assert list(own) == sorted(own)
+
+
+@given(NUMBERS, NUMBERS)
+def test_sets_are_the_same(a, b):
+    few, many = np.array(a), np.array(b)
+    assert np.array_equal(arrays.union(few, tensor(many)), np.union1d(a, b))
+    assert np.array_equal(arrays.union(few, many), np.union1d(a, b))
+    assert np.array_equal(arrays.is_among(tensor(many), few), np.isin(b, a))
+    mask = many > 0
+    assert np.array_equal(arrays.places(tensor(mask)), np.flatnonzero(mask))
+    assert arrays.count(tensor(mask)) == arrays.count(mask) == mask.sum()
+
+
+@given(st.lists(st.tuples(st.integers(-30, 30), st.integers(0, 4)), min_size=1))
+def test_masses_of_labels_are_sums_of_weights(pairs):
+    labels, weights = (np.array(part) for part in zip(*pairs, strict=True))
+    kinds, masses = arrays.masses_of(tensor(labels), tensor(weights).double())
+    assert np.array_equal(kinds, np.unique(labels))
+    assert masses.tolist() == [weights[labels == kind].sum() for kind in kinds]
+
+
+def test_masses_of_labels_that_come_late():
+    """Labels that the first 10,000 rows lack are found; so are a hundred kinds."""
+    for labels in (np.repeat([3, 5, 4], [12_000, 7, 1]), np.arange(200) % 100):
+        kinds, masses = arrays.masses_of(
+            tensor(labels), torch.ones(len(labels), dtype=torch.float64)
+        )
+        known = np.unique(labels, return_counts=True)
+        assert np.array_equal(kinds, known[0])
+        assert np.array_equal(masses, known[1])
+
+
+@given(NUMBERS)
+def test_small_words_agree(numbers):
+    a = np.array(numbers, dtype=np.float32)
+    there = tensor(a)
+    assert arrays.dtype_of(there) == a.dtype
+    assert arrays.cast(there, np.float64).dtype == torch.float64
+    rows = np.stack([a, a + 1], axis=1)
+    assert np.array_equal(arrays.row_sums_of_squares(tensor(rows)), (rows**2).sum(1))
+    assert np.array_equal(arrays.column_of(tensor(rows), 1), a + 1)
+    assert np.array_equal(arrays.joined([there, there]), np.concatenate([a, a]))
+    assert arrays.full((2, 3), 0.5, there).tolist() == np.full((2, 3), 0.5).tolist()
+    codes = np.arange(len(a)) % 2
+    assert np.array_equal(
+        arrays.entries_of(np.array([7, 9]), tensor(codes)), codes * 2 + 7
+    )
+    assert list(arrays.entries_of(np.array(["a", "b"]), tensor(codes[:2]))) == [
+        "ab"[code] for code in codes[:2]
+    ]
+    assert arrays.is_finite(there)
+    assert not arrays.is_finite(there / 0)
