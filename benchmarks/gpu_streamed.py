@@ -74,10 +74,11 @@ def streamed(sheet):
         torch.cuda.reset_peak_memory_stats(DEVICE)
     for dtype in (np.float32, np.float64):
         ready = model._functions.ready(dtype)
-        for _ in range(REPEATS):
+        for at in range(REPEATS):  # pages are locked before the second
             begun = synchronised()
             source.reduce(lambda rows, ready=ready: ready(rows).sum(), operator.add)
-            line(f"one pass, {np.dtype(dtype).name}", synchronised() - begun)
+            seconds, name = synchronised() - begun, np.dtype(dtype).name
+            line(f"one pass, {name}", seconds, f"; number {at + 1}")
             if sheet.left <= 0:
                 return
     model.set_params(device=str(DEVICE), memory_budget=BUDGET)

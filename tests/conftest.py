@@ -7,9 +7,9 @@ import os
 import sys
 from pathlib import Path
 
-# The workers of pytest-xdist share the cores. Where each takes all of them, the threads
-# of BLAS wait for one another: a test of 8 s took 55 s beside the other. This is read
-# when NumPy is imported, and is what n_jobs=None means; n_jobs=2 has tests of its own.
+# The workers of pytest-xdist share the cores: each takes its part of them, so there
+# are no more threads than cores. NumPy reads this when it is imported, and n_jobs=None
+# means it; what threads change is tested with n_jobs=2.
 if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
     workers = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
     threads = max(1, (os.cpu_count() or 1) // workers)

@@ -118,6 +118,68 @@ def test_moving_lowers_the_objective_and_growing_lowers_it_more(task):
     assert values[1] < values[0]
 
 
+@pytest.mark.parametrize("task", ["classes", "three", "regression"])
+@pytest.mark.parametrize("far", [-0.3, 0.1, 10.0])
+def test_rows_left_out_have_no_loss_unless_they_are_violated(task, far):
+    # far < 0 leaves violated rows out, where that is allowed: the control.
+    work = part(task)
+    B = work.points.values[:60].astype(float)
+    value, K = work.solve(B)
+    whole = work.gradient(B, K)
+    near, (told, few) = pursuit._near(work, far, value, K)
+    assert told == value
+    assert len(few) == len(near)
+    assert (len(near) < len(work)) == (task != "regression" and far < 1)
+    gradient = near.gradient(B, few)
+    close = np.allclose(gradient, whole, rtol=1e-4, atol=1e-4 * np.abs(whole).max())
+    assert close == (task == "regression" or far > 0)
+    if close:
+        again, _ = near.solve(B)
+        assert again == pytest.approx(value, rel=NEARLY_SOLVED)
+
+
+def test_the_last_move_tells_its_weights_without_solving_again():
+    B = np.random.default_rng(3).normal(size=(8, 4))
+    works = part("three"), part("three")
+    moved = [
+        pursuit.move(work, B, 5, Progress(400), is_last)
+        for work, is_last in zip(works, (False, True), strict=True)
+    ]
+    np.testing.assert_array_equal(*moved)
+    values = [
+        work.block(work.basis_points(moved[0])) @ work.c + [v[8] for v in work.v]
+        for work in works
+    ]
+    # STILL: weights are solved until no value moves by more than 0.03.
+    np.testing.assert_allclose(*values, atol=moving.STILL)
+
+
+@pytest.mark.parametrize(
+    ("size", "n_problems", "plan"),
+    [
+        (5, 10, pursuit.FEW),
+        (16, 1, pursuit.FEW),
+        (17, 1, pursuit.SOME),
+        (400, 10, pursuit.SOME),
+        (401, 10, pursuit.SHARED),
+        (401, 2, pursuit.MANY),
+        (5000, 1, pursuit.MANY),
+    ],
+)
+def test_plan_goes_by_vectors_and_problems(size, n_problems, plan):
+    assert pursuit.plan_for(size, n_problems) == plan
+
+
+def test_shared_basis_out_of_time_ends_with_its_first_stage():
+    problems, source, kernel = rows("three", n=6000)
+    progress, size = Progress(6000), 1100
+    case = problems, source, kernel, size, progress, np.random.default_rng(0)
+    assert pursuit.plan_for(size, len(problems)) == pursuit.SHARED
+    progress.max_time = 0.0  # one stage: half of the vectors
+    found = grown(*case, np.arange(6000))
+    assert len(found) == size // 2
+
+
 def test_vectors_come_back_in_the_units_of_the_rows():
     near, far = rows(), rows(shift=1e6)
     found = [

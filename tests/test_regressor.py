@@ -84,6 +84,7 @@ def test_the_documented_defaults_are_the_defaults():
         "weights": "auto",
         "memory_budget": 2**28,
         "n_jobs": None,
+        "device": None,
         "warm_start": False,
         "random_state": None,
         "verbose": 0,

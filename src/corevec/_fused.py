@@ -275,14 +275,19 @@ def times(
 
 def configuration(d: int, dtype: torch.dtype, outputs: int, k: int) -> dict[str, int]:
     """Return the sizes of tiles: few sets, each compiled once per kernel."""
+    # By values/s on an H200, 160 and 1000 basis rows (benchmarks/gpu_kernels.py).
     if d <= FEW_COLUMNS:
-        each = 4 if outputs <= 2 and dtype == torch.float32 else 2  # rows of a thread
+        each = 4 if outputs <= 2 else 2  # rows of a thread
         return {"rows": 128 * each, "basis": 64, "warps": 4, "unroll": 4, "stages": 1}
     columns = max(16, min(64, 1 << (d - 1).bit_length()))
-    if dtype == torch.float64:
+    if dtype == torch.float64 and d <= 64:
         few = {"rows": 64, "basis": 32, "warps": 4, "stages": 2}
-        return few | {"columns": min(columns, 32)}
-    if d <= 64:
+        return few | {"columns": 16 if d > 32 else min(columns, 32)}
+    if dtype == torch.float64:
+        return {"rows": 128, "basis": 64, "columns": 32, "warps": 8, "stages": 2}
+    if 32 < d <= 64:
+        return {"rows": 256, "basis": 64, "columns": 64, "warps": 8, "stages": 2}
+    if d <= 32:
         basis = 64 if _filled(k, 64) else 32
         few = {"rows": 128, "basis": basis, "warps": 4, "stages": 2}
         return few | {"columns": columns}

@@ -152,7 +152,8 @@ def row_sums_of_squares(rows: Any) -> Any:
 def largest(values: Any, count: int) -> Any:
     """Return the positions of the `count` largest values, largest first.
 
-    Of equal values the first come first, wherever the array lives.
+    Those that are equal come in the order of their positions; which of more equal
+    ones than are wanted are taken is not said.
     """
     if is_tensor(values):
         part = _largest_there(values, count)

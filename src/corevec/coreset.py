@@ -259,9 +259,8 @@ def measure(
     for t, core in enumerate(state.cores):
         primal, offset = primal_value(core, state.looks[t], questions[t].trials)
         state.primals.append(primal)
-        # The tube that is reported is the one that was measured.
-        tube = core.problem.response is not None
-        state.offsets.append(offset if tube else core.offset)
+        # The tube or radius that is reported is the one that was measured.
+        state.offsets.append(offset)
         state.gaps.append(relative_gap(primal, core.dual))
         state.suggestion[t] = next_trial(core, state.looks[t])
 

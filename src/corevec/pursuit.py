@@ -44,37 +44,39 @@ Array = npt.NDArray[Any]
 class Plan(NamedTuple):
     """How a basis of some size grows."""
 
-    stages: int  # equal parts
-    steps: int  # of L-BFGS after each stage but the last
-    most_steps: int  # after that
-    flat: float  # or until the objective falls by less than this share in a step
-    stride: float  # of the first step, for each vector, in widths of the kernel
-    far: float  # rows that are right by more stay right, and are left out
-    first_rows: int  # of the first stages, at least
-    last_rows: int  # of the last stage
-    candidates: int  # rows that are looked at for each new vector
+    stages: int = 4  # equal parts
+    steps: int = 6  # of L-BFGS after each stage but the last
+    least_steps: int = 2  # after the last
+    most_steps: int = 100
+    flat: float = 3e-4  # or until the objective falls by less than this share in a step
+    stride: float = 0.1  # of the first step, for each vector, in widths of the kernel
+    far: float = 0.7  # rows that are right by more stay right, and are left out
+    first_rows: int = 5000  # of the first stages, at least
+    last_rows: int = 20_000  # of the last stage; more where steps are cheap
+    candidates: int = 8  # rows that are looked at for each new vector
 
 
-# Design.md, section 4: a quarter at a time, rows with {y f < 1.7}. More rows at last
-# while a step has fewer products than `STEP_PRODUCTS`.
-SOME = Plan(4, 6, 100, 3e-4, 0.1, 0.7, 5000, 20_000, 8)
-# Few vectors are moved as one, and found on few rows. Adult, 5 vectors: 0.64 of the
-# seconds that 5,000 and then all rows took, accuracy 84.49 % for 84.39 % (8 seeds);
+# Design.md, section 4: a quarter at a time, rows with {y f < 1.7}.
+SOME = Plan()
+# Few vectors are moved as one, and found on few rows. Adult, 5 vectors: 0.65 of the
+# seconds that 5,000 and then all rows took, with the same accuracy (84.4 %, 8 seeds);
 # ijcnn1, 5 vectors: a fifth of them, 96.5 % for 96.6 %. MNIST 0-vs-rest, 10 vectors:
 # 99.7 % with 40 steps or more.
-FEW = Plan(2, 6, 40, 2e-3, 0.15, 0.7, 3000, 8000, 8)
-# Steps with many are dear and few: long ones, over all rows at the margin. MNIST, ten
-# classes, 1000 vectors, the same seconds: 20,000 rows within 0.7, strides of 0.03:
-# objective 38,400 over all rows (17,800 over those), 1.69 % errors; 60,000 within 0.2,
-# strides of 0.3: 29,000 (28,500), 1.58 %. First stages fit their few rows only; with 8
-# candidates for each vector the objective starts at 47,400, with 5 at 49,400.
-DEAREST = Plan(2, 2, 100, 3e-4, 0.25, 0.25, 5000, 60_000, 5)
-MANY = Plan(2, 6, 100, 3e-4, 0.1, 0.7, 5000, 20_000, 8)
-SMALL, LARGE = 16, 400
-DEAR = 4000  # vectors x (1 + problems)
+FEW = Plan(2, most_steps=40, flat=2e-3, stride=0.15, first_rows=3000, last_rows=8000)
+# Moves of many are dear.
+MANY = Plan(2)
+# Where many vectors are shared by several problems there are few steps: long ones, over
+# all rows at the margin. MNIST, ten classes, 1000 vectors, about the same seconds:
+# 20,000 rows within 0.7, strides of 0.03: objective 38,400 over all rows (17,800 over
+# those), 1.69 % errors; 28,000 rows within 0.25: 29,400 (29,000), 1.6 %. The first
+# stage fits its few rows only: 2 steps. With 8 candidates the last stage starts at an
+# objective of 47,400, with 5 at 49,400, and is as good at the end.
+SHARED = Plan(2, 2, 4, stride=0.25, far=0.25, last_rows=60_000, candidates=5)
+# Up to so many vectors; more than so many vectors x (1 + problems).
+SMALL, LARGE, DEAR = 16, 400, 4000
 # Steps of the last stage end where their products, rows x vectors x (columns + vectors
 # x (1 + problems)), reach this number: some twenty seconds.
-LEAST_STEPS, MOST_PRODUCTS = 2, 1.4e12
+MOST_PRODUCTS = 1.1e12
 # So large a share of the rows is not worth a copy.
 NEARLY_ALL = 0.9
 # Rows of the first stages: so many per vector, or more where a step stays cheap:
@@ -140,16 +142,16 @@ def plan_for(size: int, n_problems: int) -> Plan:
     """Return how a basis of this size grows for so many problems."""
     if size <= SMALL:
         return FEW
-    if size * (1 + n_problems) > DEAR:
-        return DEAREST
-    return SOME if size <= LARGE else MANY
+    if size <= LARGE:
+        return SOME
+    return SHARED if n_problems > 1 and size * (1 + n_problems) > DEAR else MANY
 
 
 def _last_steps(part: Part, B: Array, source: Source) -> int:
     width = source.row_entries + len(B) * (1 + len(part.problems))
     products = float(len(part)) * len(B) * width
-    most = plan_for(len(B), len(part.problems)).most_steps
-    return int(np.clip(MOST_PRODUCTS / products, LEAST_STEPS, most))
+    plan = plan_for(len(B), len(part.problems))
+    return int(np.clip(MOST_PRODUCTS / products, plan.least_steps, plan.most_steps))
 
 
 def rows_that_fit(source: Source, size: int) -> int:

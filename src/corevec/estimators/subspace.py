@@ -77,8 +77,9 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         cheap bound of the span, loose where the kernel is not of low rank; from a
         sample of the rows, with probability 0.999. "auto" is "exact" where that is
         affordable, else "projection".
-    max_iter, max_time, memory_budget, class_weight, n_jobs, device, random_state,
-    verbose
+    max_iter, max_time, memory_budget, class_weight, n_jobs, device
+        As in `CoreVectorClassifier`.
+    random_state, verbose
         As in `CoreVectorClassifier`.
     checkpoint : path, optional
         As in `CoreVectorClassifier`, once the vectors are chosen.

@@ -1,0 +1,143 @@
+"""Words for arrays that are NumPy's or torch's, and the blocks of rows on a device."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+torch = pytest.importorskip("torch", reason="torch is not installed (corevec[gpu])")
+
+from corevec import arrays  # noqa: E402
+from corevec.sources import TARGET, WEIGHT, Workers, device_source, gpu  # noqa: E402
+
+N = 2_000
+RNG = np.random.default_rng(6)
+X = RNG.normal(size=(N, 3)) * (RNG.random((N, 3)) < 0.7)  # zeros, for CSR
+CODES, WEIGHTS = RNG.integers(0, 2, N), RNG.integers(0, 3, N).astype(float)
+tensor = torch.as_tensor
+LITTLE = 60_000  # X has 48,000 bytes, more than half of it
+
+NUMBERS = st.lists(st.integers(-5, 5), min_size=1, max_size=30)
+
+
+@given(NUMBERS, st.integers(1, 40))
+def test_the_largest_are_the_same_with_ties(numbers, count):
+    values = np.array(numbers, dtype=float)
+    found = arrays.largest(tensor(values), count).numpy()
+    known = np.argsort(-values, kind="stable")[:count]
+    for own in (found, arrays.largest(values, count)):
+        assert np.array_equal(values[own], values[known])
+        for value in np.unique(values[own]):  # of equal values the first come first
+            same = own[values[own] == value]
+            assert list(same) == sorted(set(same))
+
+
+@given(NUMBERS, NUMBERS)
+def test_sets_are_the_same(a, b):
+    few, many = np.array(a), np.array(b)
+    assert np.array_equal(arrays.union(few, tensor(many)), np.union1d(a, b))
+    assert np.array_equal(arrays.union(few, many), np.union1d(a, b))
+    assert np.array_equal(arrays.is_among(tensor(many), few), np.isin(b, a))
+    mask = many > 0
+    assert np.array_equal(arrays.places(tensor(mask)), np.flatnonzero(mask))
+    assert arrays.count(tensor(mask)) == arrays.count(mask) == mask.sum()
+
+
+@given(st.lists(st.tuples(st.integers(-30, 30), st.integers(0, 4)), min_size=1))
+def test_masses_of_labels_are_sums_of_weights(pairs):
+    labels, weights = (np.array(part) for part in zip(*pairs, strict=True))
+    kinds, masses = arrays.masses_of(tensor(labels), tensor(weights).double())
+    assert np.array_equal(kinds, np.unique(labels))
+    assert masses.tolist() == [weights[labels == kind].sum() for kind in kinds]
+
+
+def test_masses_of_labels_that_come_late():
+    """Labels that the first 10,000 rows lack are found; so are a hundred kinds."""
+    for labels in (np.repeat([3, 5, 4], [12_000, 7, 1]), np.arange(200) % 100):
+        kinds, masses = arrays.masses_of(
+            tensor(labels), torch.ones(len(labels), dtype=torch.float64)
+        )
+        known = np.unique(labels, return_counts=True)
+        assert np.array_equal(kinds, known[0])
+        assert np.array_equal(masses, known[1])
+
+
+@given(NUMBERS)
+def test_small_words_agree(numbers):
+    a = np.array(numbers, dtype=np.float32)
+    there = tensor(a)
+    assert arrays.dtype_of(there) == a.dtype
+    assert arrays.cast(there, np.float64).dtype == torch.float64
+    rows = np.stack([a, a + 1], axis=1)
+    assert np.array_equal(arrays.row_sums_of_squares(tensor(rows)), (rows**2).sum(1))
+    assert np.array_equal(arrays.column_of(tensor(rows), 1), a + 1)
+    assert np.array_equal(arrays.joined([there, there]), np.concatenate([a, a]))
+    assert arrays.full((2, 3), 0.5, there).tolist() == np.full((2, 3), 0.5).tolist()
+    codes = np.arange(len(a)) % 2
+    assert np.array_equal(
+        arrays.entries_of(np.array([7, 9]), tensor(codes)), codes * 2 + 7
+    )
+    assert list(arrays.entries_of(np.array(["a", "b"]), tensor(codes[:2]))) == [
+        "ab"[code] for code in codes[:2]
+    ]
+    assert arrays.is_finite(there)
+    assert not arrays.is_finite(there / 0)
+
+
+# --- Blocks of rows -------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(gpu, "FEWEST_ROWS", 300)
+
+
+def sources(rows, small=LITTLE):
+    columns = CODES, WEIGHTS
+    both = device_source("a test", rows, *columns, "cpu")
+    return both.using(small, Workers(1)), both.using(1 << 28, Workers(1))
+
+
+@pytest.mark.parametrize("kind", ["NumPy", "CSR"])
+def test_streamed_blocks_are_the_rows(kind, small_blocks):
+    streamed, resident = sources(X if kind == "NumPy" else sparse.csr_matrix(X))
+    assert isinstance(streamed, gpu.StreamedSource)
+    assert not isinstance(resident, gpu.StreamedSource)
+    assert len(streamed.blocks()) > 3
+    for source in (streamed, resident):
+        for column, known in ((TARGET, CODES), (WEIGHT, WEIGHTS)):
+            found = source.map(lambda rows, column=column: rows.columns[column])
+            assert np.array_equal(found, known)
+        assert np.array_equal(source.map(lambda rows: rows.values), X)
+        assert np.array_equal(source.map(lambda rows: rows.index), np.arange(N))
+        some = np.array([5, 17, N - 1])
+        assert np.array_equal(source.pick(some).values.numpy(), X[some])
+        taken = source.take(some)
+        assert not isinstance(taken.values, torch.Tensor)
+        assert np.array_equal(_dense(taken.values), X[some])
+        picked = source.alone(some)
+        assert np.array_equal(picked.numbers, some)
+        assert np.array_equal(picked.pick(some[1:]).values.numpy(), X[some[1:]])
+
+
+def _dense(rows):
+    return rows.toarray() if sparse.issparse(rows) else rows
+
+
+# --- The manual -----------------------------------------------------------------------
+
+MANUAL = Path(__file__).parents[1] / "docs" / "gpu.md"
+
+
+def test_the_code_of_the_manual_runs():
+    blocks = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.DOTALL)
+    assert len(blocks) == 3
+    names = {}
+    for code in blocks:
+        exec(code, names)
+    assert isinstance(names["model"].predict(names["large"]), np.ndarray)
+    assert names["detector"].certificate_.converged
