@@ -1,5 +1,6 @@
 """Words for arrays that are NumPy's or torch's, and the blocks of rows on a device."""
 
+import pickle
 import re
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from scipy import sparse
 torch = pytest.importorskip("torch", reason="torch is not installed (corevec[gpu])")
 
 from corevec import arrays  # noqa: E402
+from corevec.kernels import Rows, make_kernel  # noqa: E402
 from corevec.sources import TARGET, WEIGHT, Workers, device_source, gpu  # noqa: E402
 
 N = 2_000
@@ -126,6 +128,18 @@ def test_streamed_blocks_are_the_rows(kind, small_blocks):
 
 def _dense(rows):
     return rows.toarray() if sparse.issparse(rows) else rows
+
+
+def test_a_basis_is_moved_once_and_does_not_travel_with_its_copies():
+    kernel = make_kernel("rbf", 0.5)
+    basis = kernel.prepare_basis(Rows(X[:5], np.arange(5)))
+    rows = kernel.prepare(Rows(tensor(X), torch.arange(N)), basis.dtype)
+    there = basis.beside(rows)
+    assert isinstance(there.values, torch.Tensor)
+    assert basis.beside(rows) is there
+    again = pickle.dumps(basis)
+    assert b"torch" not in again
+    assert np.array_equal(pickle.loads(again).values, basis.values)
 
 
 # --- The manual -----------------------------------------------------------------------

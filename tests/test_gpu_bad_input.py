@@ -199,7 +199,9 @@ def inner_products(a, b):
     return a @ b.T
 
 
-@pytest.mark.parametrize("kernel", ["precomputed", inner_products], ids=str)
+@pytest.mark.parametrize(
+    "kernel", ["precomputed", inner_products], ids=["precomputed", "callable"]
+)
 def test_kernels_without_a_name_need_rows_here(kernel):
     K = X @ X.T if isinstance(kernel, str) else X
     model = CoreVectorClassifier(kernel=kernel)

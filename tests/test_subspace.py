@@ -5,6 +5,9 @@ import pytest
 import reading
 
 from corevec import CoreVectorClassifier, CoreVectorRegressor, certify
+from corevec.problems import Labels, two_class
+from corevec.sources import Workers, as_source
+from corevec.views import view_that_fits
 
 N = 2500  # above `engine.SUBSPACE_ROWS`
 SHAPE = {"C": 10.0, "gamma": 0.3, "random_state": 0, "n_jobs": 1}
@@ -98,6 +101,20 @@ def test_more_rows_than_the_budget_can_work_on_are_still_measured(noisy):
     assert certify(model, X, y).primal == pytest.approx(found.primal, rel=1e-8)
     if not found.converged and found.dual == 0:
         assert found.dual_bound == "none"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_part_of_the_rows_is_held_within_half_of_the_budget(dtype):
+    X, budget = np.zeros((5000, 8), dtype), 2**20
+    problems = [two_class(Labels(5000, np.arange(5000) % 2), 1.0, 1, 0)]
+    rng = np.random.default_rng(0)
+    own = 8 * 19  # numbers of a row for one machine of two classes
+    fits = budget // 2 // own
+    source = as_source(X[:fits], budget, Workers(1))
+    assert view_that_fits(problems, source, rng)[0].n_rows == fits
+    part, _ = view_that_fits(problems, as_source(X, budget, Workers(1)), rng)
+    held = part.values.nbytes + own * part.n_rows
+    assert 0.99 * budget / 2 < held <= budget / 2
 
 
 def test_rare_rows_outside_the_tube_are_found(noisy):

@@ -380,6 +380,8 @@ def _measure_on_all(
 
 def _samples(source: Source, rng: np.random.Generator) -> list[Array]:
     sizes = [size for size in SPAN_SAMPLES if 2 * size < source.n_rows]
+    if source.is_on_device and len(sizes) > 1:
+        sizes = sizes[1:]  # steps on few rows wait as long as steps on many
     if source.is_on_device and source.n_rows // LAST_SHARE > SPAN_SAMPLES[-1]:
         sizes.append(source.n_rows // LAST_SHARE)
     return [source.draw(rng, size) for size in sizes]

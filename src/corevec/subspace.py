@@ -82,10 +82,14 @@ def basis_size(
 def rows_that_fit(problems: list[Problem], source: Source) -> int:
     """Return for how many rows half of the budget holds the numbers per row.
 
-    Terms, values and violations of each entry, and three design columns.
+    Terms, values and violations of each entry, and three design columns. Where that is
+    a part of the rows, these are copied, too.
     """
-    numbers = sum(11 * len(problem.sides) + 8 for problem in problems)
-    return int(source.memory_budget / 2 / (8 * numbers))
+    row_bytes = 8 * sum(11 * len(problem.sides) + 8 for problem in problems)
+    half = source.room / 2
+    if source.n_rows * row_bytes > half:
+        row_bytes += np.dtype(source.dtype).itemsize * source.row_entries
+    return int(half / row_bytes)
 
 
 def choose_basis(
@@ -257,8 +261,9 @@ def _move(fit: Fit, step: Array, moved: Array, source: Source) -> None:
         return
     frame, mix = frame[:, :rank], mix[:rank, :rank]
     chosen = np.stack(values)[order[:rank]]
-    design = linalg.solve_triangular(mix, chosen, trans="T").T
-    few = Design(fit.problem, source.workers, fit.terms, np.ascontiguousarray(design))
+    design = np.ascontiguousarray(linalg.solve_triangular(mix, chosen, trans="T").T)
+    few = Design(fit.problem, source.workers, fit.terms, design)
+    del chosen, values  # three numbers of every row
     start = frame.T @ fit.weights
     tail = fit.v[len(fit.weights) :]
     found = minimise(few, np.concatenate([start, tail])).v

@@ -23,6 +23,7 @@ def view_that_fits(
     if source.n_rows <= most and source.holds(source.n_rows):
         return source.near(source.numbers), problems
     size = min(most, coreset.rows_that_fit(source))
-    view = Subset(source, source.draw(rng, size))
+    drawn = source.draw(rng, size)
+    view = source.alone(drawn) if source.is_on_device else Subset(source, drawn)
     ratio = source.n_rows / view.n_rows
     return view, [replace(one, slack=one.slack * ratio) for one in problems]
