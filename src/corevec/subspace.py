@@ -86,7 +86,7 @@ def rows_that_fit(problems: list[Problem], source: Source) -> int:
     a part of the rows, these are copied, too.
     """
     row_bytes = 8 * sum(11 * len(problem.sides) + 8 for problem in problems)
-    half = source.room / 2
+    half = source.memory_budget / 2  # these numbers are kept here
     if source.n_rows * row_bytes > half:
         row_bytes += np.dtype(source.dtype).itemsize * source.row_entries
     return int(half / row_bytes)
