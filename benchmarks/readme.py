@@ -2,8 +2,9 @@
 
 Everything between the two marks in README.md (the tables that say most), in
 docs/measured.md (all of them), docs/loosli-canu.md and docs/solvers.md (the solvers of
-the papers, `readme_papers.py`) and docs/larger.md (`readme_larger.py`) is replaced. Of
-each case the rows of its newest commit count; seconds are medians, errors means.
+the papers, `readme_papers.py`), docs/larger.md, docs/cells.md and docs/gpu.md is
+replaced. Of each case the rows of its newest commit count; seconds are medians, errors
+means.
 """
 
 import csv
@@ -458,6 +459,7 @@ PARTS = (
 def main():
     from benchmarks import readme_papers as papers  # they use the functions above
     from benchmarks.readme_cells import CELLS
+    from benchmarks.readme_gpu import GPU
     from benchmarks.readme_larger import LARGER
 
     write(README, FIRST)
@@ -467,16 +469,20 @@ def main():
     write(DOCS / "solvers.md", (papers.reference_speed, papers.cvm_figures))
     write(DOCS / "larger.md", LARGER)
     write(DOCS / "cells.md", CELLS)
+    write(DOCS / "gpu.md", GPU, "One H200 and 16 cores, from")
 
 
-def write(path, parts):
+TWO_CORES = (
+    "Two cores of an AMD EPYC, 2 threads where nothing else is said, compile time "
+    "apart, from"
+)
+
+
+def write(path, parts, machine=TWO_CORES):
     """Replace what is between the marks of a page."""
     text = path.read_text()
     start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    machine = (
-        "Two cores of an AMD EPYC, 2 threads where nothing else is said, compile time "
-        "apart, from\n`benchmarks/results/`.\n\n"
-    )
+    machine = f"{machine}\n`benchmarks/results/`.\n\n"
     made = machine + "".join(part() for part in parts)
     path.write_text(text[:start] + made + text[end:])
 

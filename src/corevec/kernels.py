@@ -175,7 +175,6 @@ class Points:
             cut(self.diagonal),
         )
 
-
     def beside(self, other: Points) -> Points:
         """Return these points where `other` lives; a basis is moved there once."""
         if not is_tensor(other.values) or is_tensor(self.values):

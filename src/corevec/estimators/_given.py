@@ -157,9 +157,7 @@ class FarGiven(Given):
 
     _seen: _Seen
 
-    def __init__(
-        self, who: str, source: Source, task: str, kinds: Array | None = None
-    ):
+    def __init__(self, who: str, source: Source, task: str, kinds: Array | None = None):
         """Look at all rows once; `task` is "classes", "numbers" or "none".
 
         Where the rows bring codes instead of labels, `kinds` are the labels.
