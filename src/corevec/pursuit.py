@@ -79,6 +79,9 @@ MANY = Plan(2, stride=0.1)
 SHARED = Plan(2, 2, 4, stride=0.25, far=0.25, last_rows=60_000, candidates=5)
 # Up to so many vectors; more than so many vectors x (1 + problems).
 SMALL, LARGE, DEAR = 16, 400, 4000
+# ... and no more than so many: 4000 vectors moved on all rows near the margin were cut
+# short after 300 s, at 1.6 % errors; on 20,000 rows they had 1.47 %.
+MOST_SHARED = 2000
 # Steps of the last stage end where their products, rows x vectors x (columns + vectors
 # x (1 + problems)), reach this number: some twenty seconds.
 MOST_PRODUCTS = 1.1e12
@@ -149,7 +152,8 @@ def plan_for(size: int, n_problems: int) -> Plan:
         return FEW
     if size <= LARGE:
         return SOME
-    return SHARED if n_problems > 1 and size * (1 + n_problems) > DEAR else MANY
+    dear = n_problems > 1 and size * (1 + n_problems) > DEAR
+    return SHARED if dear and size <= MOST_SHARED else MANY
 
 
 def _last_steps(part: Part, B: Array, source: Source) -> int:
