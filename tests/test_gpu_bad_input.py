@@ -4,9 +4,11 @@ import re
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 torch = pytest.importorskip("torch", reason="torch is not installed (corevec[gpu])")
 
+import corevec  # noqa: E402
 from corevec import (  # noqa: E402
     SVDD,
     CoreVectorClassifier,
@@ -332,3 +334,73 @@ def test_certify_asks_for_labels_that_the_model_knows(place, fitted):
 def test_errors_of_rows_on_a_device_are_errors_of_values():
     with pytest.raises(InvalidInputError):
         CoreVectorClassifier().fit(spoiled(np.nan), tensor(Y))
+
+
+# --- What moves to a device, or would be ignored there --------------------------------
+
+
+@pytest.mark.parametrize("kind", [CoreVectorClassifier, CoreVectorRegressor])
+def test_targets_of_another_length_are_refused_beside_moved_rows(kind):
+    target = Y if kind is CoreVectorClassifier else Z
+    model = made(kind, device="cpu").fit(X, target)
+    with refuses(kind, "X has 40 rows", "y 60"):
+        certify(model, X[:40], target)
+    with refuses(kind, "requires y"):
+        certify(model, X)
+
+
+def test_cells_look_at_the_tensors_they_predict():
+    model = CoreVectorClassifier(cells=30, gamma=1.0, random_state=0).fit(X, Y)
+    with refuses(CoreVectorClassifier, "NaN in row 3"):
+        model.predict(spoiled(np.nan))
+
+
+def test_cells_of_a_cluster_refuse_a_device():
+    da = pytest.importorskip("dask.array")
+    rows, labels = da.from_array(X, chunks=(20, 3)), da.from_array(Y, chunks=20)
+    with refuses(CoreVectorClassifier, "solved in this process", "device=None"):
+        CoreVectorClassifier(cells=30, gamma=1.0, device="cpu").fit(rows, labels)
+
+
+def test_words_of_a_cluster_are_refused_beside_a_device():
+    da = pytest.importorskip("dask.array")
+    rows = da.from_array(X, chunks=(20, 3))
+    words = da.from_array(np.where(Y, "a", "b"), chunks=20)
+    with pytest.raises(InvalidInputError, match="must be numbers"):
+        CoreVectorClassifier(device="cpu").fit(rows, words)
+
+
+def test_files_are_not_predicted_here_where_a_device_was_asked_for(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    model = CoreVectorClassifier(device="cpu").fit(X, Y)
+    with refuses(CoreVectorClassifier, "np.memmap", "device=None"):
+        model.predict(corevec.open(tmp_path / "X.npy"))
+
+
+def test_a_checkpoint_goes_on_without_the_device_it_was_written_with(tmp_path):
+    path = tmp_path / "fit.npz"
+    first = CoreVectorClassifier(
+        C=1e4, gamma=2.0, max_iter=1, random_state=0, low_rank=False, checkpoint=path
+    )
+    with pytest.warns(corevec.NotCertifiedWarning):
+        first.set_params(device="cpu", tol=1e-9, batch=1).fit(X, Y)
+    assert path.exists()
+    again = clone(first).set_params(device=None, max_iter=None).fit(X, Y)
+    assert again.certificate_.converged
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        tensor(np.stack([Y, Y], axis=1))[:, 0],  # every second number
+        Y.astype(np.uint16),
+        Y.astype(">i4"),
+    ],
+    ids=["strided", "uint16", "big endian"],
+)
+def test_labels_of_any_layout_will_do(labels):
+    rows = tensor(X) if isinstance(labels, torch.Tensor) else X
+    device = None if isinstance(labels, torch.Tensor) else "cpu"
+    found = CoreVectorClassifier(random_state=0, device=device).fit(rows, labels)
+    wanted = CoreVectorClassifier(random_state=0).fit(X, Y)
+    assert np.array_equal(np.asarray(found.predict(rows)), wanted.predict(X))

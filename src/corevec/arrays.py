@@ -61,6 +61,8 @@ def brought(answer: Any) -> Any:
     """
     if is_tensor(answer):
         return here(answer)
+    if isinstance(answer, dict):
+        return {name: brought(one) for name, one in answer.items()}
     if isinstance(answer, (list, tuple)):
         return type(answer)(brought(one) for one in answer)
     if is_dataclass(answer) and not isinstance(answer, type):
@@ -118,7 +120,7 @@ def places(mask: Any) -> Any:
 
 def count(mask: Any) -> int:
     """Return in how many places a mask is set."""
-    return int(mask.sum())
+    return int(mask.sum()) if is_tensor(mask) else int(np.count_nonzero(mask))
 
 
 def is_finite(a: Any) -> bool:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from corevec.cell_places import valued_here
 from corevec.cell_values import (
     Machines,
     Rough,
@@ -180,8 +179,6 @@ class Forest:
 
     def values(self, source: Source) -> Array:
         """Return the mean value of every row, shape (n_rows, outputs)."""
-        if source.is_on_device:
-            return source.map(valued_here(source, self.values))
         if not source.is_far:
             for one in self.trees:
                 one.make_ready(source.block(0, 1).values)
@@ -193,9 +190,6 @@ class Forest:
         `is_open` tells, from values and the bounds of their errors, which rows are not
         decided by them: those are evaluated as in `values`.
         """
-        if source.is_on_device:
-            decide_here = partial(self.values_that_decide, is_open=is_open)
-            return source.map(valued_here(source, decide_here))
         if source.is_far or not self._can_estimate(source.block(0, 1).values):
             return self.values(source)
         for one in self.trees:

@@ -81,3 +81,14 @@ def valued_here(
 
 
 __all__ = ["RowsHere", "at_hand", "valued_here"]
+
+
+def refuse_device_elsewhere(who: str, source: Source) -> None:
+    """Raise for a cluster whose workers have devices: cells are solved here."""
+    device = getattr(source, "device", None)
+    if source.is_far and device is not None:
+        raise InvalidInputError(
+            f"{who}: cells of a Dask collection are solved in this process, but "
+            f"device={device!r} was given. Use device=None, or rows in memory or on a "
+            "GPU."
+        )

@@ -279,7 +279,8 @@ def _exact_length(
     low, high, s = 0.0, 1e3, 1.0
     for _ in range(30):
         moved = violation - s * change
-        part = omega * change * (moved > 0)
+        part = omega * change
+        part[~(moved > 0)] = 0.0
         slope = slope0 + s * curve0 - float(part @ moved)
         curve = curve0 + float(part @ change)
         low, high = (low, s) if slope > 0 else (s, high)

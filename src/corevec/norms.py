@@ -27,8 +27,8 @@ def parts_of(numbers: Array, width: int = 1) -> list[slice]:
     `width`: how many numbers the work makes of a row, where it keeps those of a part.
     """
     most, numbers_of_part = _PART, _PART_NUMBERS
-    if is_tensor(numbers):  # a GPU is busy with a hundred times as much
-        most, numbers_of_part = _PART << 10, _PART_NUMBERS << 8
+    if is_tensor(numbers):  # a GPU is busy with more: 256 MB
+        most, numbers_of_part = _PART << 10, _PART_NUMBERS << 5
     step = min(most, max(_FEWEST, numbers_of_part // max(width, 1)))
     return [slice(s, s + step) for s in range(0, len(numbers), step)]
 
@@ -47,7 +47,8 @@ def norms_sq(
     def pick(part: slice) -> Rows:
         return source.pick(numbers[part])
 
-    return _norms_sq(pick, parts_of(numbers), kernel, coef, workers)
+    width = source.n_features if source.is_on_device else 1
+    return _norms_sq(pick, parts_of(numbers, width), kernel, coef, workers)
 
 
 def norms_sq_of_rows(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from corevec.arrays import cast, dtype_of, full, here, is_tensor, joined, there
+from corevec.arrays import brought, cast, dtype_of, full, here, is_tensor, joined, there
 from corevec.bases import Basis
 from corevec.kernels import AnyKernel
 from corevec.problems import Problem, Terms
@@ -26,8 +26,8 @@ CHUNK_NUMBERS, FEWEST_ROWS = 1 << 20, 256
 # From so many columns on the sum of squares is one matrix, with BLAS on all threads,
 # not one for each thread: at 2000 columns each has 32 MB.
 WIDE = 1000
-# Numbers of design rows that a GPU is given at once: 1 GB of them in float64.
-TENSOR_NUMBERS = 1 << 27
+# Numbers of design rows that a GPU is given at once: 256 MB of them in float64.
+TENSOR_NUMBERS = 1 << 25
 MATRICES, ROW_BYTES = 5, 64
 
 
@@ -224,10 +224,12 @@ class WorkingRows(Design):
         like: WorkingRows | None = None,
         dtype: Any = np.float64,
     ):
-        source, index = source.near(index), source.numbers_there(index)
-        terms = terms_of(problem, source, basis.kernel, index, there=True)
+        self.source: Source = source.near(index) if like is None else like.source
+        source = self.source
+        index = source.numbers_there(index)
+        terms = terms_of(problem, source, basis.kernel, index, stay=True)
         super().__init__(problem, source.workers, terms, None)
-        self.source, self.basis, self.index = source, basis, index
+        self.basis, self.index = basis, index
         self._dtype = dtype
         self.signed = len(basis) + int(problem.has_bias)
         self.points = basis.points
@@ -268,15 +270,14 @@ def terms_of(
     source: Source,
     kernel: AnyKernel,
     index: Array,
-    there: bool = False,
+    stay: bool = False,
 ) -> Terms:
     """Return the terms of the entries of some rows, side after side.
 
-    `there` leaves them where the rows live.
+    With `stay` they are left where the rows live.
     """
-    if there and source.is_on_device:
-        rows = source.pick(index)
-        return Terms.join([problem.terms(rows, kernel, side) for side in problem.sides])
+    if source.is_on_device:
+        return _terms_there(problem, source, kernel, index, stay)
 
     def task(side: int, few: Array) -> Terms:
         return problem.terms(source.take(few), kernel, side)
@@ -289,6 +290,19 @@ def terms_of(
             for part in source.workers.run(partial(task, side), chunks)
         ]
     )
+
+
+def _terms_there(
+    problem: Problem, source: Source, kernel: AnyKernel, index: Array, stay: bool
+) -> Terms:
+    """Return the terms of rows on a device, made a block at a time."""
+    step, found = max(FEWEST_ROWS, source.block_rows), []
+    for start in range(0, max(len(index), 1), step):
+        rows = source.pick(index[start : start + step])
+        own = [problem.terms(rows, kernel, side) for side in problem.sides]
+        found.append(own if stay else brought(own))
+    sides = range(len(problem.sides))
+    return Terms.join([own[side] for side in sides for own in found])
 
 
 def slices(n: int, width: int = NARROW) -> list[slice]:

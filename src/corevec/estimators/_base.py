@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from corevec import engine
+from corevec.cell_places import refuse_device_elsewhere
 from corevec.cells_verify import certify_cells
 from corevec.certificate import Certificate, worst_of
 from corevec.checkpoint import Checkpoint, Saved, described
@@ -146,7 +147,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         progress.meter = getattr(source, "meter", None)
         try:
             file = self._checkpoint(problems, source, progress)
-            with progress.listening_for_interrupt():
+            with progress.listening_for_interrupt(), source.at_work():
                 outcome = self._solve(problems, source, kernel, progress)
         except (KernelError, InvalidInputError, RowsLostError) as error:
             text = f"{type(self).__name__}: {error}"
@@ -340,11 +341,13 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         with Workers(self.n_jobs) as workers:
             source = as_source(given.X, self.memory_budget, workers)
             if "_forest" in self.__dict__:
+                refuse_device_elsewhere(type(self).__name__, source)
                 return certify_cells(problems, source, self._forest, self.tol)
-            parts = [
-                self._certify_one(t, problem, source)
-                for t, problem in enumerate(problems)
-            ]
+            with source.at_work():
+                parts = [
+                    self._certify_one(t, problem, source)
+                    for t, problem in enumerate(problems)
+                ]
         return worst_of(parts, "one machine per class, pair or target")
 
     def _certify_one(self, t: int, problem: Problem, source: Source) -> Certificate:
@@ -441,6 +444,7 @@ def certify(
 # What a fit may change when it goes on from its checkpoint.
 _FREE = (
     "checkpoint",
+    "device",
     "max_core",
     "max_iter",
     "max_time",

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from corevec import cells
-from corevec.cell_places import RowsHere, at_hand
+from corevec.cell_places import RowsHere, at_hand, refuse_device_elsewhere
 from corevec.cell_problems import rows_that_weigh
 from corevec.cell_rows import FarRows
 from corevec.cell_trials import Trial, error_of, misses, trials
@@ -89,6 +89,7 @@ class LocalFit:
         self.model, self.given, self.problems = model, given, problems
         self.asked = problems  # with the C that was given
         far = as_source(given.X, model.memory_budget, workers)
+        refuse_device_elsewhere(type(model).__name__, far)
         # Rows that live elsewhere come here where they fit, else a group at a time;
         # those of a device are here for the tree, and there for the cells.
         is_small = far.holds(far.n_rows) and not far.is_on_device
@@ -270,7 +271,7 @@ def values_for_labels(model: Any, X: Any) -> Array:
     """
     check_is_fitted(model)
     forest = model.__dict__.get("_forest")
-    elsewhere = is_far(X) or getattr(model, "device", None) is not None
+    elsewhere = is_far(X)
     pairs = len(model.classes_) > 2 and model.multi_class == "ovo"
     if forest is None or elsewhere or pairs:
         return model._values(X)

@@ -96,7 +96,7 @@ class TakesRows:
         try:
             source = far_source(who, X, target, sample_weight)
             self._check_device(source)
-            with Workers(self.n_jobs) as workers:
+            with Workers(self.n_jobs) as workers, source.at_work():
                 near = source.using(self.memory_budget, workers)
                 return FarGiven(who, near, self._task)
         except RowsLostError as error:
@@ -136,12 +136,12 @@ class TakesRows:
         y, kinds = given.y, None
         if self._task == "none":
             y = None
-        elif self._task == "classes":  # words cannot live there
+        elif self._task == "classes" and y is not None:  # words cannot live there
             given.y = column_or_1d(y, warn=True)
             kinds = np.unique(given.y)
             y = given.codes(kinds)
         source = device_source(given.who, given.X, y, given.weights, device)
-        with Workers(self.n_jobs) as workers:
+        with Workers(self.n_jobs) as workers, source.at_work():
             there = source.using(self.memory_budget, workers)
             return FarGiven(given.who, there, self._task, kinds)
 
@@ -176,15 +176,19 @@ class TakesRows:
             forest = self.__dict__.get("_forest")
             functions = forest or self._functions
             if is_on_device(X):
-                ready: Any = partial(_checked_values, self, functions.ready())
+                values: Any = functions.ready()
                 if forest is not None:
-                    ready = valued_here(source, forest.values)
-                return source.map_there(ready)
-            return np.asarray(functions.values(source))
+                    values = valued_here(source, forest.values)
+                with source.at_work():
+                    return source.map_there(partial(_checked_values, self, values))
+            with source.at_work():
+                return np.asarray(functions.values(source))
 
     def _source_of(self, X: Any, workers: Workers) -> Source:
         """Return the source of validated rows, on the device that was asked for."""
         device = getattr(self, "device", None)
+        if device is not None and isinstance(X, Source):
+            self._check_device(X)
         if device is None or is_far(X) or "_forest" in self.__dict__:  # cells: here
             return as_source(X, self.memory_budget, workers)
         moved = device_source(type(self).__name__, X, None, None, device)

@@ -143,6 +143,11 @@ class Source(ABC):
         """Return a source that takes these rows at no cost, by the same numbers."""
         return self
 
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Wrap all that is done with the rows: errors of their place are explained."""
+        yield
+
     def alone(self, rows: Array) -> Source:
         """Return these rows, sorted, as a source of their own, where they live."""
         return self.near(rows)

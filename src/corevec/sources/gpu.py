@@ -9,11 +9,9 @@ Every tensor device serves, the CPU's too: the tests use that one.
 
 from __future__ import annotations
 
-import ctypes
-import mmap
-import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,12 +32,16 @@ except ImportError as error:  # pragma: no cover - asked for where it is missing
         'pip install "corevec[gpu]"'
     ) from error
 
+from corevec.sources._belt import Belt, Locks, shared  # it needs torch, too
+
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 # Rows of a block at most: with 64 million of two columns the arithmetic of a pass takes
 # 100 times as long as its hundred launches of 10 us.
 MOST_ROWS, FEWEST_ROWS = 1 << 26, 1 << 14
+# Bytes of a block that is streamed: 281 MB were copied at the full rate.
+MOST_BYTES = 1 << 28
 # Share of the card's free memory that a fit may use beside the rows, unless told.
 CARD_SHARE = 0.25
 
@@ -141,13 +143,26 @@ class TensorSource(Source):
         return torch.cat(list(self._each(score)))
 
     def _each(self, score: Callable[[Rows], T]) -> Iterator[T]:
-        try:
-            for bounds in self.blocks():
-                yield score(self.block(*bounds))
-        except torch.OutOfMemoryError as error:
-            raise self._too_large(error) from None
+        for bounds in self.blocks():
+            yield score(self.block(*bounds))
 
-    def _too_large(self, error: Exception) -> InvalidInputError:
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Multiply float32 in float32, and say what would fit where memory runs out.
+
+        Also where the user allows TF32 (10 bits): models and certificates need more.
+        """
+        allowed = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")
+        try:
+            yield
+        except torch.OutOfMemoryError as error:
+            raise self.too_large(error) from None
+        finally:
+            torch.set_float32_matmul_precision(allowed)
+
+    def too_large(self, error: Exception) -> InvalidInputError:
+        """Return what to say where the memory of the card runs out."""
         free, total = torch.cuda.mem_get_info(self.device)
         asked = str(error).split(". ")[0]
         return InvalidInputError(
@@ -210,7 +225,7 @@ class StreamedSource(TensorSource):
         self.device, self.is_sparse = torch.device(device), sparse.issparse(values)
         self.n_rows, self.n_features = (int(size) for size in values.shape)
         self.dtype = np.dtype(values.dtype)
-        self._locks = _Locks([values, *self.brought.values()])
+        self.locks = Locks([values, *self.brought.values()])
 
     @property
     def row_entries(self) -> int:
@@ -258,8 +273,9 @@ class StreamedSource(TensorSource):
 
     @property
     def block_rows(self) -> int:
-        """Rows per block: half as many, for two blocks are on the card."""
-        return max(FEWEST_ROWS, super().block_rows // 2)
+        """Rows per block: two are on the card, and two in locked memory here."""
+        most = MOST_BYTES // (self.n_features * self.dtype.itemsize)
+        return max(FEWEST_ROWS, min(super().block_rows // 2, most))
 
     def _moved(self, rows: Rows) -> Rows:
         return Rows(
@@ -274,20 +290,17 @@ class StreamedSource(TensorSource):
             at = self._copied(own), self._copied(a.indices.astype(np.int64))
             data = self._copied(a.data)
             return data.new_zeros(a.shape).index_put_(at, data, accumulate=True)
-        return _shared(np.ascontiguousarray(a)).to(self.device)
+        return shared(np.ascontiguousarray(a)).to(self.device)
 
     def _each(self, score: Callable[[Rows], T]) -> Iterator[T]:
         if self.device.type != "cuda" or self.is_sparse:
             yield from super()._each(score)
             return
-        try:
-            yield from self._each_copied_ahead(score)
-        except torch.OutOfMemoryError as error:
-            raise self._too_large(error) from None
+        yield from self._each_copied_ahead(score)
 
     def _each_copied_ahead(self, score: Callable[[Rows], T]) -> Iterator[T]:
-        self._locks.count_pass()
-        bounds, belt = self.blocks(), _Belt(self)
+        self.locks.count_pass(self.device)
+        bounds, belt = self.blocks(), Belt(self)
         working = torch.cuda.current_stream(self.device)
         with ThreadPoolExecutor(1) as beside:
             coming = beside.submit(belt.fetch, *bounds[0])
@@ -299,111 +312,6 @@ class StreamedSource(TensorSource):
                 for tensor in (rows.values, rows.index, *rows.columns.values()):
                     tensor.record_stream(working)
                 yield score(rows)
-
-
-class _Locks:
-    """Keeps the pages of arrays in memory, for copies to a card at the full rate.
-
-    From the second pass on: on an H200's host locking runs at 25 GB/s, once, a copy
-    from locked pages at 55 GB/s, one through a buffer at 27 GB/s. Of a file's pages
-    (memmap) none are locked.
-    """
-
-    def __init__(self, arrays: list[Any]):
-        self.arrays, self.passes = arrays, 0
-        self.held: bool | None = None  # not tried yet
-
-    def count_pass(self) -> None:
-        """Lock the pages before the second pass."""
-        self.passes += 1
-        if self.passes < 2 or self.held is not None:
-            return
-        plain = [a for a in self.arrays if not sparse.issparse(a) and not _is_file(a)]
-        whole = len(plain) == len(self.arrays)
-        self.held = whole and all(self._lock(array) for array in plain)
-
-    def _lock(self, array: Array) -> bool:
-        if not array.flags.c_contiguous:
-            return False
-        cudart, at = torch.cuda.cudart(), array.ctypes.data
-        if int(cudart.cudaHostRegister(at, array.nbytes, 0)) != 0:
-            return False
-        weakref.finalize(self, cudart.cudaHostUnregister, at)
-        return True
-
-
-def _is_file(array: Any) -> bool:
-    while array is not None:
-        if isinstance(array, (np.memmap, mmap.mmap)):
-            return True
-        array = getattr(array, "base", None)
-    return False
-
-
-class _Belt:
-    """Brings blocks to the card, through two buffers of page-locked memory.
-
-    From there a copy runs beside arithmetic and at the full rate (55 GB/s to an H200;
-    7 GB/s from memory that may be paged). One buffer is filled while the other is read.
-    Where the rows' own pages are locked no buffer is needed.
-    """
-
-    def __init__(self, source: StreamedSource):
-        self.source, self.turn, self.is_direct = source, 0, bool(source._locks.held)
-        self.stream = torch.cuda.Stream(source.device)
-        step = min(source.block_rows, source.n_rows)
-        arrays = {"": source.values, **source.brought}
-        self.buffers: list[dict[str, Any]] = [dict.fromkeys(arrays)] * 2
-        if not self.is_direct:
-            self.buffers = [
-                {name: _locked(step, array) for name, array in arrays.items()}
-                for _ in range(2)
-            ]
-        self.read = [torch.cuda.Event(), torch.cuda.Event()]
-
-    def fetch(self, start: int, stop: int) -> tuple[Rows, Any]:
-        """Return a block on its way, and the event of its arrival."""
-        source, buffers = self.source, self.buffers[self.turn]
-        read = self.read[self.turn]
-        self.turn = 1 - self.turn
-        read.synchronize()
-        with torch.cuda.stream(self.stream):
-            values = self._sent(buffers[""], source.values, start, stop)
-            columns = {
-                name: self._sent(buffers[name], column, start, stop)
-                for name, column in source.brought.items()
-            }
-            read.record(self.stream)
-            first = source.first_number
-            index = torch.arange(first + start, first + stop, device=source.device)
-        arrived = torch.cuda.Event()
-        arrived.record(self.stream)
-        return Rows(values, index, columns), arrived
-
-    def _sent(self, buffer: Any, array: Array, start: int, stop: int) -> Any:
-        part = _shared(np.asarray(array[start:stop]))
-        if not self.is_direct:
-            part = buffer[: stop - start].copy_(part)  # by all cores
-        return part.to(self.source.device, non_blocking=True)
-
-
-def _shared(a: Array) -> Any:
-    """Return a tensor that shares the memory of an array, which nobody writes to.
-
-    Of arrays that may not be written to (those of joblib's workers) torch warns.
-    """
-    if a.flags.writeable or a.size == 0:
-        return torch.as_tensor(a)
-    held: Any = (ctypes.c_char * a.nbytes).from_address(a.ctypes.data)
-    held.array = a  # stays as long as its memory is used
-    if not a.flags.c_contiguous:
-        return torch.as_tensor(a.copy())
-    return torch.as_tensor(np.frombuffer(held, dtype=a.dtype).reshape(a.shape))
-
-
-def _locked(n_rows: int, array: Array) -> Any:
-    kind = torch.from_numpy(np.empty(0, dtype=array.dtype)).dtype
-    return torch.empty((n_rows, *array.shape[1:]), dtype=kind, pin_memory=True)
 
 
 class _Moved(TensorSource):
@@ -423,6 +331,8 @@ def part_source(
     values: Any, columns: dict[str, Any], start: int, budget: float, device: Any
 ) -> Source:
     """Return the source of a part of the rows, the first of which has a number."""
+    for name, column in columns.items():
+        _check_numbers("X", "y" if name == TARGET else "sample_weight", column)
     part = StreamedSource(values, device, columns)
     part.first_number = start
     return part.using(budget, Workers(1))
@@ -461,10 +371,17 @@ def moved_source(
             "that is there, e.g. 'cuda' or 'cuda:1' where torch sees a GPU, or None."
         ) from None
     columns = {
-        name: np.ascontiguousarray(given)
+        name: np.ascontiguousarray(given, dtype=given.dtype.newbyteorder("="))
         for name, given in ((TARGET, y), (WEIGHT, sample_weight))
         if given is not None
     }
+    for name, column in columns.items():
+        if len(column) != X.shape[0]:
+            argument = "y" if name == TARGET else "sample_weight"
+            raise InvalidInputError(
+                f"{who}: Found input variables with inconsistent numbers of samples: X "
+                f"has {X.shape[0]:,} rows, {argument} {len(column):,}."
+            )
     return StreamedSource(X, place, columns)
 
 
@@ -506,7 +423,7 @@ def _alongside(who: str, name: str, given: Any, values: Any) -> Any:
             f"{who}: Found input variables with inconsistent numbers of samples: X has "
             f"{len(values):,} rows, {argument} {len(column):,}."
         )
-    return column.to(values.device)
+    return column.to(values.device).contiguous()
 
 
 def _is_here(given: Any) -> bool:
@@ -515,10 +432,16 @@ def _is_here(given: Any) -> bool:
 
 def _numbers(who: str, argument: str, given: Any) -> Any:
     array = np.asarray(given)
+    _check_numbers(who, argument, array)
+    if array.dtype.kind == "u" and array.itemsize > 1:  # torch does little with these
+        array = array.astype(np.int64)
+    return torch.as_tensor(array)
+
+
+def _check_numbers(who: str, argument: str, array: Array) -> None:
     if array.dtype.kind not in "biuf":
         raise InvalidInputError(
             f"{who}: {argument} must be numbers where the rows are on a device, but "
             f"its type is {array.dtype}. Give codes: "
             "np.unique(y, return_inverse=True)[1]."
         )
-    return torch.as_tensor(array)
