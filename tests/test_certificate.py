@@ -14,6 +14,7 @@ from corevec import (
     Certificate,
     CoreVectorClassifier,
     CoreVectorOneClass,
+    CoreVectorRegressor,
     NotCertifiedWarning,
     certify,
 )
@@ -199,3 +200,26 @@ def test_a_certificate_cannot_be_changed_by_accident():
     certificate = board_model().fit(X, Y).certificate_
     with pytest.raises((AttributeError, dataclasses.FrozenInstanceError)):
         certificate.converged = True
+
+
+SHORT = {"gamma": 2.0, "max_core": 12, "low_rank": False, "random_state": 0}
+
+
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [
+        (CoreVectorClassifier(C=10.0, weights="core", **SHORT), "y"),
+        (CoreVectorOneClass(C=10.0, **SHORT | {"max_core": 5}), None),
+        (SVDD(C=0.01, **SHORT | {"max_core": 5}), None),
+        (CoreVectorRegressor(C=10.0, weights="core", **SHORT), "z"),
+    ],
+    ids=["classifier", "one class", "soft ball", "regressor"],
+)
+def test_a_model_that_stopped_early_is_the_one_that_was_measured(model, target):
+    rows = np.random.default_rng(0).normal(size=(400, 2))
+    targets = {"y": (rows.prod(axis=1) > 0).astype(int), "z": np.sin(3 * rows[:, 0])}
+    fitted_on = (rows,) if target is None else (rows, targets[target])
+    with pytest.warns(NotCertifiedWarning):
+        model.fit(*fitted_on)
+    own = certify(model, *fitted_on)
+    assert own.primal == pytest.approx(model.certificate_.primal, rel=1e-9)

@@ -46,6 +46,7 @@ from corevec.worth import (
     largest_diagonal,
     next_trial,
     primal_value,
+    scaled,
     trials,
 )
 
@@ -95,6 +96,7 @@ class State:
     primals: list[float] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
     offsets: list[float] = field(default_factory=list)
+    scales: list[float] = field(default_factory=list)  # at which primals were measured
     suggestion: list[float] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
     stopped_by: str | None = None
@@ -255,10 +257,13 @@ def measure(
     ]
     state.looks = look(state.view, functions, questions, dtype)
     progress.rows_looked_at += state.view.n_rows
-    state.primals, state.gaps, state.offsets = [], [], []
+    state.primals, state.gaps, state.offsets, state.scales = [], [], [], []
     for t, core in enumerate(state.cores):
-        primal, offset = primal_value(core, state.looks[t], questions[t].trials)
+        primal, (scale, offset) = primal_value(
+            core, state.looks[t], questions[t].trials
+        )
         state.primals.append(primal)
+        state.scales.append(scale)
         # The tube or radius that is reported is the one that was measured.
         state.offsets.append(offset)
         state.gaps.append(relative_gap(primal, core.dual))
@@ -350,11 +355,14 @@ def finish(
         certificate(state, t, settings, progress) for t in range(len(state.cores))
     ]
     cores = state.cores
+    # The functions are those whose primal value was measured; the paper's are its own.
+    paper = settings.ball_epsilon is not None
+    scales = np.ones(len(cores)) if paper else np.array(state.scales)
     return Outcome(
-        functions=joint_functions(cores, kernel),
+        functions=scaled(joint_functions(cores, kernel), scales),
         certificates=certificates,
         offsets=np.array(state.offsets),
-        norms_sq=np.array([core.norm_sq for core in cores]),
+        norms_sq=scales**2 * np.array([core.norm_sq for core in cores]),
         support=[core.entries[core.support] for core in cores],
         multipliers=[core.multipliers[core.support] for core in cores],
         n_core=[len(core) for core in cores],

@@ -6,6 +6,7 @@ the ball the worst row is.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,23 +24,23 @@ Array = npt.NDArray[Any]
 
 def primal_value(
     core: Core, seen: Look, tried: tuple[tuple[float, float], ...]
-) -> tuple[float, float]:
+) -> tuple[float, tuple[float, float]]:
     """Return the least primal value over the trials, core rows included.
 
-    And the offset that it is reached at.
+    And the scale and the offset that it is reached at.
     """
     norm_sq = core.norm_sq
     if core.problem.is_hard:
         own = core.terms.target - core.margins() - core.offset
         largest = max(seen.largest, float(own.max()))
-        return norm_sq / 2 + core.offset + largest, core.offset
+        return norm_sq / 2 + core.offset + largest, (1.0, core.offset)
     losses = seen.loss + core.loss(tried)
     regular = [scale**2 * norm_sq / 2 for scale, _ in tried]
     if core.problem.has_offset:
         price = core.problem.price
         regular = [norm_sq / 2 + price * offset for _, offset in tried]
     best = int(np.argmin(regular + losses))
-    return float(regular[best] + losses[best]), tried[best][1]
+    return float(regular[best] + losses[best]), tried[best]
 
 
 def trials(core: Core, suggestion: float) -> tuple[tuple[float, float], ...]:
@@ -106,6 +107,14 @@ def joint_functions(cores: list[Core], kernel: AnyKernel) -> KernelExpansion:
     _, first = np.unique(rows, return_index=True)
     values = stacked([core.values[core.support] for core in cores])[first]
     return KernelExpansion(kernel, Rows(values, union), coef, _intercepts(cores))
+
+
+def scaled(functions: KernelExpansion, scales: Array) -> KernelExpansion:
+    """Return the functions, each multiplied by a number."""
+    if (scales == 1).all():
+        return functions
+    coef, intercept = functions.coef * scales, functions.intercept * scales
+    return replace(functions, coef=coef, intercept=intercept)
 
 
 def largest_diagonal(problem: Problem, source: Source, kernel: AnyKernel) -> float:
