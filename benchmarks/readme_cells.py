@@ -35,6 +35,8 @@ def named(row):
         name += f", {trees} trees" if trees > 1 else ""
     if "max_iter" in params:
         name += f", {params['max_iter']} rounds"
+    if row["dataset"] == "covtype7" and "learning_rate" in params:
+        name += f" of steps {params['learning_rate']}"
     return name
 
 
