@@ -58,10 +58,12 @@ class TakesRows:
     def _validate_fit(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
         check_parameters(self)
         if is_on_device(X) and (callable(self.kernel) or not self._takes_far):
+            what = (
+                "a kernel that is a function" if self._takes_far else "this estimator"
+            )
             raise InvalidInputError(
-                f"{type(self).__name__}: works on tensors with a kernel by its name "
-                "only, and not with every estimator. Bring the rows here: "
-                "X.cpu().numpy()."
+                f"{type(self).__name__}: {what} works on rows in memory, but a tensor "
+                "was given. Bring the rows here: X.cpu().numpy()."
             )
         if is_far(X) and not self._takes_far:
             raise InvalidInputError(

@@ -207,11 +207,7 @@ class Source(ABC):
 
     def reduce(self, score: Callable[[Rows], T], merge: Callable[[T, T], T]) -> T:
         """Return ``score`` of every block merged from the first block to the last."""
-
-        def task(bounds: tuple[int, int]) -> T:
-            return score(self.block(*bounds))
-
-        results = self.workers.run(task, self.blocks())
+        results = self._each(score)
         total = next(results)
         for result in results:
             total = merge(total, result)
@@ -231,11 +227,15 @@ class Source(ABC):
 
     def map(self, score: Callable[[Rows], Array]) -> Array:
         """Return ``score`` of every block, stacked: one entry (or row) per row."""
+        return np.concatenate(list(self._each(score)))
 
-        def task(bounds: tuple[int, int]) -> Array:
+    def _each(self, score: Callable[[Rows], T]) -> Iterator[T]:
+        """Yield ``score`` of every block, in order."""
+
+        def task(bounds: tuple[int, int]) -> T:
             return score(self.block(*bounds))
 
-        return np.concatenate(list(self.workers.run(task, self.blocks())))
+        return self.workers.run(task, self.blocks())
 
     def map_there(self, score: Callable[[Rows], Any]) -> Any:
         """Return ``score`` of every block, stacked where the rows live."""

@@ -44,6 +44,7 @@ MOST_ROWS, FEWEST_ROWS = 1 << 26, 1 << 14
 MOST_BYTES = 1 << 28
 # Share of the card's free memory that a fit may use beside the rows, unless told.
 CARD_SHARE = 0.25
+_ARGUMENTS = {TARGET: "y", WEIGHT: "sample_weight"}
 
 
 class TensorSource(Source):
@@ -126,14 +127,6 @@ class TensorSource(Source):
         fit = self.room // (8 * (2 * self.n_features + 24))
         return int(np.clip(fit, FEWEST_ROWS, MOST_ROWS))
 
-    def reduce(self, score: Callable[[Rows], T], merge: Callable[[T, T], T]) -> T:
-        """Return ``score`` of every block, merged; one block at a time."""
-        results = self._each(score)
-        total = next(results)
-        for result in results:
-            total = merge(total, result)
-        return total
-
     def map(self, score: Callable[[Rows], Array]) -> Array:
         """Return ``score`` of every block, brought here and stacked."""
         return np.concatenate([here(part) for part in self._each(score)])
@@ -143,6 +136,7 @@ class TensorSource(Source):
         return torch.cat(list(self._each(score)))
 
     def _each(self, score: Callable[[Rows], T]) -> Iterator[T]:
+        """Yield ``score`` of every block; a device works on one at a time."""
         for bounds in self.blocks():
             yield score(self.block(*bounds))
 
@@ -332,7 +326,7 @@ def part_source(
 ) -> Source:
     """Return the source of a part of the rows, the first of which has a number."""
     for name, column in columns.items():
-        _check_numbers("X", "y" if name == TARGET else "sample_weight", column)
+        _check_numbers("a partition of X", _ARGUMENTS[name], column)
     part = StreamedSource(values, device, columns)
     part.first_number = start
     return part.using(budget, Workers(1))
@@ -363,8 +357,9 @@ def moved_source(
 ) -> TensorSource:
     """Return the source of NumPy or CSR rows that a device works on."""
     try:
-        place = torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError, TypeError) as error:
+        one = torch.zeros(1, device=device)
+        here(one)  # of "meta" nothing comes back
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         said = str(error).splitlines()[0]
         raise InvalidInputError(
             f"{who}: device={device!r} cannot be used ({said}). Give a torch device "
@@ -376,13 +371,8 @@ def moved_source(
         if given is not None
     }
     for name, column in columns.items():
-        if len(column) != X.shape[0]:
-            argument = "y" if name == TARGET else "sample_weight"
-            raise InvalidInputError(
-                f"{who}: Found input variables with inconsistent numbers of samples: X "
-                f"has {X.shape[0]:,} rows, {argument} {len(column):,}."
-            )
-    return StreamedSource(X, place, columns)
+        _check_length(who, _ARGUMENTS[name], column, X.shape[0])
+    return StreamedSource(X, one.device, columns)
 
 
 def as_tensor(who: str, name: str, given: Any) -> Any:
@@ -405,8 +395,8 @@ def as_tensor(who: str, name: str, given: Any) -> Any:
 
 def _alongside(who: str, name: str, given: Any, values: Any) -> Any:
     """Return labels, targets or weights beside the rows, on their device."""
-    argument = "y" if name == TARGET else "sample_weight"
-    if is_tensor(given) or (hasattr(given, "__dlpack__") and not _is_here(given)):
+    argument, is_array = _ARGUMENTS[name], isinstance(given, np.ndarray)
+    if is_tensor(given) or (hasattr(given, "__dlpack__") and not is_array):
         column = as_tensor(who, argument, given)
     else:
         column = _numbers(who, argument, given)
@@ -418,16 +408,16 @@ def _alongside(who: str, name: str, given: Any, values: Any) -> Any:
         raise InvalidInputError(
             f"{who}: {argument} has {column.ndim} dimensions; give one entry per row."
         )
-    if len(column) != len(values):
-        raise InvalidInputError(
-            f"{who}: Found input variables with inconsistent numbers of samples: X has "
-            f"{len(values):,} rows, {argument} {len(column):,}."
-        )
+    _check_length(who, argument, column, len(values))
     return column.to(values.device).contiguous()
 
 
-def _is_here(given: Any) -> bool:
-    return isinstance(given, np.ndarray)
+def _check_length(who: str, argument: str, column: Any, n_rows: int) -> None:
+    if len(column) != n_rows:
+        raise InvalidInputError(
+            f"{who}: Found input variables with inconsistent numbers of samples: X has "
+            f"{n_rows:,} rows, {argument} {len(column):,}."
+        )
 
 
 def _numbers(who: str, argument: str, given: Any) -> Any:
