@@ -76,9 +76,9 @@ MODELS = {
     "one class": (CoreVectorOneClass(C=0.1, gamma=0.3), "none", True),
     "hard ball": (SVDD(gamma=0.3), "none", False),
     "soft ball": (SVDD(C=0.01, gamma=0.3), "none", False),
-    "subspace": (SubspaceClassifier(15, C=10.0, gamma=0.5), "two", True),
+    "subspace": (SubspaceClassifier(15, "train", C=10.0, gamma=0.5), "two", True),
     "Nystroem": (SubspaceClassifier(60, "nystroem", gamma=0.5), "four", False),
-    "subspace regressor": (SubspaceRegressor(15, gamma=0.5), "number", False),
+    "subspace regressor": (SubspaceRegressor(15, "train", gamma=0.5), "number", False),
 }
 OTHER_KERNELS = {
     "laplacian": {"gamma": 0.3},

@@ -3,16 +3,21 @@
 `times` is `Kernel.times` and `block` is `Kernel.block` for rows that are prepared
 (mapped, in one precision). On a GPU `times` runs the fused kernels of `_fused`;
 without Triton, or with ``COREVEC_TRITON=0``, it makes the same values in plain torch,
-tile by tile. Nothing here imports Numba.
+tile by tile. `answers` is a look of `oracle` at such values, reduced where they are.
+Nothing here imports Numba.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -23,6 +28,10 @@ FEW_COLUMNS = 8
 # Kernel values in memory at a time: as `kernels` on a CPU; on a GPU 2**25, enough work
 # for each of some ten launches of a tile (256 MB in float64, and as much again once).
 _TILE_VALUES = {"cpu": 1 << 19, "cuda": 1 << 25}
+# Rows of a block from which one kernel makes the values and reduces them. Below, the
+# values are made by `times` and reduced by a kernel that serves all: at 2**20 rows that
+# takes some 20 us more (100 bytes a row), and another kernel takes a second to compile.
+ROWS_IN_ONE = 1 << 20
 
 
 def times(
@@ -64,10 +73,14 @@ def times(
         return _tiled(code, gamma, coef0, degree, X, Z, coef, x_squares, z_squares)
     from corevec import _fused  # Triton loads in a second, and may be missing
 
-    with torch.cuda.device(X.device) if X.is_cuda else nullcontext():
+    with _device_of(X):
         return _fused.times(
             code, gamma, coef0, degree, X, Z, coef, x_squares, z_squares, config
         )
+
+
+def _device_of(X: Tensor) -> AbstractContextManager[Any]:
+    return torch.cuda.device(X.device) if X.is_cuda else nullcontext()
 
 
 def block(
@@ -112,6 +125,114 @@ def fused(X: Tensor) -> bool:
     # Triton's interpreter runs its kernels on CPU tensors: for the tests.
     interpreted = os.environ.get("TRITON_INTERPRET") == "1"
     return (X.is_cuda or interpreted) and find_spec("triton") is not None
+
+
+# --- looks ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of each row about one output: ``oracle.Question`` on one side.
+
+    `left_out` are numbers of rows that are not looked at.
+    """
+
+    column: int
+    sign: Tensor
+    omega: Tensor
+    target: Tensor
+    left_out: npt.NDArray[Any] | None
+    trials: tuple[tuple[float, float], ...]
+    has_offset: bool
+    n_worst: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found, as in ``oracle.Look``; `worst` are row numbers, worst first."""
+
+    loss: npt.NDArray[Any]
+    slope: float
+    curve: float
+    worst: npt.NDArray[Any]
+    violation: npt.NDArray[Any]
+    n_violated: int
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """``x -> x 2**-exponent - shift``, as ``kernels.RowMap`` does it."""
+
+    shift: npt.NDArray[Any] | None
+    exponent: int
+
+    def beside(self, X: Tensor) -> Tensor:
+        """Return two factors, whose product is the power of two, and the shifts."""
+        half = -self.exponent // 2
+        shift = np.zeros(X.shape[1]) if self.shift is None else self.shift
+        numbers = [2.0**half, 2.0 ** (-self.exponent - half), *shift]
+        return torch.tensor(numbers, dtype=torch.float64, device=X.device)
+
+
+def answers(
+    kernel: tuple[int, float, float, float],
+    X: Tensor,
+    Z: Tensor,
+    coef: Tensor,
+    intercept: npt.NDArray[Any],
+    z_squares: Tensor | None,
+    mapping: Mapping,
+    numbers: Tensor,
+    asked: list[Asked],
+) -> list[Answer] | None:
+    """Return what is asked about ``kernel(mapping(X), Z) @ coef + intercept``.
+
+    The rows are as they were given and the basis is prepared; values are made in the
+    precision of the basis, and none is stored. None where one is not finite; see
+    `answers_in_one` for what is served.
+    """
+    from corevec import _fused_answers  # Triton loads in a second
+
+    X, Z = X.contiguous(), Z.contiguous()
+    squares = None, _squares(Z, z_squares) if _needs_squares(kernel[0], Z) else None
+    with _device_of(X):
+        given = kernel, X, Z, coef, intercept, squares, mapping.beside(X)
+        return _read(_fused_answers.answers(*given, numbers, asked), asked)
+
+
+def answers_of(
+    values: Tensor, intercept: npt.NDArray[Any], numbers: Tensor, asked: list[Asked]
+) -> list[Answer] | None:
+    """Return what is asked about ``values + intercept``; None if not all are finite."""
+    from corevec import _fused_answers  # Triton loads in a second
+
+    with _device_of(values):
+        given = values.contiguous(), intercept, numbers, asked
+        return _read(_fused_answers.answers_of(*given), asked)
+
+
+def answers_in_one(code: int, X: Tensor, Z: Tensor) -> bool:
+    """Whether one kernel makes the values of these rows and reduces them."""
+    if code == LINEAR or len(X) < ROWS_IN_ONE or len(Z) == 0:
+        return False
+    from corevec import _fused
+
+    return X.is_floating_point() and _fused.maps(X.shape[1], Z.dtype)
+
+
+def _read(found: list[Any], asked: list[Asked]) -> list[Answer] | None:
+    """Return the answers in words; None where a value was not finite."""
+    made = []
+    for (sums, violation, rows), one in zip(found, asked, strict=True):
+        n_violated, slope, curve, *losses = sums
+        if np.isnan(curve):
+            return None
+        order = np.lexsort((rows, -violation))
+        order = order[violation[order] > -np.inf]
+        loss = np.array(losses[: len(one.trials)])
+        worst = rows[order], violation[order]
+        made.append(Answer(loss, float(slope), float(curve), *worst, int(n_violated)))
+    return made
 
 
 def _squares(X: Tensor, given: Tensor | None) -> Tensor:

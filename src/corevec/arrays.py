@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import linalg
 
 Array = npt.NDArray[Any]
 
@@ -26,6 +27,11 @@ def is_tensor(a: Any) -> bool:
     """Whether `a` is a tensor of torch; asks torch only where it is in use."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(a, torch.Tensor)
+
+
+def is_on_card(a: Any) -> bool:
+    """Whether `a` is a tensor on a device other than the CPU."""
+    return is_tensor(a) and a.device.type != "cpu"
 
 
 def namespace(a: Any) -> Any:
@@ -44,9 +50,13 @@ def here(a: Any) -> Array:
 
 def back_from(tensor: Any, like: Any) -> Any:
     """Return a tensor as an array of the library that `like` comes from."""
-    if not is_tensor(tensor) or not hasattr(like, "__array_namespace__"):
+    if not is_tensor(tensor):
         return tensor
-    return like.__array_namespace__().from_dlpack(tensor)
+    if hasattr(like, "__array_namespace__"):
+        return like.__array_namespace__().from_dlpack(tensor)
+    # CuPy's arrays name no namespace; it has the standard's words all the same.
+    library = sys.modules[type(like).__module__.partition(".")[0]]
+    return library.from_dlpack(tensor) if hasattr(library, "from_dlpack") else tensor
 
 
 def here_if_tensor(*given: Any) -> tuple[Any, ...]:
@@ -102,6 +112,43 @@ def full(shape: Any, value: float, like: Any, dtype: Any = np.float64) -> Any:
     return torch.full(_shape(shape), value, dtype=kind, device=like.device)
 
 
+def empty(shape: tuple[int, ...], like: Any, dtype: Any = np.float64) -> Any:
+    """Return numbers yet to be set, where `like` lives."""
+    if not is_tensor(like):
+        return np.empty(shape, dtype=dtype)
+    torch = sys.modules["torch"]
+    kind = getattr(torch, np.dtype(dtype).name)
+    return torch.empty(shape, dtype=kind, device=like.device)
+
+
+def constant(n: int, value: float, like: Any) -> Any:
+    """Return n numbers, all the same and not to be written to, where `like` lives.
+
+    On a device they are one number in memory.
+    """
+    if not is_tensor(like):
+        return np.full(n, value)
+    return full((), value, like).expand(n)
+
+
+def multiplied(a: Any, number: float) -> Any:
+    """Return ``number * a``; a `constant` remains one."""
+    if is_tensor(a) and len(a) and a.stride(0) == 0:
+        return (number * a[:1]).expand(len(a))
+    return number * a
+
+
+def shifted(values: Any, shift: Any, dtype: Any) -> Any:
+    """Return ``values - shift`` of a tensor, made in float64 and kept in `dtype`.
+
+    In one step: on a card no float64 copy of the values is made.
+    """
+    torch = sys.modules["torch"]
+    kind = getattr(torch, np.dtype(dtype).name)
+    out = torch.empty(values.shape, dtype=kind, device=values.device)
+    return torch.sub(values, there(shift, values), out=out)
+
+
 def _shape(shape: Any) -> Any:
     return shape if isinstance(shape, tuple) else (shape,)
 
@@ -123,6 +170,15 @@ def count(mask: Any) -> int:
     return int(mask.sum()) if is_tensor(mask) else int(np.count_nonzero(mask))
 
 
+def floats(few: Sequence[Any]) -> list[float]:
+    """Return single numbers, from where they live in one copy."""
+    if any(is_tensor(one) for one in few):
+        torch = sys.modules["torch"]
+        one = next(one for one in few if is_tensor(one))
+        return torch.stack([torch.as_tensor(x).to(one) for x in few]).tolist()
+    return [float(one) for one in few]
+
+
 def is_finite(a: Any) -> bool:
     """Whether all numbers are finite."""
     if is_tensor(a):
@@ -133,7 +189,12 @@ def is_finite(a: Any) -> bool:
 def is_among(numbers: Any, few: Array) -> Any:
     """Whether each of the numbers is one of a few."""
     if is_tensor(numbers):
-        return sys.modules["torch"].isin(numbers, there(few, numbers))
+        if len(few) == 0:
+            return numbers != numbers
+        # By bisection: torch.isin sorts all the numbers.
+        few = there(few, numbers).sort().values
+        at = sys.modules["torch"].searchsorted(few, numbers)
+        return few[at.clip(max=len(few) - 1)] == numbers
     return np.isin(numbers, few)
 
 
@@ -204,3 +265,76 @@ def masses_of(labels: Any, weights: Any) -> tuple[Array, Array]:
             return here(kinds), here(torch.stack(masses))
     kinds, place = torch.unique(labels, return_inverse=True)
     return here(kinds), here(torch.bincount(place, weights, minlength=len(kinds)))
+
+
+def add_to_diagonal(matrix: Any, value: Any) -> None:
+    """Add a number, or one for each place, to the diagonal of a square matrix."""
+    if is_tensor(matrix):
+        matrix.diagonal().add_(value)
+    else:
+        matrix[np.diag_indices(len(matrix))] += value
+
+
+def cholesky(matrix: Any) -> Any:
+    """Return the lower Cholesky factor; here it takes the place of the matrix."""
+    if is_tensor(matrix):
+        return sys.modules["torch"].linalg.cholesky(matrix)
+    # Symmetric: transposed it has LAPACK's order.
+    return linalg.cholesky(matrix.T, lower=True, overwrite_a=True, check_finite=False)
+
+
+def copied(matrix: Any) -> Any:
+    """Return a copy of a matrix in float64, or in its own precision here.
+
+    Here in LAPACK's order, so that a factor can take its place.
+    """
+    if is_tensor(matrix):
+        return matrix.double() if matrix.dtype.itemsize < 8 else matrix.clone()
+    return np.array(matrix, order="F")
+
+
+def definite_solved(matrix: Any, right: Any) -> Any:
+    """Return ``M^-1 right`` by Cholesky; LinAlgError where M is not definite.
+
+    Here the factor takes the place of the matrix.
+    """
+    if not is_tensor(matrix):
+        factor = linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)
+        return linalg.cho_solve(factor, right, check_finite=False)
+    torch = sys.modules["torch"]
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    if int(failed):
+        raise linalg.LinAlgError("the matrix is not positive definite")
+    return torch.cholesky_solve(right[:, None], factor)[:, 0]
+
+
+def lower_solved(factor: Any, right: Any) -> Any:
+    """Return ``L^-1 right`` for a lower triangle L and a matrix."""
+    if is_tensor(factor):
+        torch = sys.modules["torch"]
+        return torch.linalg.solve_triangular(factor, right, upper=False)
+    return linalg.solve_triangular(factor, right, lower=True, check_finite=False)
+
+
+def lower_inverse(factor: Any) -> Any:
+    """Return ``L^-1`` of a lower triangle L."""
+    if is_tensor(factor):
+        eye = namespace(factor).eye(
+            len(factor), dtype=factor.dtype, device=factor.device
+        )
+        return lower_solved(factor, eye)
+    eye = np.eye(len(factor), order="F")
+    return linalg.solve_triangular(
+        factor, eye, lower=True, overwrite_b=True, check_finite=False
+    )
+
+
+def without_squares(matrix: Any, columns: Any) -> Any:
+    """Return ``M - columns' columns`` for a symmetric M, which it takes the place of.
+
+    In place: as large as M, a temporary would count.
+    """
+    if is_tensor(matrix):
+        return matrix.addmm_(columns.T, columns, alpha=-1.0)
+    own = {"trans_a": True, "overwrite_c": True}
+    return linalg.blas.dgemm(-1.0, columns, columns, beta=1.0, c=matrix.T, **own)

@@ -59,11 +59,9 @@ def solve_cells(
         if is_late():
             break
         own = [members[cell] for cell in batch]
-        try:
-            assert isinstance(kernel, Kernel)
+        assert isinstance(kernel, Kernel)
+        with source.at_work():
             fits = _Batch(problems, source, kernel, own).solve()
-        except torch.OutOfMemoryError as error:
-            raise source.there._too_large(error) from None
         found |= {c: one for c, one in zip(batch, fits, strict=True) if one is not None}
         while n_out in found:
             yield found.pop(n_out)

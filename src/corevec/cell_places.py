@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,12 @@ class RowsHere(CsrSource):
         self.is_sparse, self.first_number = source.is_sparse, source.first_number
         self.brought = {name: here(one) for name, one in source.brought.items()}
         self.there = source
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Wrap what is done on the device, whose errors are explained."""
+        with self.there.at_work():
+            yield
 
     @property
     def row_entries(self) -> int:

@@ -25,7 +25,7 @@ from corevec.progress import Progress, logger
 from corevec.selection import FIRST_SUBSET
 from corevec.settings import Outcome, Settings
 from corevec.sources import Source
-from corevec.subspace_start import Fit
+from corevec.subspace_start import Fit, present_there
 from corevec.views import view_that_fits
 
 Array = npt.NDArray[Any]
@@ -271,7 +271,7 @@ def _fit_in_subspace(
         return None
     view, scaled = view_that_fits(problems, source, rng)
     source = view if view.n_rows == source.n_rows else source
-    n_present = len(subspace.rows_present(scaled, view))
+    n_present = len(present_there(scaled, view))
     size = subspace.basis_size(
         n_present, settings.max_core, source.memory_budget, len(problems)
     )

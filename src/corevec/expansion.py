@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from corevec.arrays import there
-from corevec.kernels import AnyKernel, Points, Rows, finite
+from corevec.arrays import is_tensor, there
+from corevec.kernels import AnyKernel, Kernel, Points, Rows, finite
 from corevec.sources import Source
+
+if TYPE_CHECKING:
+    from corevec._torch_kernels import Answer, Asked
 
 Array = npt.NDArray[Any]
 
@@ -57,6 +60,41 @@ class Ready:
     def __call__(self, rows: Rows) -> Array:
         """Return values of shape (len(rows), outputs) for one block of rows."""
         return self.functions.evaluate(rows, self.points)
+
+    def reduces(self, rows: Rows) -> bool:
+        """Whether `answers` serves rows that live where these do."""
+        if not is_tensor(rows.values) or len(rows) == 0:
+            return False
+        from corevec import _torch_kernels  # its module needs torch
+
+        kernel = self.functions.kernel
+        return isinstance(kernel, Kernel) and _torch_kernels.fused(rows.values)
+
+    def answers(self, rows: Rows, asked: list[Asked]) -> list[Answer] | None:
+        """Return what is asked of all of some rows, reduced where they live.
+
+        The rows' numbers increase. None where a value is not finite: the plain way
+        says what to do.
+        """
+        from corevec import _torch_kernels  # its module needs torch
+
+        functions, kernel = self.functions, self.functions.kernel
+        assert isinstance(kernel, Kernel)
+        as_given = Points(rows.values, rows.index, self.dtype)
+        basis, intercept = self.points.beside(as_given), functions.intercept
+        scaled = kernel.normalized and not kernel.uses_distance
+        place = rows.values, basis.values
+        shape = kernel._parameters
+        if scaled or not _torch_kernels.answers_in_one(shape[0], *place):
+            points = kernel.prepare(rows, self.dtype)
+            values: Any = kernel.times(points, basis, functions.coef)
+            return _torch_kernels.answers_of(values, intercept, rows.index, asked)
+        coef: Any = there(functions.coef, rows.values)
+        mapping = _torch_kernels.Mapping(kernel.row_map.shift, kernel.row_map.exponent)
+        squares: Any = basis.squares
+        return _torch_kernels.answers(
+            shape, *place, coef, intercept, squares, mapping, rows.index, asked
+        )
 
     def __reduce__(self) -> Any:
         return Ready, (self.functions, self.dtype)

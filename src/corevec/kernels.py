@@ -39,11 +39,13 @@ from scipy import sparse
 from corevec import _loops
 from corevec.arrays import (
     cast,
+    constant,
     full,
     is_finite,
     is_tensor,
     namespace,
     row_sums_of_squares,
+    shifted,
     there,
 )
 from corevec.exceptions import InvalidInputError, KernelError
@@ -126,14 +128,13 @@ class RowMap:
         return np.ascontiguousarray(values, dtype=dtype)
 
     def _of_tensor(self, values: Any, dtype: Any) -> Any:
-        if self.exponent or self.shift is not None:
-            values = cast(values, np.float64)
         if self.exponent:
             # In two halves: 2**1074 is no float64.
             half = -self.exponent // 2
+            values = cast(values, np.float64)
             values = values * 2.0**half * 2.0 ** (-self.exponent - half)
         if self.shift is not None:
-            values = values - there(self.shift, values)
+            return shifted(values, self.shift, dtype)
         return cast(values, dtype).contiguous()
 
     def back(self, mapped: Array) -> Array:
@@ -318,7 +319,7 @@ class Kernel:
             if self.normalized and not self.uses_distance:
                 own = self._diagonal_of(_squared_norms(self.row_map(rows.values, "d")))
                 return cast(own > 0, np.float64)
-            return full(len(rows), 1.0, rows.values)
+            return constant(len(rows), 1.0, rows.values)
         return self._diagonal_of(_squared_norms(self.row_map(rows.values, "d")))
 
     def slope(self, values: Array) -> Array:
@@ -327,11 +328,11 @@ class Kernel:
         For "rbf", "linear" and "poly", whose values tell it.
         """
         if self.name == "rbf":
-            return np.asarray(-self.gamma * values)
+            return -self.gamma * values
         if self.name == "linear":
-            return np.ones_like(values)
-        root = np.abs(values) ** (1.0 - 1.0 / self.degree)
-        return np.asarray(self.degree * self.gamma * root)
+            return namespace(values).ones_like(values)
+        root = abs(values) ** (1.0 - 1.0 / self.degree)
+        return self.degree * self.gamma * root
 
     def _diagonal_of(self, squares: Array | None) -> Array:
         assert squares is not None

@@ -1,22 +1,41 @@
 """Basis vectors that move: the objective at the best weights, and its gradient.
 
-See ``pursuit.py`` for the formulas.
+See ``pursuit.py`` for the formulas. The rows are worked on where they live: of rows on
+a device only the vectors, their weights, F and its gradient travel.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, sparse
+from scipy import sparse
 
+from corevec.arrays import (
+    add_to_diagonal,
+    cast,
+    cholesky,
+    dtype_of,
+    empty,
+    full,
+    here,
+    is_tensor,
+    joined,
+    lower_inverse,
+    lower_solved,
+    namespace,
+    places,
+    there,
+    without_squares,
+)
 from corevec.kernels import AnyKernel, Kernel, Points, RowMap, Rows
 from corevec.newton import minimise_each
 from corevec.problems import Problem, Terms
 from corevec.sources import Source, Workers
-from corevec.working import Design, slices, terms_of
+from corevec.working import FEWEST_ROWS, NARROW, TENSOR_NUMBERS, Design, slices
 
 Array = npt.NDArray[Any]
 
@@ -36,6 +55,7 @@ class Part:
     terms: list[Terms]
     workers: Workers
     stands_for: float  # how many rows each is
+    room: float  # bytes that may be used where they live
     v: list[Array] = field(default_factory=list)
     c: Array = field(default_factory=lambda: np.empty((0, 0)))
     pulls: Array = field(default_factory=lambda: np.empty((0, 0)))
@@ -53,8 +73,9 @@ class Part:
 
     def take(self, few: Array) -> Part:
         """Return the part of these rows."""
+        few = there(few, self.points.values)
         n, sides = len(self), len(self.problems[0].sides)
-        entries = np.concatenate([few + side * n for side in range(sides)])
+        entries = joined([few + side * n for side in range(sides)])
         points = self.kernel.prepare(
             Rows(self.points.values[few], self.points.index[few]), self.points.dtype
         )
@@ -63,41 +84,55 @@ class Part:
         )
 
     def basis_points(self, B: Array, dtype: Any = None) -> Points:
-        """Return vectors made ready for the kernel."""
-        rows = Rows(B, np.full(len(B), -1))
+        """Return vectors made ready for the kernel, where the rows live."""
+        B = there(B, self.points.values)
+        rows = Rows(B, full(len(B), -1, B, np.int64))
         return self.kernel.prepare_basis(rows, dtype or self.points.dtype)
 
     def block(self, points: Points) -> Array:
         """Return kernel values of the rows and some points."""
-        out = np.empty((len(self), len(points)), dtype=self.points.dtype)
+        k = len(points)
+        out = empty((len(self), k), self.points.values, self.points.dtype)
 
         def task(part: slice) -> None:
             out[part] = self.kernel.block(_cut(self.points, part), points)
 
         # A kernel value is counted as ten products.
-        for _ in self.workers.run(task, slices(len(self), 10 * len(points))):
+        for _ in self._run(task, self._slices(len(self), k, 10 * k)):
             pass
         return out
+
+    @property
+    def lives_elsewhere(self) -> bool:
+        """Whether the rows are on a device: then one queue of large tasks serves it."""
+        return is_tensor(self.points.values)
+
+    def _run(self, task: Callable[[Any], Any], items: Any) -> Iterator[Any]:
+        return (
+            map(task, items) if self.lives_elsewhere else self.workers.run(task, items)
+        )
+
+    def _slices(self, n: int, numbers: int, width: int = NARROW) -> list[slice]:
+        """Return slices of n rows: by `width` here, by the numbers of one elsewhere."""
+        if not self.lives_elsewhere:
+            return slices(n, width)
+        # In float64 an eighth of the room, at most.
+        at_once = min(TENSOR_NUMBERS, int(self.room / 64))
+        step = max(FEWEST_ROWS, at_once // max(numbers, 1))
+        return [slice(s, min(s + step, n)) for s in range(0, n, step)]
 
     def solve(self, B: Array) -> tuple[float, Array]:
         """Set the best weights for the vectors B; return F(B) and the kernel values."""
         # With 2000 vectors each of these matrices has 32 MB: the old factor goes first,
         # the new one takes the place of G, which is symmetric.
         self.factor = np.empty((0, 0))
+        B = there(B, self.points.values)
         own = self.basis_points(B, np.float64)
         G = self.kernel.block(own, own)
-        G[np.diag_indices(len(G))] += RIDGE * float(G.diagonal().max())
-        self.factor = linalg.cholesky(
-            G.T, lower=True, overwrite_a=True, check_finite=False
-        )
+        add_to_diagonal(G, RIDGE * float(G.diagonal().max()))
+        self.factor = cholesky(G)
         K = self.block(self.basis_points(B))
-        inverse = linalg.solve_triangular(
-            self.factor,
-            np.eye(len(B), order="F"),
-            lower=True,
-            overwrite_b=True,
-            check_finite=False,
-        )
+        inverse = lower_inverse(self.factor)
         design = self._features(K, inverse)
         k = len(B)
         pairs = zip(self.problems, self.terms, strict=True)
@@ -107,23 +142,24 @@ class Part:
         found = minimise_each(designs, starts, ratios, NEWTON_STEPS, STILL)
         weights = [one.v for one in found]
         del found, G
-        self.worst = np.full(len(self), -np.inf)
+        self.worst = full(len(self), -np.inf, K)
         worths = [self._worth(t, rows, weights[t]) for t, rows in enumerate(designs)]
         self.worths = [value for value, _ in worths]
         self.v = weights
-        self.pulls = np.stack([pull for _, pull in worths], axis=1)
-        self.c = inverse.T @ np.stack([v[:k] for v in weights], axis=1)
+        self.pulls = namespace(K).stack([pull for _, pull in worths], axis=1)
+        self.c = inverse.T @ there(np.stack([v[:k] for v in weights], axis=1), K)
         return sum(self.worths), K
 
     def _features(self, K: Array, inverse: Array) -> Array:
         bias = int(self.problems[0].has_bias)
-        design = np.ones((len(K), K.shape[1] + bias), dtype=K.dtype)
-        turned = inverse.T.astype(K.dtype)
+        k, dtype = K.shape[1], dtype_of(K)
+        design = full((len(K), k + bias), 1.0, K, dtype)
+        turned = cast(inverse.T, dtype)
 
         def task(part: slice) -> None:
-            design[part, : K.shape[1]] = K[part] @ turned
+            design[part, :k] = K[part] @ turned
 
-        for _ in self.workers.run(task, slices(len(K), K.shape[1])):
+        for _ in self._run(task, self._slices(len(K), k, k)):
             pass
         return design
 
@@ -133,7 +169,7 @@ class Part:
         if self.v:
             old = self.c.shape[0]
             few = min(old, k)
-            v[:k] = self.factor[:few].T @ self.c[:few, t]
+            v[:k] = here(self.factor[:few].T @ self.c[:few, t])
             v[k:] = self.v[t][old:]
         return v
 
@@ -141,9 +177,9 @@ class Part:
         """Return the objective at weights v, and ``sum y beta`` of each row."""
         terms, problem = self.terms[t], self.problems[t]
         violation = terms.target - rows.times(v)
-        by_side = violation.reshape(len(problem.sides), -1)
-        self.worst = np.maximum(self.worst, by_side.max(axis=0))
-        excess = np.maximum(violation, 0.0)
+        by_side, xp = violation.reshape(len(problem.sides), -1), namespace(violation)
+        self.worst = xp.maximum(self.worst, xp.max(by_side, axis=0))
+        excess = violation.clip(min=0.0)
         beta = self.stands_for * terms.omega * excess
         offset = float(v[-1]) if problem.has_offset else 0.0
         w = v[:-1] if problem.has_offset else v
@@ -153,20 +189,23 @@ class Part:
 
     def gradient(self, B: Array, K: Array) -> Array:
         """Return dF/dB at the weights of the last `solve`."""
-        active = np.flatnonzero(self.pulls.any(axis=1))
-        chunks: list[Any] = [active[part] for part in slices(len(active))]
+        active, numbers = self.pulling(), len(B) + self.points.values.shape[1]
+        chunks: list[Any] = [
+            active[part] for part in self._slices(len(active), numbers)
+        ]
         if len(active) > len(self) / 2:
-            chunks = slices(len(self))  # rows that do not pull cost less than a copy
+            # Rows that do not pull cost less than a copy.
+            chunks = self._slices(len(self), numbers)
         values, kernel = self.points.values, self.kernel
 
         def task(few: Any) -> tuple[Array, Array]:
-            dtype = K.dtype
-            mixed = (self.pulls[few] @ self.c.T).astype(dtype)
+            mixed = cast(self.pulls[few] @ self.c.T, dtype_of(K))
             mixed *= kernel.slope(K[few])
-            return mixed.sum(axis=0), np.asarray((values[few].T @ mixed).T)
+            return mixed.sum(axis=0), (values[few].T @ mixed).T
 
-        pulled, moment = np.zeros(len(B)), np.zeros(B.shape)
-        for sums, products in self.workers.run(task, chunks):
+        B = there(B, values)
+        pulled, moment = full(len(B), 0.0, B), full(tuple(B.shape), 0.0, B)
+        for sums, products in self._run(task, chunks):
             pulled += sums
             moment += products
         own = self.basis_points(B, np.float64)
@@ -174,36 +213,47 @@ class Part:
         pulled, moment = mixed.sum(axis=1) - pulled, mixed @ B - moment
         if kernel.uses_distance:
             moment = 2 * (pulled[:, None] * B - moment)
-        return np.asarray(moment)
+        return here(moment)
+
+    def pull_from_zero(self) -> None:
+        """Set the pulls that rows have where f = 0."""
+        self.pulls = namespace(self.points.values).stack(
+            [
+                self.stands_for
+                * (terms.sign * terms.omega * terms.target.clip(min=0.0))
+                .reshape(len(problem.sides), -1)
+                .sum(axis=0)
+                for problem, terms in zip(self.problems, self.terms, strict=True)
+            ],
+            axis=1,
+        )
+
+    def pulling(self) -> Array:
+        """Return the positions of the rows that pull in some problem."""
+        return places(namespace(self.pulls).any(self.pulls != 0, axis=1))
 
     def functional_gradient(self, B: Array, at: Array) -> tuple[Array, Array, Array]:
         """Return g at some of the rows, and what is left of their kernel matrix.
 
         Both beyond the span of B, where ``g`` is zero at the best weights.
         """
-        some = self.take(at)
-        active = np.flatnonzero(self.pulls.any(axis=1))
-        g = np.zeros((len(at), self.pulls.shape[1]))
-        chunks = [active[part] for part in slices(len(active))]
+        some, active = self.take(at), self.pulling()
+        g = full((len(at), self.pulls.shape[1]), 0.0, self.pulls)
+        numbers = self.points.values.shape[1]
+        chunks = [active[part] for part in self._slices(len(active), numbers)]
 
         def task(few: Array) -> Array:
             return self.kernel.times(
                 some.points, _cut(self.points, few), self.pulls[few]
             )
 
-        for found in self.workers.run(task, chunks):
+        for found in self._run(task, chunks):
             g += found
-        K = self.kernel.block(some.points, some.points).astype(np.float64)
+        K = cast(self.kernel.block(some.points, some.points), np.float64)
         if len(B):
-            cross = some.block(self.basis_points(B)).astype(np.float64)
+            cross = cast(some.block(self.basis_points(B)), np.float64)
             g -= cross @ self.c
-            phi = linalg.solve_triangular(
-                self.factor, cross.T, lower=True, check_finite=False
-            )
-            # K -= phi'phi in place: as large as K, a temporary would count.
-            K = linalg.blas.dgemm(
-                -1.0, phi, phi, beta=1.0, c=K.T, trans_a=True, overwrite_c=True
-            )
+            K = without_squares(K, lower_solved(self.factor, cross.T))
         return g, K, some.points.values
 
 
@@ -236,15 +286,31 @@ def part_of(
     numbers: Array,
     stands_for: float,
 ) -> Part:
-    """Return the rows with these numbers, each standing for so many."""
-    rows = source.take(numbers)
+    """Return the rows with these numbers, where they live.
+
+    Each stands for so many.
+    """
+    stay = is_worked_on_there(source, len(numbers))
+    rows = source.pick(numbers) if stay else source.take(numbers)
+    terms = [_terms(problem, rows, kernel) for problem in problems]
     mapped = kernel.row_map(rows.values, np.float32)
     if sparse.issparse(mapped) and _is_better_dense(mapped, source):
         mapped = mapped.toarray()
     plain = replace(kernel, row_map=RowMap())
     points = plain.prepare(Rows(mapped, rows.index), np.float32)
-    terms = [terms_of(problem, source, kernel, numbers) for problem in problems]
-    return Part(problems, plain, points, terms, source.workers, stands_for)
+    room = source.room if stay else source.memory_budget
+    return Part(problems, plain, points, terms, source.workers, stands_for, room)
+
+
+def _terms(problem: Problem, rows: Rows, kernel: Kernel) -> Terms:
+    return Terms.join([problem.terms(rows, kernel, side) for side in problem.sides])
+
+
+def is_worked_on_there(source: Source, n_rows: int) -> bool:
+    """Whether a device works on so many rows; on sparse ones if they fit it dense."""
+    if not source.is_on_device or not source.is_sparse:
+        return source.is_on_device
+    return 4 * n_rows * source.n_features <= source.room / 8
 
 
 def _is_better_dense(values: Any, source: Source) -> bool:

@@ -10,15 +10,26 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from corevec.arrays import count, full, here, namespace, places, there
+from corevec.arrays import (
+    add_to_diagonal,
+    cast,
+    copied,
+    count,
+    definite_solved,
+    full,
+    here,
+    namespace,
+    places,
+    there,
+)
 from corevec.problems import Floor, Problem
 from corevec.sources import Workers
-from corevec.working import Design
+from corevec.working import FEW_COLUMNS, Design
 
 Array = npt.NDArray[Any]
 
-# So few entries are brought here from a GPU for the line search: 0.5 MB each.
-FEW_ENTRIES = 1 << 16
+# So few entries are brought here from a GPU for the line search: 0.1 MB each.
+FEW_ENTRIES = 1 << 14
 # Steps end where no value moves by more than this: rounding, in that precision.
 STILL = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
 
@@ -27,13 +38,19 @@ STILL = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
 class Minimum:
     """Where the objective over some rows is least.
 
-    `mass` is ``sum beta`` there; `gram` the ``sum omega d d'`` of the entries that were
-    active in the last step but one, None if it was not needed.
+    `mass` is ``sum beta`` there; `last_gram` the ``sum omega d d'`` of the entries that
+    were active in the last step but one, where the rows live; None if it was not
+    needed.
     """
 
     v: Array
     mass: float
-    gram: Array | None
+    last_gram: Any
+
+    @property
+    def gram(self) -> Array | None:
+        """`last_gram`, brought here."""
+        return None if self.last_gram is None else here(self.last_gram)
 
 
 def minimise(
@@ -150,6 +167,8 @@ class _NewtonPoint:
         self.width = rows.width if free_offset else rows.signed
         self.summed = omega < 0  # the entries in `gram`: none yet
         self.row_weight = full(rows.n_rows, 0.0, omega)  # the same, by rows
+        # Wide sums are kept, and their systems solved, where the rows live.
+        self.sums_at: Any = np.zeros(0) if rows.signed <= FEW_COLUMNS else omega
         self.gram, self.pull = np.zeros((0, 0)), np.zeros(0)
 
     def point(self, active: Array) -> Array:
@@ -159,16 +178,18 @@ class _NewtonPoint:
             moving = self._from_multipliers(places(active))
         else:
             self._sum(active, n_active)
-            right = (self.pull - self.linear)[:width]
-            gram = self.gram[:width, :width]
-            moving = _solve_system(gram, self.penalty[:width], right)
+            right = self.pull[:width] - there(self.linear[:width], self.pull)
+            gram, penalty = self.gram[:width, :width], self.penalty[:width]
+            moving = here(_solve_system(gram, there(penalty, gram), right))
         return np.concatenate([moving, np.zeros(self.rows.width - width)])
 
     def _from_multipliers(self, few: Array) -> Array:
-        design = here(self.rows.take(few)[:, : self.width])
-        own = here(1.0 / self.omega[few])
-        b = _solve_system(design @ design.T, own, here(self.rows.terms.target[few]))
-        return np.asarray(b @ design)
+        design, target = self.rows.take(few)[:, : self.width], self.rows.terms.target
+        own, right = 1.0 / self.omega[few], target[few]
+        if self.rows.signed <= FEW_COLUMNS:
+            design, own, right = here(design), here(own), here(right)
+        b = _solve_system(design @ design.T, own, right)
+        return here(b @ cast(design, np.float64))
 
     def _sum(self, active: Array, n_active: int) -> None:
         """Set `gram` and `pull` to the sums over the active entries."""
@@ -188,7 +209,7 @@ class _NewtonPoint:
         change = weight - self.row_weight
         came, went = places(change > 0), places(change < 0)
         if len(self.gram) == 0:
-            self.gram = np.zeros((rows.width, rows.width))
+            self.gram = full((rows.width, rows.width), 0.0, self.sums_at)
         inner = self.gram[:signed, :signed]
         if len(came) + len(went) > count(weight != 0):
             inner = rows.row_gram(places(weight), weight)
@@ -198,8 +219,9 @@ class _NewtonPoint:
         signs, target = beta * rows.terms.sign, rows.terms.target
         sums = [(signs * target).reshape(2, -1).sum(0), signs.reshape(2, -1).sum(0)]
         both = namespace(signs).stack(sums, axis=1)
-        pull, column = rows.transposed_times(both).T
-        self.gram, self.pull = np.zeros_like(self.gram), np.zeros(rows.width)
+        pull, column = there(rows.transposed_times(both).T, inner)
+        self.gram = full(tuple(self.gram.shape), 0.0, inner)
+        self.pull = full(rows.width, 0.0, inner)
         self.gram[:signed, :signed], self.pull[:signed] = inner, pull
         if rows.problem.has_offset:
             self.gram[-1, :signed] = self.gram[:signed, -1] = column
@@ -213,16 +235,16 @@ class _NewtonPoint:
         if len(came) + len(went) > n_active or len(self.gram) == 0:
             self.gram = np.zeros((0, 0))  # with 2000 weights it has 32 MB
             everyone = places(active)
-            self.gram, self.pull = self.rows.gram(everyone, self.omega)
+            self.gram, self.pull = self.rows.sums(everyone, self.omega)
             return
         # In place, and one after the other, for the same reason.
         if len(came):
-            gram, pull = self.rows.gram(came, self.omega)
+            gram, pull = self.rows.sums(came, self.omega)
             self.gram += gram
             self.pull += pull
             del gram
         if len(went):
-            gram, pull = self.rows.gram(went, self.omega)
+            gram, pull = self.rows.sums(went, self.omega)
             self.gram -= gram
             self.pull -= pull
 
@@ -248,16 +270,13 @@ def point_of(
 
 def _solve_system(gram: Array, penalty: Array, right: Array) -> Array:
     """Solve ``(gram + diag(penalty)) x = right`` by Cholesky."""
-    diagonal = np.arange(len(gram))
-    trace = float(np.trace(gram)) + float(penalty.sum())
+    trace = float(gram.diagonal().sum()) + float(penalty.sum())
     jitter = 0.0
     while True:
-        # In LAPACK's order: the factor then takes the place of this one copy.
-        system = np.array(gram, order="F")
-        system[diagonal, diagonal] += penalty + jitter
+        system = copied(gram)
+        add_to_diagonal(system, penalty + jitter)
         try:
-            factor = linalg.cho_factor(system, overwrite_a=True, check_finite=False)
-            return np.asarray(linalg.cho_solve(factor, right, check_finite=False))
+            return definite_solved(system, right)
         except linalg.LinAlgError:
             jitter = max(10 * jitter, 1e-14 * trace)
 
@@ -281,8 +300,9 @@ def _exact_length(
         moved = violation - s * change
         part = omega * change
         part[~(moved > 0)] = 0.0
-        slope = slope0 + s * curve0 - float(part @ moved)
-        curve = curve0 + float(part @ change)
+        # One trip for both numbers.
+        less, more = here(namespace(part).stack([part @ moved, part @ change]))
+        slope, curve = slope0 + s * curve0 - float(less), curve0 + float(more)
         low, high = (low, s) if slope > 0 else (s, high)
         new = s - slope / curve if curve > 0 else (low + high) / 2
         if not low <= new <= high:

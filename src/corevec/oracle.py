@@ -6,19 +6,28 @@ values of a block are made once and multiplied by all coefficient columns.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from corevec.arrays import full, here, is_among, largest, namespace, places
-from corevec.expansion import KernelExpansion
+from corevec.arrays import floats, full, here, is_among, largest, namespace, places
+from corevec.expansion import KernelExpansion, Ready
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems import Problem
 from corevec.sources import Chosen, Source
 
+if TYPE_CHECKING:
+    from corevec._torch_kernels import Answer, Asked
+
 Array = npt.NDArray[Any]
+
+# Questions that a block on a device is asked at once, each with up to four numbers a
+# row: beyond, the block is looked at in parts, but not of fewer rows than these.
+MOST_ASKED, FEWEST_ROWS = 4, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -126,6 +135,10 @@ def look(
     index = source.index if isinstance(source, Subset) else np.empty(0)
 
     def score(rows: Rows) -> list[Look]:
+        if kept is None and ready.reduces(rows):
+            found = _answers_there(rows, ready, questions)
+            if found is not None:
+                return found
         if kept is None:
             values = ready(rows)
         else:
@@ -136,20 +149,77 @@ def look(
         ]
 
     def merge(left: list[Look], right: list[Look]) -> list[Look]:
-        pairs = zip(left, right, questions, strict=True)
-        return [_merge(a, b, q.n_worst) for a, b, q in pairs]
+        return _merged(left, right, questions)
 
     return source.reduce(score, merge)
 
 
+def _answers_there(
+    rows: Rows, ready: Ready, questions: list[Question]
+) -> list[Look] | None:
+    """Return the looks at rows on a device, reduced there beside their values.
+
+    A part of the rows at a time, where many questions have many terms of each.
+    """
+    kernel = ready.functions.kernel
+    asked = [(t, side) for t, q in enumerate(questions) for side in q.problem.sides]
+    step = max(FEWEST_ROWS, len(rows) * MOST_ASKED // max(len(asked), MOST_ASKED))
+    looks: list[Look] | None = None
+    for start in range(0, len(rows), step):
+        part = rows if step >= len(rows) else rows.part(slice(start, start + step))
+        found = ready.answers(
+            part, [_asked(part, t, questions[t], kernel, side) for t, side in asked]
+        )
+        if found is None:
+            return None
+        answers = iter(found)
+        new = [_look_of(answers, question) for question in questions]
+        looks = new if looks is None else _merged(looks, new, questions)
+    return looks
+
+
+def _asked(
+    rows: Rows, column: int, question: Question, kernel: AnyKernel, side: int
+) -> Asked:
+    from corevec._torch_kernels import Asked  # its module needs torch
+
+    problem, terms = question.problem, question.problem.terms(rows, kernel, side)
+    skip = problem.entries(question.skip, -side)  # row numbers, if on this side
+    own: tuple[Any, Any, Any] = terms.sign, terms.omega, terms.target
+    return Asked(
+        column,
+        *own,
+        skip if len(skip) else None,
+        question.trials,
+        problem.has_offset,
+        question.n_worst,
+    )
+
+
+def _look_of(answers: Iterator[Answer], question: Question) -> Look:
+    """Return the look of the next answers, one for each side."""
+    problem = question.problem
+    looks = []
+    for side, one in zip(problem.sides, answers, strict=False):
+        sums = one.loss, one.slope, one.curve
+        if problem.is_hard:  # omega is infinite
+            sums = np.zeros_like(one.loss), 0.0, 0.0
+        entries = problem.entries(one.worst, side)
+        looks.append(Look(*sums, entries, one.violation, one.n_violated))
+    return _joined(looks, question)
+
+
 def _answer(rows: Rows, values: Array, question: Question, kernel: AnyKernel) -> Look:
-    first, *others = [
+    looks = [
         _answer_on_side(rows, values, question, kernel, side)
         for side in question.problem.sides
     ]
-    for other in others:
-        first = _merge(first, other, question.n_worst)
-    return first
+    return _joined(looks, question)
+
+
+def _joined(looks: list[Look], question: Question) -> Look:
+    """Return one look of those at each side."""
+    return reduce(lambda a, b: _merge(a, b, question.n_worst), looks)
 
 
 def _answer_on_side(
@@ -159,6 +229,7 @@ def _answer_on_side(
     kernel: AnyKernel,
     side: int,
 ) -> Look:
+    """Return the look at one side of some rows; twin: _fused_looks._answer."""
     problem = question.problem
     terms = problem.terms(rows, kernel, side)
     entries, omega = problem.entries(rows.index, side), terms.omega
@@ -170,27 +241,35 @@ def _answer_on_side(
     losses = []
     for scale, offset in question.trials:
         if problem.is_hard:
-            losses.append(0.0)
+            losses.append(nothing)
             continue
         excess = (terms.target - scale * margins - offset).clip(min=0.0)
-        losses.append(float(omega @ excess**2) / 2)
+        losses.append(omega @ excess**2 / 2)
     scale, offset = question.trials[0]
     violation = terms.target - scale * margins - offset
     violation = xp.where(omega > 0, violation, nothing - np.inf)
     inside = places(violation > 0)
-    slope = curve = 0.0
+    slope = curve = nothing
     if not problem.is_hard:
         lever = margins[inside]
         if problem.has_offset:
             lever = full(len(inside), 1.0, lever)
-        slope = float(omega[inside] @ (violation[inside] * lever))
-        curve = float(omega[inside] @ lever**2)
+        slope = omega[inside] @ (violation[inside] * lever)
+        curve = omega[inside] @ lever**2
     top = largest(violation, question.n_worst)
     worst, worst_entries = here(violation[top]), here(entries[top])
     seen = worst > -np.inf
+    slope, curve, *losses = floats([slope, curve, *losses])
     return Look(
         np.array(losses), slope, curve, worst_entries[seen], worst[seen], len(inside)
     )
+
+
+def _merged(
+    left: list[Look], right: list[Look], questions: list[Question]
+) -> list[Look]:
+    pairs = zip(left, right, questions, strict=True)
+    return [_merge(a, b, q.n_worst) for a, b, q in pairs]
 
 
 def _merge(a: Look, b: Look, n_worst: int) -> Look:

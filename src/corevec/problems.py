@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corevec.arrays import full, joined, namespace, there
+from corevec.arrays import constant, joined, multiplied, namespace, there
 from corevec.kernels import AnyKernel, Rows
 from corevec.sources import Column, of_rows
 
@@ -59,7 +59,7 @@ class Labels:
 
     def weights(self, rows: Rows) -> Array:
         """Return the weight s_i of each of the rows."""
-        s = full(len(rows.index), 1.0, rows.index)
+        s = constant(len(rows.index), 1.0, rows.index)
         if self.sample_weight is not None:
             s = s * of_rows(self.sample_weight, rows)
         if self.class_weight is not None and self.codes is not None:
@@ -180,24 +180,25 @@ class Problem:
     def terms(self, rows: Rows, kernel: AnyKernel, side: Array | int = 0) -> Terms:
         """Return y, omega and p of the entries that the given rows have on `side`."""
         weight = self.labels.weights(rows)
-        xp, one = namespace(weight), full(len(weight), 1.0, weight)
-        sign = one
+        xp, n = namespace(weight), len(weight)
+        sign = one = constant(n, 1.0, weight)
         if self.positive is not None:
             assert self.labels.codes is not None
             codes = of_rows(self.labels.codes, rows)
-            sign = xp.where(codes == self.positive, one, -one)
+            sign = xp.where(codes == self.positive, one, constant(n, -1.0, weight))
             if self.negative is not None:
                 present = (codes == self.positive) | (codes == self.negative)
-                weight = xp.where(present, weight, 0.0 * one)
+                weight = xp.where(present, weight, multiplied(one, 0.0))
         if self.is_hard:
-            omega = xp.where(weight > 0, np.inf * one, 0.0 * one)
+            present = weight > 0
+            omega = xp.where(present, multiplied(one, np.inf), multiplied(one, 0.0))
         else:
-            omega = self.slack * weight
+            omega = multiplied(weight, self.slack)
         if self.response is not None:
             sign = sign - 2.0 * there(np.asarray(side), weight)
             target = sign * of_rows(self.response, rows) - self.tube
         elif self.has_offset:
-            target = kernel.diagonal(rows) / 2
+            target = multiplied(kernel.diagonal(rows), 0.5)
         else:
             target = one
         return Terms(sign, omega, target)

@@ -28,11 +28,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, sparse
 
-from corevec.arrays import full, namespace, there
+from corevec.arrays import (
+    empty,
+    full,
+    here,
+    is_on_card,
+    namespace,
+    places,
+    there,
+)
 from corevec.certificate import relative_gap
 from corevec.expansion import KernelExpansion
 from corevec.kernels import Kernel, Rows
-from corevec.moving import RIDGE, Part, part_of
+from corevec.moving import RIDGE, Part, is_worked_on_there, part_of
 from corevec.problems import Problem
 from corevec.progress import Progress
 from corevec.sources import Source
@@ -85,6 +93,9 @@ MOST_SHARED = 2000
 # Steps of the last stage end where their products, rows x vectors x (columns + vectors
 # x (1 + problems)), reach this number: some twenty seconds.
 MOST_PRODUCTS = 1.1e12
+# Times as many where a card works on the rows: it multiplies float32 matrices at some
+# 50 TFLOPS (H200) for 0.6 on each of two cores. The CPU device of torch is no card.
+CARD_SPEED = 40.0
 # So large a share of the rows is not worth a copy.
 NEARLY_ALL = 0.9
 # Rows of the first stages: so many per vector, or more where a step stays cheap:
@@ -132,7 +143,7 @@ def grow(
             part = _all_near(part, B, source, kernel, most, plan.far, rng)
         wanted = -(-size * stage // plan.stages)
         if wanted > len(B):
-            fitting = int(np.sqrt(source.memory_budget / (2 * BYTES_PER_VALUE)))
+            fitting = int(np.sqrt(part.room / (2 * BYTES_PER_VALUE)))
             found = _candidates(part, B, wanted - len(B), rng, fitting)
             if len(B) and found.gap < tol:
                 yield kernel.row_map.back(B)
@@ -160,22 +171,27 @@ def _last_steps(part: Part, B: Array, source: Source) -> int:
     width = source.row_entries + len(B) * (1 + len(part.problems))
     products = float(len(part)) * len(B) * width
     plan = plan_for(len(B), len(part.problems))
-    return int(np.clip(MOST_PRODUCTS / products, plan.least_steps, plan.most_steps))
+    most = MOST_PRODUCTS * (CARD_SPEED if is_on_card(part.points.values) else 1.0)
+    return int(np.clip(most / products, plan.least_steps, plan.most_steps))
 
 
 def rows_that_fit(source: Source, size: int) -> int:
-    """Return how many rows the budget holds.
+    """Return how many rows the budget holds, or the room where they live.
 
     In float32: the row, its kernel values, its features, a few numbers of its own.
     """
     numbers = source.row_entries + 2 * size + 64
-    return max(size, int(room_for_rows(source, size) / (4 * numbers)))
+    room = room_for_rows(source, size)
+    most = min(int(room / (4 * numbers)), source.n_rows)
+    if source.is_on_device and not is_worked_on_there(source, most):
+        room *= source.memory_budget / source.room
+    return max(size, int(room / (4 * numbers)))
 
 
 def _record(part: Part, B: Array, kernel: Kernel, progress: Progress) -> None:
     rows = Rows(kernel.row_map.back(B), np.full(len(B), -1))
     bias = [v[len(B)] if p.has_bias else 0.0 for p, v in part.pairs]
-    found = KernelExpansion(kernel, rows, part.c, np.array(bias))
+    found = KernelExpansion(kernel, rows, here(part.c), np.array(bias))
     progress.snapshot = lambda: found
     progress.rows_looked_at += len(part)
     progress.record(
@@ -224,13 +240,14 @@ def _all_near(
     if len(near) > most:
         near = np.sort(rng.choice(near, most, replace=False))
     found = part_of(part.problems, source, kernel, near, ratio)
-    found.v, found.c = part.v, part.c
+    # Sparse rows may have left the device: now too many for it.
+    found.v, found.c = part.v, there(here(part.c), found.points.values)
     found.solve(B)
     return found
 
 
 class _Candidates(NamedTuple):
-    values: Any  # mapped rows
+    values: Any  # mapped rows, as all of it where the part lives
     g: Array  # the functional gradient at each, a column per problem
     K: Array  # what is left of their kernel matrix beyond the present span
     gap: float  # the largest relative gap, told by these rows
@@ -241,26 +258,18 @@ def _candidates(
 ) -> _Candidates:
     """Return random rows that pull for `size` new vectors; at most `most` if it can."""
     if not part.v:
-        part.pulls = np.stack(
-            [
-                part.stands_for
-                * (terms.sign * terms.omega * np.maximum(terms.target, 0.0))
-                .reshape(len(problem.sides), -1)
-                .sum(axis=0)
-                for problem, terms in zip(part.problems, part.terms, strict=True)
-            ],
-            axis=1,
-        )
-    there = np.flatnonzero(np.abs(part.pulls).sum(axis=1))
-    if len(there) == 0:
-        there = np.arange(len(part))
+        part.pull_from_zero()
+    pulling = part.pulling()
+    if len(pulling) == 0:
+        pulling = places(part.pulls[:, 0] == 0)  # all rows
     plan = plan_for(len(B) + size, len(part.problems))
     count = max(plan.least_candidates, plan.candidates * size)
-    count = min(len(there), max(size, min(count, most)))
-    at = np.sort(rng.choice(there, count, replace=False))
+    count = min(len(pulling), max(size, min(count, most)))
+    drawn = np.sort(rng.choice(len(pulling), count, replace=False))
+    at = pulling[there(drawn, pulling)]
     g, K, values = part.functional_gradient(B, at)
     # At the best weights primal - dual = |g|^2/2, and |g|^2 = sum_i r_i g(x_i).
-    halves = len(there) / count * (part.pulls[at] * g).sum(axis=0) / 2
+    halves = here(len(pulling) / count * (part.pulls[at] * g).sum(axis=0) / 2)
     gaps = [
         relative_gap(worth, worth - half)
         for worth, half in zip(part.worths, halves, strict=False)
@@ -278,29 +287,28 @@ def _new_vectors(found: _Candidates, B: Array, size: int) -> Array:
     if not chosen and len(B) == 0:
         chosen = [0]  # rows that contradict each other pull nowhere: f = 0 it is
     rows: Any = found.values[chosen]
-    dense = rows.toarray() if sparse.issparse(rows) else rows
+    dense = rows.toarray() if sparse.issparse(rows) else here(rows)
     return np.asarray(dense, dtype=np.float64)
 
 
 def _pursue(g: Array, K: Array, size: int) -> list[int]:
-    own = K.diagonal().copy()
-    floor = RIDGE * float(own.max(initial=0.0))
-    columns: list[Array] = []
+    xp, infinite = namespace(K), full((), np.inf, K)
+    own = 1.0 * K.diagonal()
+    floor = RIDGE * float(own.clip(min=0.0).max())
+    # Of the factor of K, whose pivots are chosen; a row of it for each.
+    columns = empty((min(size, len(own)), len(own)), K)
     chosen: list[int] = []
-    while len(chosen) < size:
-        left = np.where(own > floor, own, np.inf)
-        gain = (g**2).sum(axis=1) / left
-        best = int(np.argmax(gain))
-        if gain[best] <= 0:
+    while len(chosen) < len(columns):
+        gain = (g**2).sum(axis=1) / xp.where(own > floor, own, infinite)
+        best, j = int(xp.argmax(gain)), len(chosen)
+        if float(gain[best]) <= 0:
             break
-        column = K[:, best].copy()
-        for old in columns:
-            column -= old * old[best]
-        column /= np.sqrt(own[best])
-        g = g - np.outer(column, g[best]) / column[best]
+        column = K[:, best] - columns[:j, best] @ columns[:j]
+        column /= xp.sqrt(own[best])
+        g = g - column[:, None] * g[best] / column[best]
         own -= column**2
         own[best] = 0.0
-        columns.append(column)
+        columns[j] = column
         chosen.append(best)
     return chosen
 
@@ -354,7 +362,7 @@ def _near(
 
     The others have no loss: F is that of all, and nothing is solved again.
     """
-    inside = np.flatnonzero(part.worst > -far)
+    inside = places(part.worst > -far)
     if part.problems[0].response is not None or len(inside) > NEARLY_ALL * len(part):
         return part, (value, K)
     near = part.take(inside)

@@ -14,6 +14,8 @@ result from all of them:
    columns, so that costs nothing. With the last step in, this converges like
    preconditioned conjugate gradients: 3-8 rounds to a relative 1e-4 (measured).
 
+Values, terms and violations of all rows are kept where the rows live, on a GPU too.
+
 The dual value is that of the violations, with |u|^2 summed exactly where that is
 affordable. A model can be as accurate as the full one while its gap is not small; the
 certificate says so.
@@ -28,17 +30,25 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from corevec.arrays import here
+from corevec.arrays import column_of, full, here, is_tensor, namespace, places, there
 from corevec.bases import Basis, basis_of
 from corevec.certificate import Certificate, relative_gap
 from corevec.duals import dual_of_entries
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows
 from corevec.newton import minimise
+from corevec.norms import parts_of
 from corevec.problems import Problem
 from corevec.progress import Progress
 from corevec.sources import Source
-from corevec.subspace_start import Fit, entries_at, solve_on_sample
+from corevec.subspace_start import (
+    Fit,
+    Order,
+    entries_at,
+    every_row_weighs,
+    present_there,
+    solve_on_sample,
+)
 from corevec.working import Design
 
 Array = npt.NDArray[Any]
@@ -50,19 +60,19 @@ ROWS_PER_BASIS, FEWEST, MOST = 12, 800, 2000
 # objective, or this share of `tol`.
 PROMISE, PROMISE_OF_TOL = 1e-5, 0.05
 MOST_ROUNDS = 30
+# A fit that would gain less waits for the others: its last step is made of rounding
+# errors, and 130 rounds along such steps ended 11 % above the optimum.
+NOTHING = 1e-14
 # |u|^2 is summed exactly up to this many kernel values, or as many as this many passes
 # over the rows have cost.
 EXACT_VALUES, EXACT_PASSES = 1e9, 30
 
 
 def rows_present(problems: list[Problem], source: Source) -> Array:
-    """Return the numbers of the rows that have a weight in some problem."""
-
-    def present(rows: Rows) -> Array:
-        weights = [here(problem.labels.weights(rows)) for problem in problems]
-        return np.asarray(here(rows.index)[np.max(weights, axis=0) > 0])
-
-    return source.map(present)
+    """Return the numbers of the rows that have a weight in some problem, here."""
+    if every_row_weighs(problems):
+        return source.numbers
+    return here(present_there(problems, source))
 
 
 def basis_size(
@@ -80,15 +90,17 @@ def basis_size(
 
 
 def rows_that_fit(problems: list[Problem], source: Source) -> int:
-    """Return for how many rows half of the budget holds the numbers per row.
+    """Return for how many rows half of the room holds the numbers per row.
 
-    Terms, values and violations of each entry, and three design columns. Where that is
-    a part of the rows, these are copied, too.
+    Terms, values and violations of each entry, and three design columns, where the rows
+    live; those that are streamed to a device have theirs there. Where that is a part of
+    the rows, these are copied, too: on a device CSR rows are dense.
     """
     row_bytes = 8 * sum(11 * len(problem.sides) + 8 for problem in problems)
-    half = source.memory_budget / 2  # these numbers are kept here
+    half = source.room / 2
     if source.n_rows * row_bytes > half:
-        row_bytes += np.dtype(source.dtype).itemsize * source.row_entries
+        entries = source.n_features if source.is_on_device else source.row_entries
+        row_bytes += np.dtype(source.dtype).itemsize * entries
     return int(half / row_bytes)
 
 
@@ -107,25 +119,37 @@ def choose_basis(
     random ones 0.28, 600 chosen greedily by the gradient 0.20 (deviations of y). None
     where the kernel is not positive definite.
     """
-    present = rows_present(problems, source)
+    present = present_there(problems, source)
     if size >= len(present):
-        basis, is_definite = basis_of(source, kernel, present)
+        basis, is_definite = basis_of(source, kernel, here(present))
         return basis if is_definite else None
-    first = rng.choice(present, max(1, size // 2), replace=False)
+    drawn = rng.choice(len(present), max(1, size // 2), replace=False)
+    first = here(present[there(drawn, present)])
     basis, is_definite = basis_of(source, kernel, first)
     if basis is None or not is_definite:
         return None
     fits = solve_on_sample(problems, source, basis, present, rng)
     _evaluate(fits, source, basis, progress)
-    share = np.sum([fit.row_share() for fit in fits], axis=0)
-    share[np.searchsorted(source.numbers, first)] = 0.0
+    order, share = Order(source), _shares_here(fits)
+    share[here(order.places_of(first))] = 0.0
     wanted = min(size - len(first), int(np.count_nonzero(share)))
     if wanted == 0 or progress.spent() is not None:
         return basis
     share /= share.sum()
-    second = rng.choice(source.numbers, wanted, replace=False, p=share)
+    second = order.numbers_at(rng.choice(len(share), wanted, replace=False, p=share))
     basis, is_definite = basis_of(source, kernel, np.concatenate([first, second]))
     return basis if is_definite else None
+
+
+def _shares_here(fits: list[Fit]) -> Array:
+    """Return each row's share of all squared multipliers, here, where rows are drawn.
+
+    Once in a fit: of ten million rows these are 80 MB.
+    """
+    share = fits[0].row_share()
+    for fit in fits[1:]:
+        share += fit.row_share()
+    return here(share)
 
 
 def solve(
@@ -145,8 +169,9 @@ def solve(
     primal values in one more pass; without, the caller does. `start` are functions
     to begin with; `feature_sq` as in `solve_on_sample`.
     """
-    present = rows_present(problems, source)
+    present = present_there(problems, source)
     fits = solve_on_sample(problems, source, basis, present, rng, start, feature_sq)
+    del present  # one more number of every row
     if all(fit.promise == 0 for fit in fits):  # all rows were worked on
         _record(fits, source, basis, progress)
         if measured:
@@ -164,7 +189,8 @@ def solve(
             break
         moved = _values_of(fits, directions, source, basis, progress)
         for t, fit in enumerate(fits):
-            _move(fit, directions[t], moved[:, t], source)
+            if fit.promise > NOTHING:
+                _move(fit, directions[t], column_of(moved, t), source)
     if measured:
         _measure(fits, source, basis, progress)
     return fits, stopped_by
@@ -189,7 +215,7 @@ def _evaluate(
     """Set the values of all fits on all rows; one pass."""
     values = _values_of(fits, [fit.weights for fit in fits], source, basis, progress)
     for t, fit in enumerate(fits):
-        fit.values = np.ascontiguousarray(values[:, t])
+        fit.values = column_of(values, t)
 
 
 def _values_of(
@@ -198,11 +224,11 @@ def _values_of(
     source: Source,
     basis: Basis,
     progress: Progress,
-) -> Array:
+) -> Any:
     """Return the functions with these weights on all rows, one column each."""
     functions = _functions(fits, weights, basis)
     progress.rows_looked_at += source.n_rows
-    return functions.values(source)
+    return source.map_there(functions.ready())
 
 
 def _functions(fits: list[Fit], weights: list[Array], basis: Basis) -> KernelExpansion:
@@ -222,12 +248,12 @@ def _directions(
     fits: list[Fit], source: Source, basis: Basis, progress: Progress
 ) -> list[Array]:
     """Return the step of each fit from its gradient over all rows; one pass."""
-    pulls = np.stack([fit.row_pull() for fit in fits], axis=1)
-    kernel, points, numbers = basis.kernel, basis.points, source.numbers
+    own = [fit.row_pull() for fit in fits]
+    pulls = namespace(own[0]).stack(own, axis=1)
+    order = Order(source)
 
     def score(rows: Rows) -> Array:
-        at = np.searchsorted(numbers, here(rows.index))
-        return here(kernel.times(points, kernel.prepare(rows), pulls[at]))
+        return here(_pulled_by(rows, pulls[order.part_of(rows)], basis))
 
     pulled = basis.features(source.reduce(score, np.add).T).T
     progress.rows_looked_at += source.n_rows
@@ -236,14 +262,28 @@ def _directions(
         gradient = fit.weights.copy()
         gradient[: len(basis)] -= pulled[:, t]
         if fit.problem.has_bias:
-            gradient[-1] -= pulls[:, t].sum()
+            gradient[-1] -= float(pulls[:, t].sum())
         step = -linalg.cho_solve(fit.hessian, gradient, check_finite=False)
         fit.promise = float(-gradient @ step) / 2 / max(abs(fit.primal), 1e-300)
         found.append(step)
     return found
 
 
-def _move(fit: Fit, step: Array, moved: Array, source: Source) -> None:
+def _pulled_by(rows: Rows, pulls: Any, basis: Basis) -> Any:
+    """Return ``sum_i pulls[i] k(b, x_i)`` for each vector b of the basis."""
+    kernel, points = basis.kernel, basis.points
+    if not is_tensor(rows.index):
+        return kernel.times(points, kernel.prepare(rows), pulls)
+    # The fused kernels share their first argument out: of 2000 vectors each of 32
+    # programs would have 64, and all rows. So the kernel values of some rows at a time.
+    total = full((len(basis), pulls.shape[1]), 0.0, pulls)
+    for part in parts_of(rows.index, len(basis)):
+        few = kernel.prepare(rows.part(part))
+        total += kernel.block(few, points).T @ pulls[part]
+    return total
+
+
+def _move(fit: Fit, step: Array, moved: Any, source: Source) -> None:
     """Minimise over the span of the weights, the step and the last step, on all rows.
 
     In an orthonormal basis of that span the problem is one of three columns.
@@ -260,16 +300,19 @@ def _move(fit: Fit, step: Array, moved: Array, source: Source) -> None:
     if rank == 0:
         return
     frame, mix = frame[:, :rank], mix[:rank, :rank]
-    chosen = np.stack(values)[order[:rank]]
-    design = np.ascontiguousarray(linalg.solve_triangular(mix, chosen, trans="T").T)
+    # Of three columns the inverse loses no more digits than three solutions would: the
+    # pivots are graded.
+    unmixed = linalg.solve_triangular(mix, np.eye(rank))
+    xp, chosen = namespace(moved), [values[place] for place in order[:rank]]
+    design = xp.stack(chosen, axis=1) @ there(unmixed, moved)
     few = Design(fit.problem, source.workers, fit.terms, design)
     del chosen, values  # three numbers of every row
     start = frame.T @ fit.weights
     tail = fit.v[len(fit.weights) :]
     found = minimise(few, np.concatenate([start, tail])).v
-    new, new_values = frame @ found[: few.signed], design @ found[: few.signed]
+    new, new_values = frame @ found[:rank], design @ there(found[:rank], design)
     fit.last_step, fit.last_values = new - fit.weights, new_values - fit.values
-    fit.v, fit.values = np.concatenate([new, found[few.signed :]]), new_values
+    fit.v, fit.values = np.concatenate([new, found[rank:]]), new_values
 
 
 def _dual(fit: Fit, source: Source, basis: Basis, progress: Progress) -> float:
@@ -277,15 +320,16 @@ def _dual(fit: Fit, source: Source, basis: Basis, progress: Progress) -> float:
 
     After an interrupt, or when the time is spent, little is affordable.
     """
-    beta = fit.terms.omega * np.maximum(fit.violations(), 0.0)
-    inside = np.flatnonzero(beta > 0)
+    beta = fit.multipliers()
+    inside = places(beta > 0)
     allowed = max(EXACT_VALUES, EXACT_PASSES * float(source.n_rows) * len(basis))
     if progress.spent() is not None:
         allowed = EXACT_VALUES / 2
     if float(len(inside)) ** 2 / 2 > allowed:
         return fit.problem.least
     entries = entries_at(fit.problem, source, inside)
-    return dual_of_entries(fit.problem, source, basis.kernel, entries, beta[inside])
+    few = here(beta[inside])
+    return dual_of_entries(fit.problem, source, basis.kernel, entries, few)
 
 
 def _record(fits: list[Fit], source: Source, basis: Basis, progress: Progress) -> None:

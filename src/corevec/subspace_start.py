@@ -1,24 +1,30 @@
 """Weights in the span of a basis, solved on a sample of the rows, or on all.
 
 What is left of it is the start of ``subspace.py``, and the metric of its steps.
+
+Numbers of every row are kept where the rows live: on a GPU they are tensors there, and
+what comes here are weights, sums and a few rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add, or_
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from corevec.arrays import places, there
+from corevec.arrays import count, full, here, joined, namespace, places, there
 from corevec.bases import Basis
 from corevec.expansion import KernelExpansion
+from corevec.kernels import AnyKernel, Rows
 from corevec.newton import minimise_each
-from corevec.problems import Problem, Terms
+from corevec.problems import Labels, Problem, Terms
 from corevec.sources import Source
-from corevec.working import WorkingRows, capacity, size_of, terms_of
+from corevec.working import WorkingRows, capacity, size_of
 
 Array = npt.NDArray[Any]
 
@@ -30,17 +36,82 @@ SAMPLE_SHARE, SAMPLE_PRODUCTS, SAMPLE_STEPS = 5, 2e10, 4
 WHOLE_STEPS = 50
 
 
+class Order:
+    """The numbers of a source's rows by their places, and the places by the numbers.
+
+    Numbers grow from block to block. Where each is the last one's plus one, nothing of
+    the length of the data is kept; else the numbers are, where the rows live.
+    """
+
+    def __init__(self, source: Source):
+        n = source.n_rows
+        self.first = int(source.block(0, 1).index[0])
+        last = int(source.block(n - 1, n).index[0])
+        self.numbers: Any = None
+        if last - self.first != n - 1:
+            is_here = not source.is_on_device
+            self.numbers = source.numbers if is_here else source.map_there(_index)
+
+    def places_of(self, numbers: Any) -> Any:
+        """Return the places of rows by their numbers."""
+        if self.numbers is None:
+            return numbers - self.first
+        numbers = there(numbers, self.numbers)
+        return namespace(numbers).searchsorted(self.numbers, numbers)
+
+    def numbers_at(self, few: Any) -> Array:
+        """Return the numbers of a few rows, here, by their places."""
+        if self.numbers is None:
+            return np.asarray(here(few) + self.first)
+        return here(self.numbers[there(few, self.numbers)])
+
+    def part_of(self, rows: Rows) -> slice:
+        """Return the places of the rows of a block, which follow each other."""
+        start = int(self.places_of(rows.index[:1])[0]) if len(rows) else 0
+        return slice(start, start + len(rows))
+
+
+def _index(rows: Rows) -> Array:
+    return rows.index
+
+
+def present_there(problems: list[Problem], source: Source) -> Any:
+    """Return the numbers of the rows that weigh in some problem, where they live."""
+    if every_row_weighs(problems):
+        known = Order(source).numbers
+        return source.numbers_there(source.numbers) if known is None else known
+
+    def present(rows: Rows) -> Any:
+        weights = [problem.labels.weights(rows) > 0 for problem in problems]
+        return rows.index[reduce(or_, weights)]
+
+    return source.map_there(present)
+
+
+def every_row_weighs(problems: list[Problem]) -> bool:
+    """Whether some problem gives all rows a weight, which needs no look at them."""
+
+    def gives(labels: Labels) -> bool:
+        by_class = labels.class_weight is None or bool((labels.class_weight > 0).all())
+        return labels.sample_weight is None and by_class
+
+    return any(gives(problem.labels) for problem in problems)
+
+
 @dataclass
 class Fit:
-    """The weights of one problem, and their values on all rows."""
+    """The weights of one problem, and their values on all rows.
+
+    Weights and steps are here; terms and values, numbers of every row, where those are.
+    """
 
     problem: Problem
     terms: Terms
     v: Array  # weights, bias, offset
     hessian: Any = None  # Cholesky factor, of the sample
-    values: Array = field(default_factory=lambda: np.empty(0))
+    values: Any = field(default_factory=lambda: np.empty(0))
     last_step: Array | None = None
-    last_values: Array | None = None
+    last_values: Any = None
     primal: float = np.inf
     promise: float = np.inf  # what the next step would gain, as a share
     dual: float = -np.inf  # what `prove` or the problem alone says
@@ -56,58 +127,79 @@ class Fit:
         """The offset t of the problem, 0 where it has none."""
         return float(self.v[-1]) if self.problem.has_offset else 0.0
 
-    def violations(self) -> Array:
+    def violations(self) -> Any:
         """Return ``p - y f - t`` of all entries."""
-        both = np.tile(self.values, len(self.problem.sides))
-        return np.asarray(self.terms.target - self.terms.sign * both - self.offset)
+        both = joined([self.values] * len(self.problem.sides))
+        return self.terms.target - self.terms.sign * both - self.offset
+
+    def multipliers(self) -> Any:
+        """Return what the violations of all entries are as multipliers."""
+        return self.terms.omega * self.violations().clip(min=0.0)
 
     def violated(self, source: Source) -> Array:
-        """Return the entries with a positive violation."""
+        """Return the entries with a positive violation, here."""
         inside = (self.violations() > 0) & (self.terms.omega > 0)
-        return entries_at(self.problem, source, np.flatnonzero(inside))
+        return entries_at(self.problem, source, places(inside))
 
-    def row_share(self) -> Array:
+    def row_share(self) -> Any:
         """Return each row's share of the sum of squared multipliers."""
-        beta = self.terms.omega * np.maximum(self.violations(), 0.0)
-        squares = (beta**2).reshape(len(self.problem.sides), -1).sum(axis=0)
+        squares = (self.multipliers() ** 2).reshape(len(self.problem.sides), -1).sum(0)
         total = float(squares.sum())
-        return np.asarray(squares / total if total > 0 else squares)
+        return squares / total if total > 0 else squares
 
-    def row_pull(self) -> Array:
+    def row_pull(self) -> Any:
         """Return ``sum y beta`` of each row's entries, and set the primal value."""
-        excess = np.maximum(self.violations(), 0.0)
+        excess = self.violations().clip(min=0.0)
         beta = self.terms.omega * excess
         regular = float(self.weights @ self.weights) / 2
         self.primal = regular + self.problem.price * self.offset
         self.primal += float(beta @ excess) / 2
-        self.n_violated = int(np.count_nonzero(beta))
+        self.n_violated = count(beta != 0)
         sides = len(self.problem.sides)
-        return np.asarray((self.terms.sign * beta).reshape(sides, -1).sum(axis=0))
+        return (self.terms.sign * beta).reshape(sides, -1).sum(0)
 
 
 def solve_on_sample(
     problems: list[Problem],
     source: Source,
     basis: Basis,
-    present: Array,
+    present: Any,
     rng: np.random.Generator,
     start: KernelExpansion | None = None,
     feature_sq: float = 0.0,
 ) -> list[Fit]:
-    """Return the fits as solved on a sample.
+    """Return the fits as solved on a sample of the rows `present`.
 
     `feature_sq` is the mean square of a row's features where they are not orthonormal
     coordinates, whose squares k(x, x) bounds.
     """
-    numbers, kernel = source.numbers, basis.kernel
-    fits = [
-        Fit(problem, terms_of(problem, source, kernel, numbers), v)
-        for problem, v in zip(
-            problems, _first_weights(problems, basis, start), strict=True
-        )
-    ]
+    terms = _all_terms(problems, source, basis.kernel)
+    weights = _first_weights(problems, basis, start)
+    fits = [Fit(*own) for own in zip(problems, terms, weights, strict=True)]
     _solve_sample(fits, source, basis, present, rng, feature_sq)
     return fits
+
+
+def _all_terms(
+    problems: list[Problem], source: Source, kernel: AnyKernel
+) -> list[Terms]:
+    """Return the terms of each problem's entries, side after side; one pass."""
+
+    def score(rows: Rows) -> list[list[Terms]]:
+        return [
+            [problem.terms(rows, kernel, side)]
+            for problem in problems
+            for side in problem.sides
+        ]
+
+    def merge(left: list[list[Terms]], right: list[list[Terms]]) -> list[list[Terms]]:
+        return [a + b for a, b in zip(left, right, strict=True)]
+
+    parts = source.reduce(score, merge)[::-1]  # each is let go as it is joined
+    return [
+        Terms.join([part for _ in problem.sides for part in parts.pop()])
+        for problem in problems
+    ]
 
 
 def _first_weights(
@@ -130,7 +222,7 @@ def _solve_sample(
     fits: list[Fit],
     source: Source,
     basis: Basis,
-    present: Array,
+    present: Any,
     rng: np.random.Generator,
     feature_sq: float,
 ) -> None:
@@ -160,7 +252,7 @@ def _solve_sample(
     for fit in fits:
         like = designs[0] if designs else None
         designs.append(WorkingRows(fit.problem, source, basis, sample, like, dtype))
-    boosts = [np.tile(stands_for, len(fit.problem.sides)) for fit in fits]
+    boosts = [joined([stands_for] * len(fit.problem.sides)) for fit in fits]
     starts = [fit.v for fit in fits]
     solved = minimise_each(designs, starts, boosts, steps)
     for fit, rows, boost, found in zip(fits, designs, boosts, solved, strict=True):
@@ -183,10 +275,10 @@ def _solve_sample(
 def _weighted_sample(
     fits: list[Fit],
     source: Source,
-    present: Array,
+    present: Any,
     size: int,
     rng: np.random.Generator,
-) -> tuple[Array, Array]:
+) -> tuple[Any, Any]:
     """Return about `size` rows, and how many each stands for.
 
     Heavy rows are likelier: with balanced weights of 1:100 half of the weight is in a
@@ -194,25 +286,26 @@ def _weighted_sample(
     with a probability q of its own, and stands for 1/q rows.
     """
     if size >= len(present):
-        return present, np.ones(len(present))
-    at = np.searchsorted(source.numbers, present)
-    weight = np.sum([fit.terms.omega[: source.n_rows][at] for fit in fits], axis=0)
+        return present, full(len(present), 1.0, present)
+    weight = reduce(add, [fit.terms.omega[: source.n_rows] for fit in fits])
+    if len(present) < source.n_rows:
+        weight = weight[Order(source).places_of(present)]
     q = _shares(weight, size)
-    drawn = np.flatnonzero(rng.random(len(q)) < q)
+    drawn = places(there(rng.random(len(q)), q) < q)
     return present[drawn], 1.0 / q[drawn]
 
 
-def _shares(weight: Array, size: int) -> Array:
+def _shares(weight: Any, size: int) -> Any:
     """Return probabilities that add up to `size`, like the weights but at most 1."""
-    q = np.minimum(weight * (size / weight.sum()), 1.0)
+    q = (weight * (size / float(weight.sum()))).clip(max=1.0)
     while True:
         below = q < 1.0
-        left = size - np.count_nonzero(~below)
-        scaled = weight[below] * (left / weight[below].sum())
-        if (scaled <= 1.0).all():
-            q[below] = scaled
-            return np.asarray(q)
-        q[below] = np.minimum(scaled, 1.0)
+        left, some = size - count(~below), weight[below]
+        total = float(some.sum())
+        scaled = some * (left / total if total > 0 else 0.0)
+        q[below] = scaled.clip(max=1.0)
+        if bool((scaled <= 1.0).all()):
+            return q
 
 
 def _factor(gram: Array) -> Any:
@@ -237,7 +330,8 @@ def _without_offset(gram: Array, offset: float) -> Array:
     return np.asarray(inner)
 
 
-def entries_at(problem: Problem, source: Source, positions: Array) -> Array:
-    """Return the problem's entries at these positions of the rows' sides."""
-    rows = source.numbers[positions % source.n_rows]
+def entries_at(problem: Problem, source: Source, positions: Any) -> Array:
+    """Return the problem's entries, here, at these positions of the rows' sides."""
+    positions = here(positions)
+    rows = Order(source).numbers_at(positions % source.n_rows)
     return np.asarray(rows + positions // source.n_rows * problem.labels.n_rows)

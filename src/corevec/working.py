@@ -28,6 +28,9 @@ CHUNK_NUMBERS, FEWEST_ROWS = 1 << 20, 256
 WIDE = 1000
 # Numbers of design rows that a GPU is given at once: 256 MB of them in float64.
 TENSOR_NUMBERS = 1 << 25
+# Sums of squares of so few columns are brought here from a device: their system is
+# solved here before it would be launched there.
+FEW_COLUMNS = 256
 MATRICES, ROW_BYTES = 5, 64
 
 
@@ -49,7 +52,7 @@ def room_for_rows(source: Source, width: int) -> float:
     budget remains in any case: with fewer rows than vectors nothing can be solved.
     """
     budget = source.room
-    # On a device no number of every row is kept.
+    # On a device these numbers have a room of their own (subspace.rows_that_fit).
     every_row = 0 if source.is_on_device else ROW_BYTES * source.n_rows
     rest = budget - MATRICES * 8 * width**2 - every_row
     return float(np.clip(rest, budget / 4, 0.6 * budget))
@@ -118,7 +121,12 @@ class Design:
         return rows
 
     def gram(self, entries: Array, omega: Array) -> tuple[Array, Array]:
-        """Return ``sum omega d d'`` and ``sum omega p d`` over the given entries."""
+        """Return ``sum omega d d'`` and ``sum omega p d`` over the entries, here."""
+        matrix, vector = self.sums(entries, omega)
+        return here(matrix), here(vector)
+
+    def sums(self, entries: Array, omega: Array) -> tuple[Array, Array]:
+        """Return what `gram` does; wide ones stay where the rows live."""
 
         def part(few: Array) -> tuple[Array, Array]:
             root = omega[few] ** 0.5
@@ -177,10 +185,15 @@ class Design:
             rows, along = part(over[some])
             matrix += rows.T @ rows
             vector += along
-        return here(matrix), here(vector)
+        if self.signed <= FEW_COLUMNS:
+            return here(matrix), here(vector)
+        return matrix, vector
 
     def row_gram(self, few: Array, weight: Array) -> Array:
-        """Return ``sum weight d d'`` over some rows, whatever their sides."""
+        """Return ``sum weight d d'`` over some rows, whatever their sides.
+
+        A wide one stays where the rows live.
+        """
 
         def part(these: Array) -> tuple[Array, Array]:
             rows = self.rows(these)  # a copy, by numbers

@@ -31,7 +31,7 @@ from corevec.exceptions import (
     RowsLostError,
 )
 from corevec.expansion import KernelExpansion
-from corevec.kernels import AnyKernel, Rows, make_kernel
+from corevec.kernels import AnyKernel, Rows, RowStatistics, make_kernel
 from corevec.oracle import Subset
 from corevec.problems import Problem
 from corevec.progress import Progress
@@ -150,10 +150,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             with progress.listening_for_interrupt(), source.at_work():
                 outcome = self._solve(problems, source, kernel, progress)
         except (KernelError, InvalidInputError, RowsLostError) as error:
-            text = f"{type(self).__name__}: {error}"
-            if isinstance(error, RowsLostError):
-                text += self._how_to_go_on()
-            raise type(error)(text) from error.__cause__
+            raise self._explained(error) from error.__cause__
         if file is not None and all(one.converged for one in outcome.certificates):
             file.remove()
         elif file is not None:
@@ -162,6 +159,13 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         self.history_ = progress.history
         self._stop_asked = progress.stop_asked
         return outcome
+
+    def _explained(self, error: Exception) -> Exception:
+        """Return an error of the rows' place, or of the kernel, that says who."""
+        text = f"{type(self).__name__}: {error}"
+        if isinstance(error, RowsLostError):
+            text += self._how_to_go_on()
+        return type(error)(text)
 
     def _checkpoint(
         self, problems: list[Problem], source: Source, progress: Progress
@@ -254,11 +258,19 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     def _make_kernel(self, source: Source, weights: Column | None) -> AnyKernel:
         if callable(self.kernel) or self.kernel == "precomputed":
             return make_kernel(self.kernel)
-        statistics = row_statistics(source, weights)
+        statistics = self._statistics(source, weights)
         # "tune" is for cells; a global model that is chosen instead has the default.
         is_tuned = isinstance(self.gamma, str) and self.gamma == "tune"
         gamma = "scale" if is_tuned else self.gamma
         return make_kernel(self.kernel, gamma, self.degree, self.coef0, statistics)
+
+    def _statistics(self, source: Source, weights: Column | None) -> RowStatistics:
+        """Return mean and variance of the columns; the first pass over the rows."""
+        try:
+            with source.at_work():
+                return row_statistics(source, weights)
+        except (InvalidInputError, RowsLostError) as error:
+            raise self._explained(error) from error.__cause__
 
     def _warm(self, source: Source, kernel: AnyKernel) -> engine.Warm | None:
         saved = self.__dict__.pop("_saved", None)

@@ -122,7 +122,7 @@ class LocalFit:
         """Choose gamma and C on parts of a few cells."""
         model, (source, members) = self.model, self._looked_at()
         parts = trials(members, MORE_CELLS, self.rng)
-        statistics = row_statistics(self.source, self.given.weights)
+        statistics = model._statistics(self.source, self.given.weights)
         unit = _local_gamma(source, parts)
 
         def kernel_of(gamma: float) -> AnyKernel:

@@ -100,10 +100,13 @@ class TakesRows:
             self._check_device(source)
             with Workers(self.n_jobs) as workers, source.at_work():
                 near = source.using(self.memory_budget, workers)
-                return FarGiven(who, near, self._task)
+                given = FarGiven(who, near, self._task)
         except RowsLostError as error:
             text = f"{who}: {error}{self._how_to_go_on()}"
             raise RowsLostError(text) from error.__cause__
+        if self._task == "classes":
+            check_labels(who, given.classes())
+        return given
 
     def _check_device(self, source: Source) -> None:
         """Tell the workers of a cluster their device; refuse what would ignore it."""
@@ -141,6 +144,7 @@ class TakesRows:
         elif self._task == "classes" and y is not None:  # words cannot live there
             given.y = column_or_1d(y, warn=True)
             kinds = np.unique(given.y)
+            check_labels(given.who, kinds)
             y = given.codes(kinds)
         source = device_source(given.who, given.X, y, given.weights, device)
         with Workers(self.n_jobs) as workers, source.at_work():
@@ -255,6 +259,19 @@ def named(model: Any, error: ValueError) -> ValueError:
     who = type(model).__name__
     text = str(error)
     return InvalidInputError(text if who in text else f"{who}: {text}")
+
+
+def check_labels(who: str, kinds: Array) -> None:
+    """Raise where some of the different labels can only be a regression's targets."""
+    is_other = kinds % 1 != 0 if kinds.dtype.kind == "f" else np.zeros(0, dtype=bool)
+    if is_other.any():
+        raise InvalidInputError(
+            f"{who}: Unknown label type: continuous. y holds {kinds[is_other][0]:g} "
+            f"(and {len(kinds):,} different numbers in all), but the labels of classes "
+            "are whole numbers, booleans or words. For such targets use a regressor "
+            "(CoreVectorRegressor, SubspaceRegressor); for classes give whole numbers "
+            "as y."
+        )
 
 
 def check_square(who: str, K: Any) -> None:

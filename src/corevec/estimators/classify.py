@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import combinations
 from os import PathLike
 from typing import Any
@@ -21,6 +20,7 @@ from corevec.estimators._cells import check_cells, fit_cells, values_for_labels
 from corevec.estimators._given import Given
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_choice, check_positive
+from corevec.estimators._rows import named
 from corevec.exceptions import InvalidInputError
 from corevec.problems import Labels, Problem, two_class
 from corevec.sources import DEFAULT_MEMORY_BUDGET, is_far
@@ -239,10 +239,11 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         given = self._given(X, y, sample_weight)
         # A class whose rows all weigh nothing is absent.
         classes = given.classes()
-        if is_far(X):
-            _check_labels(classes)
-        else:
-            check_classification_targets(y)
+        if not is_far(X):
+            try:
+                check_classification_targets(y)
+            except ValueError as error:
+                raise named(self, error) from None
         if len(classes) < 2:
             raise InvalidInputError(
                 f"{type(self).__name__}: y holds only 1 class "
@@ -382,14 +383,6 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
                 "least 0 for every class and above 0 for two of them."
             )
         return found
-
-
-def _check_labels(classes: Array) -> None:
-    """Check the different labels of rows that live elsewhere."""
-    with warnings.catch_warnings():
-        # As many labels as classes are no sign of a regression here.
-        warnings.filterwarnings("ignore", "The number of unique classes")
-        check_classification_targets(classes)
 
 
 def _votes(values: Array, n_classes: int) -> Array:

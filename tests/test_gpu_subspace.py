@@ -1,0 +1,397 @@
+"""Weights of all rows of a device: their numbers stay there, the answer is the same."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+torch = pytest.importorskip("torch", reason="torch is not installed (corevec[gpu])")
+
+from torch.overrides import TorchFunctionMode  # noqa: E402
+
+from corevec import (  # noqa: E402
+    CoreVectorClassifier,
+    CoreVectorRegressor,
+    InvalidInputError,
+    SubspaceClassifier,
+    SubspaceRegressor,
+    newton,
+    subspace,
+    subspace_start,
+)
+from corevec.bases import basis_of  # noqa: E402
+from corevec.cell_batches import solve_cells  # noqa: E402
+from corevec.cell_places import RowsHere  # noqa: E402
+from corevec.cell_solver import solve_cell  # noqa: E402
+from corevec.kernels import make_kernel  # noqa: E402
+from corevec.oracle import Subset  # noqa: E402
+from corevec.problems import Labels, regression, two_class  # noqa: E402
+from corevec.progress import Progress  # noqa: E402
+from corevec.sources import (  # noqa: E402
+    TARGET,
+    WEIGHT,
+    Brought,
+    Coded,
+    DenseSource,
+    Workers,
+    device_source,
+    gpu,
+)
+from corevec.subspace_start import Order, present_there  # noqa: E402
+from corevec.views import view_that_fits  # noqa: E402
+
+N, K, SAMPLE = 2_000, 40, 800
+RNG = np.random.default_rng(8)
+X = RNG.uniform(-2, 2, (N, 3)) * (RNG.random((N, 3)) < 0.8)  # zeros, for CSR
+NUMBER = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * RNG.normal(size=N)
+KINDS = np.digitize(NUMBER + 0.3 * RNG.normal(size=N), [-0.4, 0.5])
+WEIGHTS = RNG.integers(0, 3, N).astype(float)  # some rows weigh nothing
+KERNEL = make_kernel("rbf", 0.7)
+PROBLEMS = "tube", "free tube", "two classes", "three classes"
+# Both ways end where the next step would gain less than this share of the objective,
+# 4000 at most. That is strongly convex with modulus 1: weights are then within
+# sqrt(2 * 4000 * 1e-14) = 1e-5 of the best, twice that of each other; values, which are
+# at most sqrt(k(x, x) + 1) times as far, within 3e-5. Three times that, as the gain is
+# measured by the Hessian of a sample.
+GAIN, CLOSE = subspace.NOTHING, 1e-4
+# One rounding of sums over N rows, and what a fit's decisions make of it.
+ROUNDED = 1e-6
+
+
+def columns_of(kind):
+    if "tube" in kind:
+        return NUMBER
+    return KINDS if kind == "three classes" else (KINDS > 0).astype(int)
+
+
+def stated(kind, weighted=True, C=5.0):
+    """Return the problems of a kind, over rows that bring their columns along."""
+    y = columns_of(kind)
+    own, mass = (Brought(WEIGHT), WEIGHTS.sum()) if weighted else (None, None)
+    if kind == "tube":
+        labels = Labels(N, None, own, None, mass)
+        return [regression(labels, C, Brought(TARGET), tube=0.2)]
+    if kind == "free tube":
+        labels = Labels(N, None, own, None, mass)
+        return [regression(labels, C, Brought(TARGET), mu=0.2)]
+    labels = Labels(N, Coded(np.unique(y)), own, None, mass)
+    if kind == "two classes":
+        return [two_class(labels, C, 1, 0)]
+    return [two_class(labels, C, t) for t in range(3)]
+
+
+def here_of(kind, budget=1 << 28):
+    source = DenseSource(X, budget, Workers(1))
+    source.brought = {TARGET: columns_of(kind), WEIGHT: WEIGHTS}
+    return source
+
+
+def streamed_of(kind, rows=X, budget=60_000):
+    """Return rows that are copied block by block: half of the budget is less."""
+    moved = device_source("a test", rows, columns_of(kind), WEIGHTS, "cpu")
+    source = moved.using(budget, Workers(1))
+    assert isinstance(source, gpu.StreamedSource)
+    return source
+
+
+def there_of(kind, budget=1 << 28):
+    columns = {TARGET: columns_of(kind), WEIGHT: WEIGHTS}
+    there = {name: torch.as_tensor(one) for name, one in columns.items()}
+    return gpu.TensorSource(torch.as_tensor(X), there, budget, Workers(1))
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(gpu, "FEWEST_ROWS", 300)
+
+
+@pytest.fixture
+def long_rounds(monkeypatch):
+    """Start on few rows, and go on until rounding ends it."""
+    monkeypatch.setattr(subspace_start, "SAMPLE_PRODUCTS", 0)
+    monkeypatch.setattr(subspace_start, "SAMPLE_SHARE", SAMPLE // K)
+    monkeypatch.setattr(subspace_start, "capacity", lambda *_: 2 * SAMPLE)
+    monkeypatch.setattr(subspace, "PROMISE", GAIN)
+    monkeypatch.setattr(subspace, "MOST_ROUNDS", 100)
+    monkeypatch.setattr(newton, "FEW_ENTRIES", 0)  # which come here to be searched
+
+
+def solved(problems, source, basis_rows):
+    basis, _ = basis_of(source, KERNEL, basis_rows)
+    progress, rng = Progress(source.n_rows), np.random.default_rng(3)
+    fits, _ = subspace.solve(problems, source, basis, 0.0, progress, rng)
+    return fits, basis, progress
+
+
+def certificates(fits, source, basis, progress):
+    subspace.prove(fits, source, basis, progress)
+    return subspace.certificates(fits, 1e-3, progress, "stall")
+
+
+def assert_same_fits(found, wanted, where):
+    (fits, basis, progress), (known, own, clock) = found, wanted
+    assert np.array_equal(basis.rows.index, own.rows.index)
+    for fit, one in zip(fits, known, strict=True):
+        assert fit.v == pytest.approx(one.v, rel=CLOSE, abs=CLOSE)
+        assert abs(fit.n_violated - one.n_violated) <= 1  # which is near 0
+        assert fit.violations().numpy() == pytest.approx(one.violations(), abs=CLOSE)
+    proofs = certificates(fits, where[0], basis, progress)
+    wanted = certificates(known, where[1], own, clock)
+    for proof, one in zip(proofs, wanted, strict=True):
+        assert proof.primal == pytest.approx(one.primal, rel=1e-9)
+        assert proof.dual == pytest.approx(one.dual, rel=CLOSE)
+        assert proof.dual_bound == one.dual_bound == "exact"
+
+
+# --- The same weights -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_tensors_have_the_weights_of_arrays(kind, weighted, long_rounds):
+    problems, rows = stated(kind, weighted), np.arange(0, N, N // K)
+    sources = there_of(kind), here_of(kind)
+    found, wanted = (solved(problems, source, rows) for source in sources)
+    assert found[2].passes > 4  # the rounds were needed
+    assert_same_fits(found, wanted, sources)
+
+
+@pytest.mark.parametrize("kind", ["tube", "two classes"])
+def test_streamed_rows_have_the_weights_of_arrays(kind, long_rounds, small_blocks):
+    problems, rows = stated(kind), np.arange(0, N, N // K)
+    sources = streamed_of(kind), here_of(kind)
+    assert len(sources[0].blocks()) > 3
+    found, wanted = (solved(problems, source, rows) for source in sources)
+    assert_same_fits(found, wanted, sources)
+
+
+@pytest.mark.parametrize("kind", ["tube", "three classes"])
+@pytest.mark.parametrize("place", ["tensors", "streamed"])
+def test_some_rows_have_the_weights_of_those_rows(kind, place, long_rounds):
+    """A view keeps the numbers of the rows it is of, which have gaps."""
+    some = np.flatnonzero(np.random.default_rng(9).random(N) < 0.6)
+    problems, rows = stated(kind), some[:: len(some) // K]
+    whole = there_of(kind) if place == "tensors" else streamed_of(kind)
+    sources = whole.alone(some), Subset(here_of(kind), some)
+    found, wanted = (solved(problems, source, rows) for source in sources)
+    assert_same_fits(found, wanted, sources)
+    entries = found[0][0].violated(sources[0])
+    assert np.isin(problems[0].rows_of(entries), some).all()
+    known = set(wanted[0][0].violated(sources[1]).tolist())
+    assert len(known.symmetric_difference(entries.tolist())) <= 1  # which is near 0
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
+@pytest.mark.parametrize("kind", ["tube", "three classes"])
+def test_the_same_rows_are_chosen(kind, weighted):
+    chosen = [
+        subspace.choose_basis(
+            stated(kind, weighted), source, KERNEL, K, Progress(N), rng
+        ).rows.index
+        for source in (there_of(kind), here_of(kind))
+        for rng in [np.random.default_rng(11)]
+    ]
+    assert len(chosen[0]) == K
+    assert np.array_equal(*map(np.sort, chosen))
+    if weighted:
+        assert WEIGHTS[chosen[0]].min() > 0
+
+
+MODELS = {
+    "regressor": (CoreVectorRegressor(tube=0.2, gamma=0.7, max_core=K), NUMBER),
+    "regressor in a span": (SubspaceRegressor(K, "nystroem", gamma=0.7), NUMBER),
+    "classifier in a span": (SubspaceClassifier(K, "nystroem", gamma=0.7), KINDS),
+    "all rows": (CoreVectorClassifier(gamma=0.7, weights="all", max_core=K), KINDS),
+}
+
+
+@pytest.mark.filterwarnings("ignore::corevec.exceptions.NotCertifiedWarning")
+@pytest.mark.parametrize("name", MODELS)
+def test_estimators_have_the_certificate_of_arrays(name):
+    model, y = MODELS[name]
+    model.set_params(random_state=0, C=3.0)
+    wanted = model.fit(X, y, sample_weight=WEIGHTS).certificate_
+    found = model.fit(*map(torch.as_tensor, (X, y, WEIGHTS))).certificate_
+    assert found.primal == pytest.approx(wanted.primal, rel=ROUNDED)
+    assert found.dual == pytest.approx(wanted.dual, rel=ROUNDED)
+    assert found.stopped_by == wanted.stopped_by
+    assert found.n_verified == N
+
+
+# --- What is kept where ---------------------------------------------------------------
+
+
+class BroughtHere(TorchFunctionMode):
+    """Notes how many numbers every tensor has that is brought here."""
+
+    def __init__(self):
+        super().__init__()
+        self.sizes = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func in (torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.tolist):
+            self.sizes.append(args[0].numel())
+        return func(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize("kind", ["tube", "three classes"])
+@pytest.mark.parametrize("place", ["tensors", "streamed"])
+def test_no_number_of_every_row_comes_here(kind, place, long_rounds, small_blocks):
+    problems = stated(kind)
+    source = there_of(kind) if place == "tensors" else streamed_of(kind)
+    basis, _ = basis_of(source, KERNEL, np.arange(0, N, N // K))
+    looked, rng = BroughtHere(), np.random.default_rng(3)
+    with looked:
+        fits, _ = subspace.solve(problems, source, basis, 0.0, Progress(N), rng)
+    few = len(basis) + 2
+    sample = 1.2 * SAMPLE  # of streamed rows, which are sought here by their numbers
+    assert 0 < max(looked.sizes) <= max(few**2, sample) < N
+    for fit in fits:
+        there = fit.terms.sign, fit.terms.omega, fit.terms.target, fit.values
+        for one in (*there, fit.last_values, fit.violations(), fit.row_pull()):
+            assert isinstance(one, torch.Tensor)
+            assert one.dtype == torch.float64
+        for one in (fit.v, fit.last_step, fit.hessian[0]):
+            assert isinstance(one, np.ndarray)
+        assert isinstance(fit.primal, float)
+        assert fit.violated(source).dtype == np.int64
+
+
+def test_rows_to_draw_come_here_once():
+    source, looked = there_of("tube"), BroughtHere()
+    problems, rng = stated("tube"), np.random.default_rng(0)
+    with looked:
+        subspace.choose_basis(problems, source, KERNEL, K, Progress(N), rng)
+    assert [size for size in looked.sizes if size >= N].count(N) == 1
+    assert present_there(problems, source).dtype == torch.int64
+
+
+def test_rows_in_memory_have_arrays():
+    fits, *_ = solved(stated("tube"), here_of("tube"), np.arange(0, N, N // K))
+    assert all(isinstance(one, np.ndarray) for one in (fits[0].values, fits[0].v))
+    assert isinstance(fits[0].row_pull(), np.ndarray)
+
+
+# --- How many rows --------------------------------------------------------------------
+
+
+class Roomy(gpu.TensorSource):
+    """Rows of a device with more room than the budget, as a card has by default."""
+
+    room = 1 << 24
+
+
+@pytest.mark.parametrize("kind", ["tube", "three classes"])
+def test_the_room_of_the_device_counts(kind):
+    problems, rng, budget = stated(kind), np.random.default_rng(0), 1 << 16
+    columns = there_of(kind).brought
+    roomy = Roomy(torch.as_tensor(X), columns, budget, Workers(1))
+    own = 8 * sum(11 * len(problem.sides) + 8 for problem in problems)
+    assert subspace.rows_that_fit(problems, roomy) == roomy.room // 2 // own
+    assert view_that_fits(problems, roomy, rng) == (roomy, problems)
+    for source in (there_of(kind, budget), here_of(kind, budget)):
+        view, scaled = view_that_fits(problems, source, rng)
+        assert view.n_rows < N
+        assert scaled[0].slack == pytest.approx(problems[0].slack * N / view.n_rows)
+
+
+@pytest.mark.parametrize("rows", ["NumPy", "CSR"])
+def test_a_part_of_streamed_rows_is_held_within_half_of_the_room(rows, small_blocks):
+    """On a device they are dense, also those that are CSR here."""
+    wide = np.zeros((N, 60))
+    wide[:, :3] = X
+    given = wide if rows == "NumPy" else sparse.csr_matrix(wide)
+    source = streamed_of("two classes", given, 560_000)
+    problems = stated("two classes")
+    view, _ = view_that_fits(problems, source, np.random.default_rng(0))
+    assert isinstance(view, gpu.PickedRows)
+    held = view.values.nbytes + 8 * 19 * view.n_rows  # and numbers of its own
+    row = 8 * (60 + 19)
+    assert source.room / 2 - row < held <= source.room / 2
+    assert np.array_equal(view.values.numpy(), wide[view.numbers])
+
+
+# --- Numbers and places ---------------------------------------------------------------
+
+
+@given(st.sets(st.integers(0, 59), min_size=1), st.integers(1, 7), st.booleans())
+def test_places_and_numbers_belong_together(some, step, on_device):
+    numbers, rows = np.array(sorted(some)), np.arange(120.0).reshape(60, 2)
+    if on_device:
+        source = gpu.TensorSource(torch.as_tensor(rows)).alone(numbers)
+    else:
+        source = Subset(DenseSource(rows), numbers)
+    order, wanted = Order(source), numbers[::step]
+    places = np.searchsorted(numbers, wanted)
+    assert np.array_equal(order.places_of(wanted), places)
+    assert np.array_equal(order.numbers_at(places), wanted)
+    for start in range(0, len(numbers), step):
+        stop = min(start + step, len(numbers))
+        assert order.part_of(source.block(start, stop)) == slice(start, stop)
+    is_whole = numbers[-1] - numbers[0] == len(numbers) - 1
+    assert (order.numbers is None) == is_whole  # then nothing is kept
+
+
+def test_a_part_of_the_rows_of_a_cluster_has_its_own_numbers():
+    first = 7_000_000_000  # beyond int32
+    part = gpu.part_source(X, {}, first, 1 << 28, "cpu")
+    order = Order(part)
+    assert order.numbers is None
+    found = order.numbers_at(np.array([0, N - 1]))
+    assert found.tolist() == [first, first + N - 1]
+    assert order.part_of(part.block(5, 9)) == slice(5, 9)
+
+
+# --- What a device is asked by other ways ---------------------------------------------
+
+
+def test_cells_of_a_device_are_solved_at_work():
+    """There float32 is multiplied in float32, and memory that runs out explained."""
+    inside, between = [], []
+    codes = Coded(np.arange(3))
+
+    def seen(rows):
+        inside.append(torch.get_float32_matmul_precision())
+        return codes(rows)
+
+    def is_late():
+        between.append(torch.get_float32_matmul_precision())
+        return False
+
+    source = RowsHere(there_of("three classes"))
+    problems = [two_class(Labels(N, seen), 1.0, 1)]
+    members = [np.arange(60), np.arange(60, 130)]
+
+    def alone(rows):
+        return solve_cell(problems, source, KERNEL, rows)
+
+    allowed = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        for _ in solve_cells(problems, source, KERNEL, members, alone, is_late):
+            between.append(torch.get_float32_matmul_precision())
+    finally:
+        torch.set_float32_matmul_precision(allowed)
+    assert set(inside) == {"highest"}
+    assert len(between) > len(members)
+    assert set(between) == {"medium"}
+
+
+@pytest.mark.parametrize("kind", [CoreVectorClassifier, SubspaceClassifier])
+@pytest.mark.parametrize("place", ["tensors", "device"])
+def test_targets_of_a_regression_are_named(kind, place):
+    parts = (
+        kind.__name__,
+        "Unknown label type: continuous",
+        "whole numbers",
+        "Regressor",
+    )
+    text = "(?s)" + "".join(f"(?=.*{re.escape(part)})" for part in parts)
+    model, rows, y = kind(), torch.as_tensor(X), torch.as_tensor(NUMBER)
+    if place == "device":
+        model, rows, y = kind(device="cpu"), X, NUMBER
+    with pytest.raises(InvalidInputError, match=text):
+        model.fit(rows, y)
