@@ -101,6 +101,8 @@ class TakesRows:
             with Workers(self.n_jobs) as workers, source.at_work():
                 near = source.using(self.memory_budget, workers)
                 given = FarGiven(who, near, self._task)
+        except InvalidInputError as error:
+            raise named(self, error) from None
         except RowsLostError as error:
             text = f"{who}: {error}{self._how_to_go_on()}"
             raise RowsLostError(text) from error.__cause__
@@ -147,9 +149,12 @@ class TakesRows:
             check_labels(given.who, kinds)
             y = given.codes(kinds)
         source = device_source(given.who, given.X, y, given.weights, device)
-        with Workers(self.n_jobs) as workers, source.at_work():
-            there = source.using(self.memory_budget, workers)
-            return FarGiven(given.who, there, self._task, kinds)
+        try:
+            with Workers(self.n_jobs) as workers, source.at_work():
+                there = source.using(self.memory_budget, workers)
+                return FarGiven(given.who, there, self._task, kinds)
+        except InvalidInputError as error:
+            raise named(self, error) from None
 
     def _check_far_columns(self, X: Any, *, reset: bool) -> None:
         """Note, or compare, the number and the names of the columns."""

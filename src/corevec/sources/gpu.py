@@ -89,8 +89,7 @@ class TensorSource(Source):
         if self.memory_budget != DEFAULT_MEMORY_BUDGET or self.device.type != "cuda":
             return self.memory_budget
         if self._room is None:
-            free, _ = torch.cuda.mem_get_info(self.device)
-            self._room = int(CARD_SHARE * free)
+            self._room = int(CARD_SHARE * _free_bytes(self.device))
         return self._room
 
     def take(self, rows: Array) -> Rows:
@@ -157,7 +156,7 @@ class TensorSource(Source):
 
     def too_large(self, error: Exception) -> InvalidInputError:
         """Return what to say where the memory of the card runs out."""
-        free, total = torch.cuda.mem_get_info(self.device)
+        free, total = _free_bytes(self.device), torch.cuda.mem_get_info(self.device)[1]
         asked = str(error).split(". ")[0]
         return InvalidInputError(
             f"the memory of {self.device} does not suffice ({asked}; "
@@ -166,6 +165,13 @@ class TensorSource(Source):
             f"memory_budget={CARD_SHARE * free:.3g} or less, or keep the rows in host "
             "memory (a NumPy array and device='cuda'): they are streamed then."
         )
+
+
+def _free_bytes(device: Any) -> int:
+    """Return what can still be taken on a card: of torch's own reserve, too."""
+    free, _ = torch.cuda.mem_get_info(device)
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(free) + int(kept)
 
 
 class PickedRows(TensorSource):
