@@ -41,6 +41,7 @@ COLOURS = {
     "corevec_lsvm": "tab:brown",
     "corevec_compressed": "tab:cyan",
     "corevec_subspace_regressor": "tab:blue",
+    "corevec_subspace_coreset": "tab:cyan",
     "corevec_tube_all": "tab:cyan",
     "sklearn_linear": "black",
     "corevec_stream": "tab:blue",

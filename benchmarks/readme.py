@@ -244,7 +244,12 @@ def _surface_settings(params):
 
 
 ONE_PASS = ("Perceptron", "SGD", "Pegasos", "K=1", "K=8 lookahead")
-SPAN_REGRESSORS = ("sklearn_svr", "corevec_subspace_regressor", "corevec_tube_all")
+SPAN_REGRESSORS = (
+    "sklearn_svr",
+    "corevec_subspace_regressor",
+    "corevec_subspace_coreset",
+    "corevec_tube_all",
+)
 CERTIFIED = ("basis", "n_basis", "certificate")
 SPAN_SETS = {
     "cpsp_adult": "adult, 20,000 x 123",

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (corevec[gpu
 from corevec import arrays  # noqa: E402
 from corevec.kernels import Rows, make_kernel  # noqa: E402
 from corevec.sources import TARGET, WEIGHT, Workers, device_source, gpu  # noqa: E402
+from corevec.sources.columns import Coded  # noqa: E402
 
 N = 2_000
 RNG = np.random.default_rng(6)
@@ -90,7 +91,51 @@ def test_small_words_agree(numbers):
     assert not arrays.is_finite(there / 0)
 
 
+def test_arrays_that_may_not_be_written_go_there():
+    """As those of a model that joblib maps from its file: torch would warn."""
+    given = np.arange(6.0).reshape(2, 3)
+    given.flags.writeable = False
+    found = arrays.there(given, tensor(X))
+    found += 1
+    assert np.array_equal(found, np.arange(1.0, 7.0).reshape(2, 3))
+    assert given[0, 0] == 0
+
+
+# --- Columns --------------------------------------------------------------------------
+
+
+# NumPy has no bfloat16; torch sorts no unsigned numbers of more than one byte.
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "uint16", "uint32", "uint8"])
+def test_columns_may_be_of_any_type_of_numbers(dtype):
+    own = [tensor(one).to(getattr(torch, dtype)) for one in (CODES, WEIGHTS)]
+    assert_columns(gpu.tensor_source("a test", tensor(X), *own))
+
+
+@pytest.mark.parametrize("dtype", ["<u2", "<u4", ">f8", "<i8"])
+def test_columns_beside_tensors_or_of_a_partition_may_be_of_any_type(dtype):
+    own = [one.astype(dtype) for one in (CODES, WEIGHTS)]
+    backwards = [one[::-1].copy()[::-1] for one in own]  # torch takes no such strides
+    assert_columns(gpu.tensor_source("a test", tensor(X), *backwards))
+    columns = dict(zip((TARGET, WEIGHT), own, strict=True))
+    assert_columns(gpu.part_source(X, columns, 0, 1 << 28, "cpu"))
+
+
+def assert_columns(source):
+    taken = source.take(np.arange(N)).columns
+    assert np.array_equal(taken[TARGET], CODES)
+    assert np.array_equal(taken[WEIGHT], WEIGHTS)
+    codes = Coded(np.unique(taken[TARGET]))(source.block(0, N))
+    assert np.array_equal(codes, CODES)
+
+
 # --- Blocks of rows -------------------------------------------------------------------
+
+
+@given(st.integers(1, 40), st.integers(1 << 20, 1 << 34))
+def test_blocks_begin_where_triton_was_compiled_for(n_features, budget):
+    rows = torch.zeros((1, n_features), dtype=torch.float32)
+    size = 4 * n_features * gpu.TensorSource(rows, None, budget).block_rows
+    assert size % 16 == 0
 
 
 @pytest.fixture

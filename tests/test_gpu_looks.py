@@ -321,6 +321,42 @@ def test_a_fit_ends_where_the_plain_way_ends(interpreted):
     assert fused[0] == pytest.approx(plain[0], rel=1e-3)
 
 
+def seen_with_gaps():
+    """Return what is seen of every third row: numbers do not follow each other."""
+    case = Case("tube", n_skip=90, first=FAR, weights=True, n_worst=9)
+    functions, questions = asked(case, of_tensors=True)
+    some = np.arange(FAR, FAR + case.n, 3)
+    assert np.isin(questions[0].skip % n_entries(case), some).sum() > 9
+    found = oracle.look(place(case).alone(some), functions, questions)[0]
+    return np.concatenate([np.atleast_1d(getattr(found, name)) for name in FIELDS])
+
+
+@pytest.mark.parametrize("way", ["in-one", "of-values"])
+def test_rows_whose_numbers_have_gaps(interpreted, way):
+    found, wanted = interpreted[f"gaps/{way}"], seen_with_gaps()
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_trials", [1, 2, 3])
+def test_what_is_asked_lies_where_triton_was_compiled_for(n_trials):
+    pytest.importorskip("triton", reason="triton is not installed (corevec[gpu])")
+    from corevec import _fused_answers, _torch_kernels
+
+    numbers, one = torch.arange(300), torch.ones(300, dtype=torch.float64)
+    trials = tuple((1.0 + q, 0.5 * q) for q in range(n_trials))
+    for size in range(1, 5):
+        some = [
+            _torch_kernels.Asked(t, one, 2 * one, 3 * one, None, trials, False, 1)
+            for t in range(size)
+        ]
+        work = _fused_answers._Work(some, np.arange(size) + 0.25, numbers, 128, 0)
+        assert work.settings.data_ptr() % 16 == work.table.data_ptr() % 16 == 0
+        assert work.table.reshape(size, -1)[:, 0].tolist() == list(range(size))
+        settings = work.settings.reshape(size, -1)
+        assert np.array_equal(settings[:, 0], np.arange(size) + 0.25)
+        assert settings[-1, 2:].tolist() == [x for pair in trials for x in pair]
+
+
 def main(out):
     """Write what is seen in every case, the fused way in one kernel and in two."""
     from corevec import _torch_kernels
@@ -333,6 +369,7 @@ def main(out):
     for way, rows in (("in-one", 0), ("of-values", 1 << 40)):
         _torch_kernels.ROWS_IN_ONE = rows
         results[f"overflow/{way}"] = told_of_overflow()
+        results[f"gaps/{way}"] = seen_with_gaps()
         for number, case in enumerate(cases()):
             functions, questions = asked(case, of_tensors=True)
             rows, ready = place(case).block(0, case.n), functions.ready(case.dtype)

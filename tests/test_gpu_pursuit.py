@@ -22,6 +22,7 @@ from corevec import (  # noqa: E402
     moving,
     newton,
     pursuit,
+    subspace_start,
 )
 from corevec.arrays import here  # noqa: E402
 from corevec.kernels import make_kernel  # noqa: E402
@@ -211,6 +212,27 @@ def test_no_number_of_every_row_travels_in_a_step():
         part.solve(B + 0.1)
     assert B.size in travels.sizes
     assert max(travels.sizes) <= (len(B) + 1) ** 2
+
+
+@pytest.mark.parametrize("first", [0, 7_000_000_000])
+def test_numbers_of_all_rows_are_made_where_the_rows_live(first):
+    _, (problems, source, _) = places("two classes")
+    source.first_number = first
+    with Travels() as travels:
+        found = subspace_start.present_there(problems, source)
+    assert travels.sizes == []
+    assert np.array_equal(found, first + np.arange(N))
+
+
+@pytest.mark.parametrize("place", [np.asarray, torch.as_tensor])
+def test_random_numbers_go_there_some_at_a_time(place, monkeypatch):
+    q = place(rng(3).random(N))
+    wanted = np.flatnonzero(rng().random(N) < here(q))
+    monkeypatch.setattr(subspace_start, "DRAWN_AT_ONCE", 70)
+    with Travels() as travels:
+        found = subspace_start._drawn(q, rng())
+    assert np.array_equal(here(found), wanted)
+    assert max(travels.sizes, default=70) == 70
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -86,10 +86,13 @@ class _Work:
             dtype=np.int64,
         )
         settings = np.array([self._settings(one, intercept) for one in asked])
-        both = np.concatenate([table.ravel(), settings.ravel().view(np.int64)])
+        # In one copy; of memory that is not locked CUDA has taken it on return. The
+        # settings, whose number is even, come first: then both are at multiples of 16
+        # bytes. Triton compiles once more for a pointer that is not.
+        both = np.concatenate([settings.ravel().view(np.int64), table.ravel()])
         there = torch.from_numpy(both).to(numbers.device, non_blocking=True)
-        self.table = there[: table.size]
-        self.settings = there[table.size :].view(torch.float64)
+        self.settings = there[: settings.size].view(torch.float64)
+        self.table = there[settings.size :]
 
     def _settings(self, one, intercept):
         trials = list(one.trials) + [one.trials[0]] * (self.trials - len(one.trials))

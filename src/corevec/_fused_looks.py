@@ -2,7 +2,7 @@
 
 `_answer` is the twin of ``oracle._answer_on_side``; ``tests/test_gpu_looks.py`` holds
 them together. Each program answers for its tile of rows: sums in float64, and the
-violation of every row with the largest of each 64. The tiles' sums are added
+violation of every row with the largest of each 32. The tiles' sums are added
 afterwards, in one order (no atomics: the same rows give the same sums);
 ``_fused_answers`` launches these kernels.
 

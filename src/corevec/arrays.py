@@ -19,6 +19,9 @@ from scipy import linalg
 
 Array = npt.NDArray[Any]
 
+# Blocks of tensors begin at multiples of so many rows: at 16 bytes, whatever the
+# columns. Triton compiles a kernel once more, for a second, for rows that do not.
+ALIGNED = 16
 # Labels looked at first, and how few kinds of them are told apart by comparing.
 _LOOKED_AT, _FEW_KINDS = 10_000, 16
 
@@ -88,7 +91,10 @@ def there(a: Any, like: Any) -> Any:
     torch = sys.modules["torch"]
     if is_tensor(a):
         return a.to(like.device)
-    return torch.as_tensor(np.ascontiguousarray(a), device=like.device)
+    a = np.ascontiguousarray(a)
+    if not a.flags.writeable:  # a model's that joblib maps from a file: torch warns
+        a = a.copy()
+    return torch.as_tensor(a, device=like.device)
 
 
 def cast(a: Any, dtype: Any) -> Any:
@@ -129,6 +135,14 @@ def constant(n: int, value: float, like: Any) -> Any:
     if not is_tensor(like):
         return np.full(n, value)
     return full((), value, like).expand(n)
+
+
+def counted(first: int, n: int, like: Any) -> Any:
+    """Return the whole numbers ``first, first + 1, ...``, n of them, in int64."""
+    if not is_tensor(like):
+        return np.arange(first, first + n)
+    torch = sys.modules["torch"]
+    return torch.arange(first, first + n, device=like.device)
 
 
 def multiplied(a: Any, number: float) -> Any:

@@ -16,6 +16,7 @@ from corevec.arrays import (
     copied,
     count,
     definite_solved,
+    floats,
     full,
     here,
     namespace,
@@ -300,9 +301,8 @@ def _exact_length(
         moved = violation - s * change
         part = omega * change
         part[~(moved > 0)] = 0.0
-        # One trip for both numbers.
-        less, more = here(namespace(part).stack([part @ moved, part @ change]))
-        slope, curve = slope0 + s * curve0 - float(less), curve0 + float(more)
+        less, more = floats([part @ moved, part @ change])
+        slope, curve = slope0 + s * curve0 - less, curve0 + more
         low, high = (low, s) if slope > 0 else (s, high)
         new = s - slope / curve if curve > 0 else (low + high) / 2
         if not low <= new <= high:

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from corevec.arrays import floats, full, here, is_among, largest, namespace, places
+from corevec.arrays import (
+    ALIGNED,
+    floats,
+    full,
+    here,
+    is_among,
+    largest,
+    namespace,
+    places,
+)
 from corevec.expansion import KernelExpansion, Ready
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems import Problem
@@ -163,7 +172,8 @@ def _answers_there(
     """
     kernel = ready.functions.kernel
     asked = [(t, side) for t, q in enumerate(questions) for side in q.problem.sides]
-    step = max(FEWEST_ROWS, len(rows) * MOST_ASKED // max(len(asked), MOST_ASKED))
+    step = len(rows) * MOST_ASKED // max(len(asked), MOST_ASKED)
+    step = max(FEWEST_ROWS, -(-step // ALIGNED) * ALIGNED)
     looks: list[Look] | None = None
     for start in range(0, len(rows), step):
         part = rows if step >= len(rows) else rows.part(slice(start, start + step))

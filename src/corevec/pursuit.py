@@ -29,6 +29,7 @@ import numpy.typing as npt
 from scipy import optimize, sparse
 
 from corevec.arrays import (
+    cast,
     empty,
     full,
     here,
@@ -98,6 +99,10 @@ MOST_PRODUCTS = 1.1e12
 # Times as many where a card works on the rows: it multiplies float32 matrices at some
 # 50 TFLOPS (H200) for 0.6 on each of two cores. The CPU device of torch is no card.
 CARD_SPEED = 40.0
+# Where more rows are near the margin than fit, those that are right by less than this
+# are worked on before others. MNIST 01234-vs-rest, 1000 vectors, 14,138 rows fit:
+# objective 7,494 with a random part of those within 0.7, 5,700 with the nearest.
+NEAREST = 0.25
 # So large a share of the rows is not worth a copy.
 NEARLY_ALL = 0.9
 # Rows of the first stages: so many per vector, or more where a step stays cheap:
@@ -219,7 +224,7 @@ def _all_near(
 ) -> Part:
     """Return the rows near the margin, of all rows, with the weights solved there.
 
-    A random part of them where more than `most` are near.
+    The nearest `most` of them; a random part where as many are within `NEAREST`.
     """
     points, plain = part.basis_points(B), part.kernel
     bias = [v[len(B)] if p.has_bias else 0.0 for p, v in part.pairs]
@@ -236,17 +241,34 @@ def _all_near(
                 violation = terms.target - terms.sign * f[:, t] - offsets[t]
                 larger = xp.maximum(worst, violation)
                 worst = xp.where(terms.omega > 0, larger, worst)
-        return rows.index[worst > -far]
+        near = worst > -far
+        return xp.stack([cast(rows.index[near], np.float64), worst[near]], axis=1)
 
-    near = source.map(score)
-    ratio = max(1.0, len(near) / most)
-    if len(near) > most:
-        near = np.sort(rng.choice(near, most, replace=False))
+    pairs = source.map(score)
+    near, ratio = _nearest(pairs[:, 0].astype(np.int64), pairs[:, 1], most, rng)
     found = part_of(part.problems, source, kernel, near, ratio)
     # Sparse rows may have left the device: now too many for it.
     found.v, found.c = part.v, there(here(part.c), found.points.values)
     found.solve(B)
     return found
+
+
+def _nearest(
+    rows: Array, violation: Array, most: int, rng: np.random.Generator
+) -> tuple[Array, float]:
+    """Return at most so many rows, and how many each of them stands for.
+
+    Rows that are left out are right by `NEAREST` at least: they have no loss now, and
+    stay right for a while. A random part of the rows stands for itself only roughly.
+    """
+    if len(rows) <= most:
+        return rows, 1.0
+    nearest = np.argpartition(-violation, most - 1)[:most]
+    if violation[nearest].min() <= -NEAREST:
+        return np.sort(rows[nearest]), 1.0
+    inside = rows[violation > -NEAREST]
+    some = rng.choice(inside, most, replace=False)
+    return np.sort(some), len(inside) / most
 
 
 class _Candidates(NamedTuple):

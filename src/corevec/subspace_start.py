@@ -17,7 +17,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from corevec.arrays import count, full, here, joined, namespace, places, there
+from corevec.arrays import (
+    count,
+    counted,
+    full,
+    here,
+    joined,
+    namespace,
+    places,
+    there,
+)
 from corevec.bases import Basis
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows
@@ -32,6 +41,8 @@ Array = npt.NDArray[Any]
 # sample alone is fitted too closely), more while its Hessian costs no more than so many
 # products. It is a start and a metric: float32 and a few Newton steps will do.
 SAMPLE_SHARE, SAMPLE_PRODUCTS, SAMPLE_STEPS = 5, 2e10, 4
+# Random numbers at a time: 32 MB.
+DRAWN_AT_ONCE = 1 << 22
 # Where the sample is all rows, this is the solution.
 WHOLE_STEPS = 50
 
@@ -44,13 +55,19 @@ class Order:
     """
 
     def __init__(self, source: Source):
-        n = source.n_rows
-        self.first = int(source.block(0, 1).index[0])
-        last = int(source.block(n - 1, n).index[0])
+        self.n_rows = n = source.n_rows
+        self._one = source.block(0, 1).index
+        self.first, last = int(self._one[0]), int(source.block(n - 1, n).index[0])
         self.numbers: Any = None
         if last - self.first != n - 1:
             is_here = not source.is_on_device
             self.numbers = source.numbers if is_here else source.map_there(_index)
+
+    def everyone(self) -> Any:
+        """Return the numbers of all rows, where these live."""
+        if self.numbers is None:
+            return counted(self.first, self.n_rows, self._one)
+        return self.numbers
 
     def places_of(self, numbers: Any) -> Any:
         """Return the places of rows by their numbers."""
@@ -78,8 +95,7 @@ def _index(rows: Rows) -> Array:
 def present_there(problems: list[Problem], source: Source) -> Any:
     """Return the numbers of the rows that weigh in some problem, where they live."""
     if every_row_weighs(problems):
-        known = Order(source).numbers
-        return source.numbers_there(source.numbers) if known is None else known
+        return Order(source).everyone()
 
     def present(rows: Rows) -> Any:
         weights = [problem.labels.weights(rows) > 0 for problem in problems]
@@ -291,8 +307,20 @@ def _weighted_sample(
     if len(present) < source.n_rows:
         weight = weight[Order(source).places_of(present)]
     q = _shares(weight, size)
-    drawn = places(there(rng.random(len(q)), q) < q)
+    drawn = _drawn(q, rng)
     return present[drawn], 1.0 / q[drawn]
+
+
+def _drawn(q: Any, rng: np.random.Generator) -> Any:
+    """Return the places that are drawn, each with a probability of its own.
+
+    Some at a time: random numbers are made here, where the budget is small.
+    """
+    found = []
+    for start in range(0, len(q), DRAWN_AT_ONCE):
+        part = q[start : start + DRAWN_AT_ONCE]
+        found.append(start + places(there(rng.random(len(part)), q) < part))
+    return joined(found)
 
 
 def _shares(weight: Any, size: int) -> Any:

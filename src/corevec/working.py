@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from corevec.arrays import brought, cast, dtype_of, full, here, is_tensor, joined, there
+from corevec.arrays import cast, dtype_of, full, here, is_tensor, joined, there
 from corevec.bases import Basis
 from corevec.kernels import AnyKernel
 from corevec.problems import Problem, Terms
@@ -240,7 +240,7 @@ class WorkingRows(Design):
         self.source: Source = source.near(index) if like is None else like.source
         source = self.source
         index = source.numbers_there(index)
-        terms = terms_of(problem, source, basis.kernel, index, stay=True)
+        terms = terms_of(problem, source, basis.kernel, index)
         super().__init__(problem, source.workers, terms, None)
         self.basis, self.index = basis, index
         self._dtype = dtype
@@ -283,14 +283,10 @@ def terms_of(
     source: Source,
     kernel: AnyKernel,
     index: Array,
-    stay: bool = False,
 ) -> Terms:
-    """Return the terms of the entries of some rows, side after side.
-
-    With `stay` they are left where the rows live.
-    """
+    """Return the terms of some rows' entries, side after side, where the rows live."""
     if source.is_on_device:
-        return _terms_there(problem, source, kernel, index, stay)
+        return _terms_there(problem, source, kernel, index)
 
     def task(side: int, few: Array) -> Terms:
         return problem.terms(source.take(few), kernel, side)
@@ -306,14 +302,14 @@ def terms_of(
 
 
 def _terms_there(
-    problem: Problem, source: Source, kernel: AnyKernel, index: Array, stay: bool
+    problem: Problem, source: Source, kernel: AnyKernel, index: Array
 ) -> Terms:
     """Return the terms of rows on a device, made a block at a time."""
-    step, found = max(FEWEST_ROWS, source.block_rows), []
+    step = max(FEWEST_ROWS, source.block_rows)
+    found: list[list[Terms]] = []
     for start in range(0, max(len(index), 1), step):
         rows = source.pick(index[start : start + step])
-        own = [problem.terms(rows, kernel, side) for side in problem.sides]
-        found.append(own if stay else brought(own))
+        found.append([problem.terms(rows, kernel, side) for side in problem.sides])
     sides = range(len(problem.sides))
     return Terms.join([own[side] for side in sides for own in found])
 

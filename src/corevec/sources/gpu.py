@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from corevec.arrays import here, is_tensor
+from corevec.arrays import ALIGNED, here, is_tensor
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 from corevec.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
@@ -124,7 +124,7 @@ class TensorSource(Source):
     def block_rows(self) -> int:
         """Rows per block: in work a row has twice its values, and some 24 numbers."""
         fit = self.room // (8 * (2 * self.n_features + 24))
-        return int(np.clip(fit, FEWEST_ROWS, MOST_ROWS))
+        return int(np.clip(fit // ALIGNED * ALIGNED, FEWEST_ROWS, MOST_ROWS))
 
     def map(self, score: Callable[[Rows], Array]) -> Array:
         """Return ``score`` of every block, brought here and stacked."""
@@ -331,9 +331,11 @@ def part_source(
     values: Any, columns: dict[str, Any], start: int, budget: float, device: Any
 ) -> Source:
     """Return the source of a part of the rows, the first of which has a number."""
-    for name, column in columns.items():
-        _check_numbers("a partition of X", _ARGUMENTS[name], column)
-    part = StreamedSource(values, device, columns)
+    own = {
+        name: here(_numbers("a partition of X", _ARGUMENTS[name], column))
+        for name, column in columns.items()
+    }
+    part = StreamedSource(values, device, own)
     part.first_number = start
     return part.using(budget, Workers(1))
 
@@ -403,7 +405,7 @@ def _alongside(who: str, name: str, given: Any, values: Any) -> Any:
     """Return labels, targets or weights beside the rows, on their device."""
     argument, is_array = _ARGUMENTS[name], isinstance(given, np.ndarray)
     if is_tensor(given) or (hasattr(given, "__dlpack__") and not is_array):
-        column = as_tensor(who, argument, given)
+        column = _of_common_type(as_tensor(who, argument, given))
     else:
         column = _numbers(who, argument, given)
     if column.ndim == 0 and name == WEIGHT:
@@ -418,6 +420,16 @@ def _alongside(who: str, name: str, given: Any, values: Any) -> Any:
     return column.to(values.device).contiguous()
 
 
+def _of_common_type(column: Any) -> Any:
+    """Return numbers in a type that NumPy knows too, and that torch can sort."""
+    if column.dtype in (torch.uint16, torch.uint32, torch.uint64):
+        return column.to(torch.int64)
+    common = torch.float16, torch.float32, torch.float64
+    if column.is_floating_point() and column.dtype not in common:  # bfloat16
+        return column.to(torch.float32)
+    return column
+
+
 def _check_length(who: str, argument: str, column: Any, n_rows: int) -> None:
     if len(column) != n_rows:
         raise InvalidInputError(
@@ -427,11 +439,11 @@ def _check_length(who: str, argument: str, column: Any, n_rows: int) -> None:
 
 
 def _numbers(who: str, argument: str, given: Any) -> Any:
+    """Return numbers of this machine's memory as a tensor."""
     array = np.asarray(given)
     _check_numbers(who, argument, array)
-    if array.dtype.kind == "u" and array.itemsize > 1:  # torch does little with these
-        array = array.astype(np.int64)
-    return torch.as_tensor(array)
+    plain = np.require(array, array.dtype.newbyteorder("="), "C")
+    return _of_common_type(shared(plain))
 
 
 def _check_numbers(who: str, argument: str, array: Array) -> None:
