@@ -258,7 +258,8 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     def _make_kernel(self, source: Source, weights: Column | None) -> AnyKernel:
         if callable(self.kernel) or self.kernel == "precomputed":
             return make_kernel(self.kernel)
-        statistics = self._statistics(source, weights)
+        # By the class: CoreSetNystroem, which is none, borrows this method.
+        statistics = CoreVectorEstimator._statistics(self, source, weights)
         # "tune" is for cells; a global model that is chosen instead has the default.
         is_tuned = isinstance(self.gamma, str) and self.gamma == "tune"
         gamma = "scale" if is_tuned else self.gamma
