@@ -21,6 +21,7 @@ from corevec import (  # noqa: E402
     arrays,
     moving,
     newton,
+    plans,
     pursuit,
     subspace_start,
 )
@@ -361,7 +362,7 @@ def test_a_card_is_given_more_steps_than_the_cpu():
     values = part.points.values.to("meta")
     card = replace(part, points=replace(part.points, values=values))
     B = np.zeros((50_000, D))
-    for k, on_card in ((5000, pursuit.MANY.most_steps), (50_000, 14)):
+    for k, on_card in ((5000, plans.MANY.most_steps), (50_000, 14)):
         steps = pursuit._last_steps(wanted, B[:k], in_memory)
         assert pursuit._last_steps(part, B[:k], there) == steps
         assert pursuit._last_steps(card, B[:k], there) == on_card > steps

@@ -1,13 +1,14 @@
 """Growing and moving basis vectors: gradients, objectives, memory, edge cases."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 
-from corevec import SubspaceClassifier, certify, moving, pursuit
+from corevec import SubspaceClassifier, certify, moving, plans, pursuit
 from corevec.certificate import relative_gap
 from corevec.exceptions import NotCertifiedWarning
 from corevec.kernels import make_kernel
@@ -157,24 +158,25 @@ def test_the_last_move_tells_its_weights_without_solving_again():
 @pytest.mark.parametrize(
     ("size", "n_problems", "plan"),
     [
-        (5, 10, pursuit.FEW),
-        (16, 1, pursuit.FEW),
-        (17, 1, pursuit.SOME),
-        (400, 10, pursuit.SOME),
-        (401, 10, pursuit.SHARED),
-        (401, 2, pursuit.MANY),
-        (5000, 1, pursuit.MANY),
+        (5, 10, plans.FEW),
+        (16, 1, plans.FEW),
+        (17, 1, plans.SOME),
+        (400, 10, plans.SOME),
+        (401, 10, plans.SHARED),
+        (2001, 10, plans.VAST),
+        (401, 2, plans.MANY),
+        (5000, 1, plans.MANY),
     ],
 )
 def test_plan_goes_by_vectors_and_problems(size, n_problems, plan):
-    assert pursuit.plan_for(size, n_problems) == plan
+    assert plans.plan_for(size, n_problems) == plan
 
 
 def test_shared_basis_out_of_time_ends_with_its_first_stage():
     problems, source, kernel = rows("three", n=6000)
     progress, size = Progress(6000), 1100
     case = problems, source, kernel, size, progress, np.random.default_rng(0)
-    assert pursuit.plan_for(size, len(problems)) == pursuit.SHARED
+    assert plans.plan_for(size, len(problems)) == plans.SHARED
     progress.max_time = 0.0  # one stage: half of the vectors
     found = grown(*case, np.arange(6000))
     assert len(found) == size // 2
@@ -284,3 +286,35 @@ def test_growing_many_vectors_stays_within_the_budget():
     assert len(found) > size / 2
     # Beside the budget: some matrices of the vectors themselves.
     assert peak < 2**24 + 8 * 8 * size**2
+
+
+def test_rows_that_do_not_fit_are_the_farthest_from_the_margin():
+    rng = np.random.default_rng(0)
+    rows, violation = np.arange(100) * 7, rng.uniform(-0.7, 0.5, 100)
+    every, stands_for = pursuit._nearest(rows, violation, 100, rng)
+    np.testing.assert_array_equal(every, rows)
+    assert stands_for == 1.0
+    within = np.count_nonzero(violation > -pursuit.NEAREST)
+    found, stands_for = pursuit._nearest(rows, violation, within + 5, rng)
+    nearest = np.argsort(-violation)[: within + 5]
+    np.testing.assert_array_equal(found, np.sort(rows[nearest]))
+    assert stands_for == 1.0
+
+
+def test_a_random_part_of_the_nearest_rows_stands_for_all_of_them():
+    rng = np.random.default_rng(0)
+    rows, violation = np.arange(100), rng.uniform(-0.7, 0.5, 100)
+    near = rows[violation > -pursuit.NEAREST]
+    found, stands_for = pursuit._nearest(rows, violation, 20, rng)
+    assert len(np.unique(found)) == 20
+    assert np.isin(found, near).all()
+    assert stands_for == len(near) / 20
+
+
+@pytest.mark.parametrize(("shares", "pairs"), [(8, 3), (20, 6), (1000, 10)])
+def test_past_steps_that_are_kept_fit_the_budget(shares, pairs):
+    problems, source, kernel = rows(n=200)
+    part = moving.part_of(problems, source, kernel, np.arange(200), 1.0)
+    B = np.zeros((10, source.n_features))
+    part = replace(part, budget=float(shares * B.nbytes))
+    assert pursuit._pairs_kept(part, B) == pairs

@@ -56,6 +56,7 @@ class Part:
     workers: Workers
     stands_for: float  # how many rows each is
     room: float  # bytes that may be used where they live
+    budget: float  # bytes that may be used here
     v: list[Array] = field(default_factory=list)
     c: Array = field(default_factory=lambda: np.empty((0, 0)))
     pulls: Array = field(default_factory=lambda: np.empty((0, 0)))
@@ -299,7 +300,8 @@ def part_of(
     plain = replace(kernel, row_map=RowMap())
     points = plain.prepare(Rows(mapped, rows.index), np.float32)
     room = source.room if stay else source.memory_budget
-    return Part(problems, plain, points, terms, source.workers, stands_for, room)
+    rooms = room, float(source.memory_budget)
+    return Part(problems, plain, points, terms, source.workers, stands_for, *rooms)
 
 
 def _terms(problem: Problem, rows: Rows, kernel: Kernel) -> Terms:
