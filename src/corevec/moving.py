@@ -43,6 +43,8 @@ Array = npt.NDArray[Any]
 STILL, NEWTON_STEPS = 0.03, 50
 # Added to k(b, b) of the moving vectors, which may meet each other.
 RIDGE = 1e-6
+# Numbers of vectors that are pulled at once by sparse rows: 32 MB in float64.
+NUMBERS_AT_ONCE = 1 << 22
 
 
 @dataclass
@@ -190,31 +192,64 @@ class Part:
 
     def gradient(self, B: Array, K: Array) -> Array:
         """Return dF/dB at the weights of the last `solve`."""
-        active, numbers = self.pulling(), len(B) + self.points.values.shape[1]
+        B = there(B, self.points.values)
+        is_text = sparse.issparse(self.points.values)
+        add = self._pulls_by_vectors if is_text else self._pulls_by_rows
+        pulled, moment = full(len(B), 0.0, B), full(tuple(B.shape), 0.0, B)
+        add(K, pulled, moment)
+        own = self.basis_points(B, np.float64)
+        kernel = self.kernel
+        mixed = (self.c @ self.c.T) * kernel.slope(kernel.block(own, own))
+        # In place: of text each of these is as large as all vectors.
+        found = mixed @ B
+        found -= moment
+        if kernel.uses_distance:
+            found -= (mixed.sum(axis=1) - pulled)[:, None] * B
+            found *= -2
+        return here(found)
+
+    def _pulls_by_rows(self, K: Array, pulled: Array, moment: Array) -> None:
+        """Add ``sum_i r_i k'(b_j, x_i)`` and the same of the rows themselves."""
+        active, numbers = self.pulling(), K.shape[1] + moment.shape[1]
         chunks: list[Any] = [
             active[part] for part in self._slices(len(active), numbers)
         ]
         if len(active) > len(self) / 2:
             # Rows that do not pull cost less than a copy.
             chunks = self._slices(len(self), numbers)
-        values, kernel = self.points.values, self.kernel
+        values = self.points.values
 
         def task(few: Any) -> tuple[Array, Array]:
-            mixed = cast(self.pulls[few] @ self.c.T, dtype_of(K))
-            mixed *= kernel.slope(K[few])
+            mixed = self._mixed(K[few], few)
             return mixed.sum(axis=0), (values[few].T @ mixed).T
 
-        B = there(B, values)
-        pulled, moment = full(len(B), 0.0, B), full(tuple(B.shape), 0.0, B)
         for sums, products in self._run(task, chunks):
             pulled += sums
             moment += products
-        own = self.basis_points(B, np.float64)
-        mixed = (self.c @ self.c.T) * kernel.slope(kernel.block(own, own))
-        pulled, moment = mixed.sum(axis=1) - pulled, mixed @ B - moment
-        if kernel.uses_distance:
-            moment = 2 * (pulled[:, None] * B - moment)
-        return here(moment)
+
+    def _pulls_by_vectors(self, K: Array, pulled: Array, moment: Array) -> None:
+        """Add the same, some vectors at a time: text has many more columns than rows.
+
+        By rows each part would be as large as all vectors: 156 MB of 1000 of them.
+        """
+        active = self.pulling()
+        turned = self.points.values[active].T
+        step = max(1, NUMBERS_AT_ONCE // max(moment.shape[1], 1))
+
+        def task(few: slice) -> None:
+            mixed = self._mixed(K[:, few][active], active, few)
+            pulled[few] += mixed.sum(axis=0)
+            moment[few] += (turned @ mixed).T
+
+        parts = [slice(s, s + step) for s in range(0, len(moment), step)]
+        for _ in self._run(task, parts):
+            pass
+
+    def _mixed(self, K: Array, rows: Any, vectors: Any = slice(None)) -> Array:
+        """Return ``r_i c_j k'`` of some rows and vectors, summed over the problems."""
+        mixed = cast(self.pulls[rows] @ self.c[vectors].T, dtype_of(K))
+        mixed *= self.kernel.slope(K)
+        return mixed
 
     def pull_from_zero(self) -> None:
         """Set the pulls that rows have where f = 0."""
