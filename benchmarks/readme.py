@@ -286,8 +286,9 @@ def few_vectors():
         "**Few vectors** (`python -m benchmarks cpsp_tables`, tables 1 and 2 of the "
         "CPSP paper;\nfewest vectors within half a point of SVC's accuracy, seconds, "
         "seconds / SVC's; `*`: ended\nby its limit: CPSP 240 s on OCR*, ijcnn1 "
-        "and text, 20 s elsewhere, the pursuit 60 s. One seed;\nthe pursuit's "
-        "constants were chosen on these sets: the experiment's docstring says how):"
+        "and text, 20 s elsewhere, the pursuit 60 s (text, 1000: 240 s).\nOne seed; "
+        "the pursuit's constants were chosen on these sets: the experiment's docstring "
+        "says how):"
     )
     head = (
         "| data | SVC: accuracy; vectors; s | the paper's CPSP | our pursuit "
