@@ -171,7 +171,7 @@ def _all_near(
 ) -> Part:
     """Return the rows near the margin, of all rows, with the weights solved there.
 
-    The nearest `most` of them; a random part where as many are within `NEAREST`.
+    The nearest `most` of them; a random part where more are within `NEAREST`.
     """
     points, plain = part.basis_points(B), part.kernel
     bias = [v[len(B)] if p.has_bias else 0.0 for p, v in part.pairs]
@@ -206,16 +206,16 @@ def _nearest(
     """Return at most so many rows, and how many each of them stands for.
 
     Rows that are left out are right by `NEAREST` at least: they have no loss now, and
-    stay right for a while. A random part of the rows stands for itself only roughly.
+    stay right for a while. Where more rows are nearer, a random part stands for all
+    (covtype, 200 vectors: an objective of 5.01e6, of those within 0.25 only 5.05e6).
     """
     if len(rows) <= most:
         return rows, 1.0
     nearest = np.argpartition(-violation, most - 1)[:most]
     if violation[nearest].min() <= -NEAREST:
         return np.sort(rows[nearest]), 1.0
-    inside = rows[violation > -NEAREST]
-    some = rng.choice(inside, most, replace=False)
-    return np.sort(some), len(inside) / most
+    some = rng.choice(rows, most, replace=False)
+    return np.sort(some), len(rows) / most
 
 
 class _Candidates(NamedTuple):
