@@ -311,7 +311,7 @@ def test_a_random_part_stands_for_all_where_too_many_rows_are_near():
     assert abs(violation[found].mean() - violation.mean()) < 0.1
 
 
-@pytest.mark.parametrize(("shares", "pairs"), [(8, 3), (20, 6), (1000, 10)])
+@pytest.mark.parametrize(("shares", "pairs"), [(8, 3), (31, 6), (1000, 10)])
 def test_past_steps_that_are_kept_fit_the_budget(shares, pairs):
     problems, source, kernel = rows(n=200)
     part = moving.part_of(problems, source, kernel, np.arange(200), 1.0)

@@ -45,7 +45,7 @@ How the numbers of 2026-11-16 came about, to be read with them:
   and again, with the machine to themselves and C and gamma as above, CPSP and the
   pursuit on OCR* and the pursuit on adult.
 - At the end of that day the pursuit was run again on OCR* (nearest rows where they do
-  not fit; C and gamma chosen anew) and on text with 1000 vectors and 240 s.
+  not fit; C and gamma chosen anew) and on text, 200 and 1000 vectors, with 240 s.
 """
 
 import json

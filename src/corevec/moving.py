@@ -193,8 +193,8 @@ class Part:
     def gradient(self, B: Array, K: Array) -> Array:
         """Return dF/dB at the weights of the last `solve`."""
         B = there(B, self.points.values)
-        is_text = sparse.issparse(self.points.values)
-        add = self._pulls_by_vectors if is_text else self._pulls_by_rows
+        is_sparse = sparse.issparse(self.points.values)
+        add = self._pulls_by_vectors if is_sparse else self._pulls_by_rows
         pulled, moment = full(len(B), 0.0, B), full(tuple(B.shape), 0.0, B)
         add(K, pulled, moment)
         own = self.basis_points(B, np.float64)
@@ -228,9 +228,9 @@ class Part:
             moment += products
 
     def _pulls_by_vectors(self, K: Array, pulled: Array, moment: Array) -> None:
-        """Add the same, some vectors at a time: text has many more columns than rows.
+        """Add the same, some vectors at a time: sparse rows have many columns.
 
-        By rows each part would be as large as all vectors: 156 MB of 1000 of them.
+        By rows each part would be as large as all vectors: 156 MB for 1000 of text.
         """
         active = self.pulling()
         turned = self.points.values[active].T

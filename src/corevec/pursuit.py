@@ -72,6 +72,7 @@ ROWS_PER_COORDINATE = 12
 # Fewer candidates where their kernel matrix (bytes a value on the way) would not fit
 # half of the budget.
 BYTES_PER_VALUE = 12
+ARRAYS_OF_A_STEP = 19  # of the size of the vectors, in SciPy's L-BFGS and around it
 
 
 def grow(
@@ -330,11 +331,11 @@ def move(
 def _pairs_kept(part: Part, B: Array) -> int:
     """Return how many past steps L-BFGS remembers: what fits the budget, 3 to 10.
 
-    Each is two arrays of the size of B; a step itself takes some eight. Text, 1000
-    vectors of 38,910 columns: 311 MB an array.
+    Each is two arrays of the size of B; a step itself takes some 19 (measured: 25 in
+    all with 3 of them). Text, 1000 vectors of 38,910 columns: 311 MB an array.
     """
     fitting = part.budget / max(B.nbytes, 1)
-    return int(np.clip((fitting - 8) / 2, 3, 10))
+    return int(np.clip((fitting - ARRAYS_OF_A_STEP) / 2, 3, 10))
 
 
 def _near(
