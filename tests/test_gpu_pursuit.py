@@ -126,11 +126,13 @@ def test_objective_weights_and_gradient_are_those_of_rows_in_memory(task, size, 
 def test_the_same_rows_become_new_vectors(task):
     B, seen = np.empty((0, D)), []
     for part in parts(task):
-        first = pursuit._new_vectors(pursuit._candidates(part, B, 9, rng(), 500), B, 9)
+        found = pursuit._candidates(part, B, 9, rng(), 500)
+        first = pursuit._as_vectors(pursuit._new_rows(found, B, 9))
         part.solve(first)
         found = pursuit._candidates(part, first, 6, rng(1), 500)
         assert arrays.is_tensor(found.K) == part.lives_elsewhere
-        seen.append((first, pursuit._new_vectors(found, first, 6), found.gap))
+        more = pursuit._as_vectors(pursuit._new_rows(found, first, 6))
+        seen.append((first, more, found.gap))
     np.testing.assert_array_equal(seen[1][0], seen[0][0])
     np.testing.assert_array_equal(seen[1][1], seen[0][1])
     assert seen[1][2] == pytest.approx(seen[0][2], rel=STEPPED)
@@ -362,7 +364,8 @@ def test_a_card_is_given_more_steps_than_the_cpu():
     values = part.points.values.to("meta")
     card = replace(part, points=replace(part.points, values=values))
     B = np.zeros((50_000, D))
-    for k, on_card in ((5000, plans.MANY.most_steps), (50_000, 14)):
-        steps = pursuit._last_steps(wanted, B[:k], in_memory)
-        assert pursuit._last_steps(part, B[:k], there) == steps
-        assert pursuit._last_steps(card, B[:k], there) == on_card > steps
+    plan = plans.MANY._replace(products=1.1e12)
+    for k, on_card in ((5000, plan.most_steps), (50_000, 14)):
+        steps = pursuit._last_steps(wanted, B[:k], in_memory, plan)
+        assert pursuit._last_steps(part, B[:k], there, plan) == steps
+        assert pursuit._last_steps(card, B[:k], there, plan) == on_card > steps

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import minimize
+from sklearn.base import clone
 
 from corevec import SubspaceClassifier, certify, moving, plans, pursuit
 from corevec.certificate import relative_gap
@@ -20,14 +21,16 @@ from corevec.sources import Workers, as_source, row_statistics
 NEARLY_SOLVED = 1e-3
 
 
-def rows(task="classes", n=400, d=4, seed=0, as_sparse=False, shift=0.0):
+def rows(
+    task="classes", n=400, d=4, seed=0, as_sparse=False, shift=0.0, budget=2**28
+):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) + shift
     if as_sparse:
         # Wide, so that the rows stay sparse.
         X = np.hstack([np.where(np.abs(X) > 0.7, X, 0.0), np.zeros((n, 200))])
         X = sparse.csr_matrix(X)
-    source = as_source(X, 2**28, Workers(1))
+    source = as_source(X, budget, Workers(1))
     kernel = make_kernel("rbf", 0.3, 3, 0.0, row_statistics(source))
     first = np.asarray(X[:, [0]].todense() if as_sparse else X[:, [0]]).ravel() - shift
     if task == "classes":
@@ -279,6 +282,8 @@ def test_growing_many_vectors_stays_within_the_budget():
     problems, whole, kernel = rows(n=6000)
     source = as_source(whole.take(np.arange(6000)).values, 2**24, Workers(1))
     size, rng = 400, np.random.default_rng(0)
+    few = problems, source, kernel, 30, Progress(6000), np.random.default_rng(1)
+    grown(*few, np.arange(6000))  # what is compiled now is not counted
     tracemalloc.start()
     found = grown(problems, source, kernel, size, Progress(6000), rng, np.arange(6000))
     _, peak = tracemalloc.get_traced_memory()
@@ -318,3 +323,60 @@ def test_past_steps_that_are_kept_fit_the_budget(shares, pairs):
     B = np.zeros((10, source.n_features))
     part = replace(part, budget=float(shares * B.nbytes))
     assert pursuit._pairs_kept(part, B) == pairs
+
+
+def budget_for(moving, n_features):
+    """The budget whose arrays of L-BFGS hold so many vectors."""
+    arrays = pursuit.ARRAYS_OF_A_STEP + 2 * pursuit.FEWEST_PAIRS
+    return moving * arrays * 8 * n_features
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("moving", [4, 6])
+def test_vectors_whose_moves_do_not_fit_stay_rows(as_sparse, moving):
+    problems, source, kernel = rows(as_sparse=True)
+    X = source.take(np.arange(400)).values
+    given = X if as_sparse else X.toarray()
+    source = as_source(given, budget_for(moving, X.shape[1]), Workers(1))
+    case = problems, source, kernel, 20, Progress(400), np.random.default_rng(0)
+    found = grown(*case, np.arange(400))
+    assert sparse.issparse(found) == as_sparse
+    found = found.toarray() if as_sparse else found
+    assert found.shape == (20, X.shape[1])
+    away = np.abs(found[:, None] - X.toarray()).max(axis=2).min(axis=1)
+    assert away[moving:].max() < 1e-6  # rows are worked on in float32
+    assert away[:moving].min() > 1e-3
+
+
+def test_a_budget_too_small_for_moves_moves_four_vectors():
+    problems, source, _ = rows(budget=1000)
+    plan, moving = pursuit._plan_that_fits(50, len(problems), source)
+    assert (plan, moving) == (plans.FEW, pursuit.FEWEST_MOVING)
+
+
+def test_most_of_a_vast_basis_stays_rows():
+    _, source, _ = rows(budget=2**30)
+    found = pursuit._plan_that_fits(4000, 10, source)
+    assert found == (plans.VAST, plans.VAST.most_moving)
+    assert pursuit._plan_that_fits(1000, 10, source) == (plans.SHARED, 1000)
+
+
+def test_text_is_pursued_within_the_budget_and_the_vectors():
+    rng = np.random.default_rng(0)
+    X = sparse.random(1500, 20_000, 0.005, "csr", rng=rng)
+    y = np.asarray(X[:, :9000].sum(axis=1) > X[:, 9000:].sum(axis=1)).ravel()
+    budget = 2**25  # eight vectors
+    model = SubspaceClassifier(
+        n_basis=300, gamma=0.05, C=10.0, tol=1.0, memory_budget=budget, random_state=0
+    )
+    clone(model).set_params(n_basis=10).fit(X, y)  # what is compiled is not counted
+    tracemalloc.start()
+    model.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # 300 dense vectors have 48 MB, and are made twice for their kernel values: for the
+    # basis, and for its functions. All moved, they took 25 times that.
+    assert peak < budget + 2 * 300 * 20_000 * 8
+    assert sparse.issparse(model.basis_vectors_)
+    assert model.basis_vectors_.shape == (300, 20_000)
+    assert model.score(X, y) > 0.95

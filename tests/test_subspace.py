@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import reading
 
-from corevec import CoreVectorClassifier, CoreVectorRegressor, certify
+from corevec import (
+    CoreVectorClassifier,
+    CoreVectorRegressor,
+    SubspaceClassifier,
+    certify,
+    subspace_start,
+)
 from corevec.problems import Labels, two_class
 from corevec.sources import Workers, as_source
 from corevec.views import view_that_fits
@@ -130,3 +136,46 @@ def test_a_spent_time_is_stated(noisy):
     model = reading.fit(CoreVectorRegressor(max_time=1e-4, **SHAPE), X, y)
     assert model.certificate_.stopped_by == "max_time"
     assert np.isfinite(model.predict(X)).all()
+
+
+def solved_on(monkeypatch, at_once, classes=2, basis="nystroem"):
+    """Fit 6000 rows, of which so many can be worked on at once."""
+    if at_once < 6000:
+        monkeypatch.setattr(subspace_start, "capacity", lambda *_: 2 * at_once)
+        monkeypatch.setattr(subspace_start, "SAMPLE_PRODUCTS", at_once * 60**2)
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(6000, 2))
+    angle = np.arctan2(X[:, 1], X[:, 0]) + 0.1 * rng.normal(size=6000)
+    y = np.floor(classes * (angle / (2 * np.pi) + 0.5)).clip(0, classes - 1)
+    model = SubspaceClassifier(
+        n_basis=60, basis=basis, gamma=1.0, C=10.0, tol=1e-5, random_state=0, n_jobs=1
+    )
+    return reading.fit(model, X, y)
+
+
+# Rounds end where the next one promises 1e-5 (PROMISE): by the Hessian of all rows at
+# the margin where these fit, else by that of a part of them.
+@pytest.mark.parametrize(("at_once", "rtol"), [(4000, 1e-5), (600, 2e-4)])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_weights_solved_at_the_margin_are_those_of_all_rows(
+    monkeypatch, at_once, rtol, classes
+):
+    for basis in ("nystroem", "pursuit"):  # which leaves functions to begin with
+        exact = primals(solved_on(monkeypatch, 6000, classes, basis))
+        with monkeypatch.context() as patch:
+            found = primals(solved_on(patch, at_once, classes, basis))
+        assert (found > exact * (1 - 1e-9)).all()
+        np.testing.assert_allclose(found, exact, rtol=rtol)
+
+
+def primals(model):
+    certificate = model.certificate_
+    return np.array([one.primal for one in certificate.parts or [certificate]])
+
+
+def test_rows_at_the_margin_need_few_passes_over_all_rows(monkeypatch):
+    found, without = solved_on(monkeypatch, 4000), solved_on(monkeypatch, 600)
+    # A sample, its values, the rows at the margin then, their values, the gradient over
+    # all rows, the certificate; the sample's Hessian alone takes rounds of two passes.
+    assert found.certificate_.passes <= 6
+    assert without.certificate_.passes > 8

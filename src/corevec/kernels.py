@@ -193,6 +193,15 @@ class Points:
             moved[place] = Points(*parts, diagonal=move(self.diagonal))
         return moved[place]
 
+    def beside_sparse(self) -> Points:
+        """Return the points dense, laid out for products with sparse rows.
+
+        SciPy takes ``values.T`` row by row: other layouts it copies, for every block.
+        """
+        if sparse.issparse(self.values):
+            return replace(self, values=self.values.toarray(order="F"))
+        return replace(self, values=np.asfortranarray(self.values))
+
     def __reduce__(self) -> Any:  # what was moved elsewhere does not travel
         own = (self.values, self.index, self.dtype, self.squares)
         return Points, (*own, self.transposed, self.diagonal)
@@ -236,11 +245,13 @@ class Kernel:
 
     def prepare_basis(self, rows: Rows, dtype: Any = np.float64) -> Points:
         """`prepare` for rows that many blocks will meet: dense where that is small."""
-        if sparse.issparse(rows.values):
-            size = rows.values.shape[0] * rows.values.shape[1] * 8
-            if size <= _DENSE_BASIS_BYTES:
-                rows = replace(rows, values=rows.values.toarray())
-        return self.prepare(rows, dtype)
+        values = rows.values
+        is_small = values.shape[0] * values.shape[1] * 8 <= _DENSE_BASIS_BYTES
+        if not sparse.issparse(values) or not is_small:
+            return self.prepare(rows, dtype)
+        if values.shape[1] <= FEW_COLUMNS:
+            return self.prepare(replace(rows, values=values.toarray()), dtype)
+        return self.prepare(rows, dtype).beside_sparse()
 
     def block(self, x: Points, z: Points) -> Array:
         """Return kernel values, shape (len(x), len(z)), in the points' precision."""

@@ -90,7 +90,9 @@ class Part:
         """Return vectors made ready for the kernel, where the rows live."""
         B = there(B, self.points.values)
         rows = Rows(B, full(len(B), -1, B, np.int64))
-        return self.kernel.prepare_basis(rows, dtype or self.points.dtype)
+        points = self.kernel.prepare_basis(rows, dtype or self.points.dtype)
+        is_sparse = sparse.issparse(self.points.values)
+        return points.beside_sparse() if is_sparse else points
 
     def block(self, points: Points) -> Array:
         """Return kernel values of the rows and some points."""

@@ -42,7 +42,7 @@ from corevec.certificate import relative_gap
 from corevec.expansion import KernelExpansion
 from corevec.kernels import Kernel, Rows
 from corevec.moving import RIDGE, Part, is_worked_on_there, part_of
-from corevec.plans import SMALL, plan_for
+from corevec.plans import SMALL, Plan, plan_for
 from corevec.problems import Problem
 from corevec.progress import Progress
 from corevec.sources import Source
@@ -51,11 +51,9 @@ from corevec.working import room_for_rows
 Array = npt.NDArray[Any]
 
 
-# Steps of the last stage end where their products, rows x vectors x (columns + vectors
-# x (1 + problems)), reach this number: some twenty seconds.
-MOST_PRODUCTS = 1.1e12
-# Times as many where a card works on the rows: it multiplies float32 matrices at some
-# 50 TFLOPS (H200) for 0.6 on each of two cores. The CPU device of torch is no card.
+# Times as many products of a plan where a card works on the rows: it multiplies
+# matrices of float32 at some 50 TFLOPS (H200) for 0.6 on each of two cores. The CPU
+# device of torch is no card.
 CARD_SPEED = 40.0
 # Where more rows are near the margin than fit, those that are right by less than this
 # are worked on before others. MNIST 01234-vs-rest, 1000 vectors, 14,138 rows fit:
@@ -73,6 +71,8 @@ ROWS_PER_COORDINATE = 12
 # half of the budget.
 BYTES_PER_VALUE = 12
 ARRAYS_OF_A_STEP = 19  # of the size of the vectors, in SciPy's L-BFGS and around it
+# Past steps that L-BFGS remembers, each two such arrays; vectors that move in any case.
+FEWEST_PAIRS, MOST_PAIRS, FEWEST_MOVING = 3, 10, 4
 
 
 def grow(
@@ -84,7 +84,7 @@ def grow(
     rng: np.random.Generator,
     present: Array,
     tol: float = 0.0,
-) -> Iterator[Array]:
+) -> Iterator[Any]:
     """Yield basis vectors that may do, in user units; `size` of them at last.
 
     (Fewer where they would coincide.) The first stages on a random sample of the rows
@@ -92,42 +92,64 @@ def grow(
     stage's vectors may do if the gap, as the rows worked on tell it, is below `tol`:
     who asks for the next has measured that they do not.
     """
-    plan, most = plan_for(size, len(problems)), rows_that_fit(source, size)
-    cheap = int(STEP_PRODUCTS / (size * (source.row_entries + size)))
-    many = max(ROWS_PER_VECTOR * size, min(MANY_PER_VECTOR * size, cheap))
+    plan, moving = _plan_that_fits(size, len(problems), source)
+    most = max(size, rows_that_fit(source, moving))
+    cheap = int(STEP_PRODUCTS / (moving * (source.row_entries + moving)))
+    many = max(ROWS_PER_VECTOR * moving, min(MANY_PER_VECTOR * moving, cheap))
     first = min(most, max(plan.first_rows, many))
     whole = first >= len(present)
     sample = present if whole else np.sort(rng.choice(present, first, replace=False))
     part = part_of(problems, source, kernel, sample, len(present) / len(sample))
     B = np.empty((0, source.n_features))
-    if size <= SMALL:
-        cheap = ROWS_PER_COORDINATE * size * source.n_features
+    if moving <= SMALL:
+        cheap = ROWS_PER_COORDINATE * moving * source.n_features
     most = min(most, max(plan.last_rows, cheap))
-    for stage in range(1, plan.stages + 1):
-        last = stage == plan.stages
-        if last and not whole and len(B):
+    goals = [-(-moving * stage // plan.stages) for stage in range(1, plan.stages)]
+    goals += [moving] * plan.rounds + [size] * (moving < size)
+    for stage, wanted in enumerate(goals, 1):
+        last = stage >= plan.stages
+        if wanted <= moving and last and not whole and len(B):
             part = _all_near(part, B, source, kernel, most, plan.far, rng)
-        wanted = -(-size * stage // plan.stages)
         if wanted > len(B):
             fitting = int(np.sqrt(part.room / (2 * BYTES_PER_VALUE)))
             found = _candidates(part, B, wanted - len(B), rng, fitting)
             if len(B) and found.gap < tol:
                 yield kernel.row_map.back(B)
-            B = np.concatenate([B, _new_vectors(found, B, wanted - len(B))])
+            new = _new_rows(found, B, wanted - len(B))
             del found  # its matrix is up to half of the budget
-        steps = _last_steps(part, B, source) if last else plan.steps
-        B = move(part, B, steps, progress, last)
+            if wanted > moving:
+                yield _joined(kernel, B, new)
+                return
+            B = np.concatenate([B, _as_vectors(new)])
+        steps = _last_steps(part, B, source, plan) if last else plan.steps
+        B = move(part, B, steps, progress, stage == len(goals))
         _record(part, B, kernel, progress)
         if progress.spent() is not None:
             break
     yield kernel.row_map.back(B)
 
 
-def _last_steps(part: Part, B: Array, source: Source) -> int:
+def _plan_that_fits(size: int, n_problems: int, source: Source) -> tuple[Plan, int]:
+    """Return how a basis of this size grows, and how many of its vectors move.
+
+    As many as the arrays of L-BFGS leave room for: of 38,910 columns of text 34 in 256
+    MiB. The others stay rows. Text, 1000 vectors: 34 moved for 24 steps have a lower
+    objective after 19 s (5,348) than 1000 moved for 6 steps after 130 s (5,392).
+    """
+    plan = plan_for(size, n_problems)
+    moving = min(size, plan.most_moving)
+    arrays = ARRAYS_OF_A_STEP + 2 * FEWEST_PAIRS
+    fitting = int(source.memory_budget / (arrays * 8 * source.n_features))
+    fitting = max(FEWEST_MOVING, fitting)
+    if fitting >= moving:
+        return plan, moving
+    return plan_for(fitting, n_problems), fitting
+
+
+def _last_steps(part: Part, B: Array, source: Source, plan: Plan) -> int:
     width = source.row_entries + len(B) * (1 + len(part.problems))
     products = float(len(part)) * len(B) * width
-    plan = plan_for(len(B), len(part.problems))
-    most = MOST_PRODUCTS * (CARD_SPEED if is_on_card(part.points.values) else 1.0)
+    most = plan.products * (CARD_SPEED if is_on_card(part.points.values) else 1.0)
     return int(np.clip(most / products, plan.least_steps, plan.most_steps))
 
 
@@ -250,7 +272,7 @@ def _candidates(
     return _Candidates(values, g, K, max(gaps, default=np.inf))
 
 
-def _new_vectors(found: _Candidates, B: Array, size: int) -> Array:
+def _new_rows(found: _Candidates, B: Array, size: int) -> Any:
     """Return rows where the functional gradient is largest, one beyond the others.
 
     Orthogonal matching pursuit: each chosen row takes what it explains away from the
@@ -259,9 +281,22 @@ def _new_vectors(found: _Candidates, B: Array, size: int) -> Array:
     chosen = _pursue(found.g, found.K, size)
     if not chosen and len(B) == 0:
         chosen = [0]  # rows that contradict each other pull nowhere: f = 0 it is
-    rows: Any = found.values[chosen]
+    return found.values[chosen]
+
+
+def _as_vectors(rows: Any) -> Array:
     dense = rows.toarray() if sparse.issparse(rows) else here(rows)
     return np.asarray(dense, dtype=np.float64)
+
+
+def _joined(kernel: Kernel, B: Array, rows: Any) -> Any:
+    """Return vectors and rows in user units; rows of text stay sparse."""
+    B = kernel.row_map.back(B)
+    if not sparse.issparse(rows):
+        return np.concatenate([B, kernel.row_map.back(_as_vectors(rows))])
+    rows = rows.astype(np.float64)
+    rows.data = kernel.row_map.back(rows.data)  # sparse rows are not shifted
+    return sparse.vstack([sparse.csr_matrix(B), rows], "csr")
 
 
 def _pursue(g: Array, K: Array, size: int) -> list[int]:
@@ -332,10 +367,11 @@ def _pairs_kept(part: Part, B: Array) -> int:
     """Return how many past steps L-BFGS remembers: what fits the budget, 3 to 10.
 
     Each is two arrays of the size of B; a step itself takes some 19 (measured: 25 in
-    all with 3 of them). Text, 1000 vectors of 38,910 columns: 311 MB an array.
+    all with 3 of them).
     """
     fitting = part.budget / max(B.nbytes, 1)
-    return int(np.clip((fitting - ARRAYS_OF_A_STEP) / 2, 3, 10))
+    pairs = (fitting - ARRAYS_OF_A_STEP) / 2
+    return int(np.clip(pairs, FEWEST_PAIRS, MOST_PAIRS))
 
 
 def _near(

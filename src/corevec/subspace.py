@@ -46,6 +46,7 @@ from corevec.subspace_start import (
     Order,
     entries_at,
     every_row_weighs,
+    first_fits,
     present_there,
     solve_on_sample,
 )
@@ -60,6 +61,8 @@ ROWS_PER_BASIS, FEWEST, MOST = 12, 800, 2000
 # objective, or this share of `tol`.
 PROMISE, PROMISE_OF_TOL = 1e-5, 0.05
 MOST_ROUNDS = 30
+# Of a classifier, before that: times that it is solved on the rows at the margin.
+MOST_LOOKS = 4
 # A fit that would gain less waits for the others: its last step is made of rounding
 # errors, and 200 rounds along such steps ended 2 to 12 % above the optimum.
 NOTHING = 1e-14
@@ -128,7 +131,8 @@ def choose_basis(
     basis, is_definite = basis_of(source, kernel, first)
     if basis is None or not is_definite:
         return None
-    fits = solve_on_sample(problems, source, basis, present, rng)
+    fits = first_fits(problems, source, basis)
+    solve_on_sample(fits, source, basis, present, rng)
     _evaluate(fits, source, basis, progress)
     order, share = Order(source), _shares_here(fits)
     share[here(order.places_of(first))] = 0.0
@@ -169,15 +173,15 @@ def solve(
     primal values in one more pass; without, the caller does. `start` are functions
     to begin with; `feature_sq` as in `solve_on_sample`.
     """
-    present = present_there(problems, source)
-    fits = solve_on_sample(problems, source, basis, present, rng, start, feature_sq)
-    del present  # one more number of every row
+    fits = first_fits(problems, source, basis, start)
+    if start is not None:
+        _evaluate(fits, source, basis, progress)
+    _work(fits, source, basis, progress, rng, feature_sq)
     if all(fit.promise == 0 for fit in fits):  # all rows were worked on
         _record(fits, source, basis, progress)
         if measured:
             _measure(fits, source, basis, progress)
         return fits, progress.spent() or "max_core"
-    _evaluate(fits, source, basis, progress)
     stopped_by = "stall"
     for _ in range(MOST_ROUNDS):
         directions = _directions(fits, source, basis, progress)
@@ -194,6 +198,34 @@ def solve(
     if measured:
         _measure(fits, source, basis, progress)
     return fits, stopped_by
+
+
+def _work(
+    fits: list[Fit],
+    source: Source,
+    basis: Basis,
+    progress: Progress,
+    rng: np.random.Generator,
+    feature_sq: float,
+) -> None:
+    """Solve on some rows, for a start, a Hessian, and values on all rows.
+
+    Of a classifier on those at the margin, and again where others are violated then.
+    """
+    present, order = present_there([fit.problem for fit in fits], source), Order(source)
+    looks = MOST_LOOKS if all(fit.only_violated_count for fit in fits) else 1
+    for _ in range(looks):
+        is_chosen = len(fits[0].values) > 0
+        few, is_all = solve_on_sample(fits, source, basis, present, rng, feature_sq)
+        if all(fit.promise == 0 for fit in fits):  # on all rows
+            return
+        _evaluate(fits, source, basis, progress)
+        if progress.spent() is not None or (is_chosen and not is_all):
+            return  # what is left is for the rounds over all rows
+        seen = full(source.n_rows, False, few, bool)
+        seen[order.places_of(few)] = True
+        if max(fit.unseen(seen) for fit in fits) <= PROMISE:
+            return
 
 
 def _measure(fits: list[Fit], source: Source, basis: Basis, progress: Progress) -> None:

@@ -41,6 +41,8 @@ Array = npt.NDArray[Any]
 # sample alone is fitted too closely), more while its Hessian costs no more than so many
 # products. It is a start and a metric: float32 and a few Newton steps will do.
 SAMPLE_SHARE, SAMPLE_PRODUCTS, SAMPLE_STEPS = 5, 2e10, 4
+# Rows that are right by more than this, beyond their margin, are not worked on again.
+NEAR = 0.25
 # Random numbers at a time: 32 MB.
 DRAWN_AT_ONCE = 1 << 22
 # Where the sample is all rows, this is the solution.
@@ -148,6 +150,23 @@ class Fit:
         both = joined([self.values] * len(self.problem.sides))
         return self.terms.target - self.terms.sign * both - self.offset
 
+    @property
+    def only_violated_count(self) -> bool:
+        """Whether most rows of a solution are right, and decide nothing."""
+        return self.problem.response is None and not self.problem.has_offset
+
+    def violated_by(self, least: float) -> Any:
+        """Return whether each row is violated by more than this, on some side."""
+        inside = (self.violations() > least) & (self.terms.omega > 0)
+        return inside.reshape(len(self.problem.sides), -1).any(0)
+
+    def unseen(self, seen: Any) -> float:
+        """Return the share of the objective that rows have that are not `seen`."""
+        excess = self.violations().clip(min=0.0)
+        losses = (self.terms.omega * excess**2).reshape(len(self.problem.sides), -1)
+        total = float(losses.sum()) + float(self.weights @ self.weights)
+        return float(losses.sum(0)[~seen].sum()) / max(total, 1e-300)
+
     def multipliers(self) -> Any:
         """Return what the violations of all entries are as multipliers."""
         return self.terms.omega * self.violations().clip(min=0.0)
@@ -175,25 +194,16 @@ class Fit:
         return (self.terms.sign * beta).reshape(sides, -1).sum(0)
 
 
-def solve_on_sample(
+def first_fits(
     problems: list[Problem],
     source: Source,
     basis: Basis,
-    present: Any,
-    rng: np.random.Generator,
     start: KernelExpansion | None = None,
-    feature_sq: float = 0.0,
 ) -> list[Fit]:
-    """Return the fits as solved on a sample of the rows `present`.
-
-    `feature_sq` is the mean square of a row's features where they are not orthonormal
-    coordinates, whose squares k(x, x) bounds.
-    """
+    """Return fits with the weights of `start`, or zeros; values are yet to be set."""
     terms = _all_terms(problems, source, basis.kernel)
     weights = _first_weights(problems, basis, start)
-    fits = [Fit(*own) for own in zip(problems, terms, weights, strict=True)]
-    _solve_sample(fits, source, basis, present, rng, feature_sq)
-    return fits
+    return [Fit(*own) for own in zip(problems, terms, weights, strict=True)]
 
 
 def _all_terms(
@@ -234,15 +244,21 @@ def _first_weights(
     return found
 
 
-def _solve_sample(
+def solve_on_sample(
     fits: list[Fit],
     source: Source,
     basis: Basis,
     present: Any,
     rng: np.random.Generator,
-    feature_sq: float,
-) -> None:
-    """Solve each problem on a sample, and keep its Hessian there."""
+    feature_sq: float = 0.0,
+) -> tuple[Any, bool]:
+    """Solve each problem on some of the rows `present`; their Hessian is kept.
+
+    Returns the numbers of these rows, and whether they stand for themselves only. Where
+    the values of a classifier are known, they are those that are violated, or nearly.
+    `feature_sq` is the mean square of a row's features where they are not orthonormal
+    coordinates, whose squares k(x, x) bounds.
+    """
     k = len(basis)
     wanted = max(SAMPLE_SHARE * k, int(SAMPLE_PRODUCTS / k**2))
     # Squares of kernel values must stay in the range of float32.
@@ -259,9 +275,10 @@ def _solve_sample(
         wanted = len(present)
     most = min(wanted, room, len(present))
     most = max(most, min(k, len(present)))
-    sample, stands_for = _weighted_sample(fits, source, present, most, rng)
+    sample, stands_for = _weighted_sample(fits, source, present, most, room, rng)
     whole = len(sample) == len(present)
-    steps = WHOLE_STEPS if whole else SAMPLE_STEPS
+    to_the_end = whole or bool((stands_for == 1.0).all())
+    steps = WHOLE_STEPS if to_the_end else SAMPLE_STEPS
     if whole and len(present) * k**2 <= SAMPLE_PRODUCTS and len(present) <= room // 2:
         dtype = np.float64
     designs: list[WorkingRows] = []
@@ -286,6 +303,7 @@ def _solve_sample(
         else:
             system = system.copy()
         fit.hessian = _factor(system)
+    return sample, to_the_end
 
 
 def _weighted_sample(
@@ -293,19 +311,28 @@ def _weighted_sample(
     source: Source,
     present: Any,
     size: int,
+    room: int,
     rng: np.random.Generator,
 ) -> tuple[Any, Any]:
     """Return about `size` rows, and how many each stands for.
 
-    Heavy rows are likelier: with balanced weights of 1:100 half of the weight is in a
-    hundredth of the rows, and a uniform sample's Hessian took 30 rounds. A row is in
-    with a probability q of its own, and stands for 1/q rows.
+    Where the values of classifiers are known, all rows that are violated or nearly if
+    there is `room`: the others add nothing to a Hessian. Otherwise some of them, heavy
+    rows likelier: with balanced weights of 1:100 half of the weight is in a hundredth
+    of the rows, and a uniform sample's Hessian took 30 rounds. A row is in with a
+    probability q of its own, and stands for 1/q rows.
     """
     if size >= len(present):
         return present, full(len(present), 1.0, present)
     weight = reduce(add, [fit.terms.omega[: source.n_rows] for fit in fits])
+    at_margin = all(fit.only_violated_count and len(fit.values) for fit in fits)
+    if at_margin:
+        weight = weight * reduce(or_, [fit.violated_by(-NEAR) for fit in fits])
     if len(present) < source.n_rows:
         weight = weight[Order(source).places_of(present)]
+    few = places(weight > 0)
+    if len(few) <= (max(size, room) if at_margin else size):
+        return present[few], full(len(few), 1.0, present)
     q = _shares(weight, size)
     drawn = _drawn(q, rng)
     return present[drawn], 1.0 / q[drawn]

@@ -105,7 +105,7 @@ def vectors_asked_for(
     for found in pursuit.grow(
         problems, source, kernel, size, progress, rng, present, tol
     ):
-        yield Vectors(Rows(found, np.full(len(found), -1)))
+        yield Vectors(Rows(found, np.full(found.shape[0], -1)))
 
 
 def choose(
