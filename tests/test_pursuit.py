@@ -21,9 +21,7 @@ from corevec.sources import Workers, as_source, row_statistics
 NEARLY_SOLVED = 1e-3
 
 
-def rows(
-    task="classes", n=400, d=4, seed=0, as_sparse=False, shift=0.0, budget=2**28
-):
+def rows(task="classes", n=400, d=4, seed=0, as_sparse=False, shift=0.0, budget=2**28):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) + shift
     if as_sparse:

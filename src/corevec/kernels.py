@@ -98,7 +98,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class RowMap:
-    """``x -> (x - shift) * 2**-exponent``, applied before a distance is taken.
+    """``x -> x * 2**-exponent - shift``, applied before a distance is taken.
 
     Distances do not change by the shift; the kernel's gamma is multiplied by
     ``4**exponent`` in exchange for the scale. Without the shift, squared norms near

@@ -54,7 +54,7 @@ SHARED = Plan(2, 2, 4, stride=0.25, far=0.25, last_rows=60_000, candidates=5)
 # Of very many vectors some are moved, and well: the others take what these leave.
 # MNIST, 4000 vectors on two cores, validation rows: 1000 moved for 30 steps 1.54 % in
 # 143 s, for 70 steps 1.48 % in 200 s, 2000 moved for 20 steps 1.49 % in 238 s; all of
-# them on an H200, for 9 steps or more, 1.40 to 1.50 % over eight choices of C and gamma.
+# them on an H200, for 9 steps or more, 1.40 to 1.50 % (eight choices of C and gamma).
 VAST = SHARED._replace(least_steps=70, most_moving=1000)
 # Up to so many vectors; more than so many vectors x (1 + problems).
 SMALL, LARGE, DEAR = 16, 400, 4000

@@ -46,7 +46,9 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
     basis : str or array of shape (k, n_features), default="pursuit"
         How they are chosen. "pursuit": by the functional gradient of the full
         objective and then moved, so that they are no training rows (kernel "rbf";
-        for other kernels like "train"); with the hinge, the pre-images of CPSP.
+        for other kernels like "train"); where moving all of them exceeds
+        `memory_budget`, some are moved and the others are training rows. With the
+        hinge, the pre-images of CPSP.
         "train": training rows, half at random, half where those fail; with the hinge,
         CPSP(tr), the best of 59 random rows per cut. "nystroem": random rows;
         "kmeans": centres; "rpcholesky", "cholesky": randomly pivoted and incomplete
