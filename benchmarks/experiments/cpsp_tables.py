@@ -4,8 +4,9 @@ Sets and splits: `datasets/cpsp.py`. C and gamma are chosen on the validation pa
 at most 10,000 training rows: for CPSP and the pursuit with 50 basis vectors where k is
 below 200 and with 200 where it is not, for CVM, BVM and LASVM with 500 core rows; the
 paper chooses them for every k, which here would take hours. SVC chooses on as many rows
-(OCR* 5,000, text 2,500), CPSP for the four hinge methods of the paper, the pursuit on
-all 20,000 of text.
+(OCR* 5,000, text 2,500), CPSP for the four hinge methods of the paper. On text the
+pursuit chooses on all 20,000 rows; with 1000 vectors it does so on OCR* too, among
+fewer pairs and one larger C.
 
 Which k: the pursuit gets 5 to 1000, CPSP 10 to 1000 as in the paper; the methods that
 the paper shows to need more vectors get 50 and 1000, and CVM, BVM and LASVM 200 and
@@ -116,6 +117,12 @@ GRIDS = {
     "cpsp_ijcnn1": {"C": (10.0, 100.0), "gamma": (1.0, 2.0, 4.0)},
     "cpsp_imdb": {"C": (1.0, 3.0), "gamma": (0.3, 1.0)},
 }
+# For 1000 vectors the pursuit chooses among these with as many, on all rows. On OCR*
+# (validation rows, by hand) C = 3 had 98.48 %, gamma = 0.04 98.60 %.
+GRIDS_AT_1000 = {
+    "cpsp_ocr_star": {"C": (10.0, 30.0), "gamma": (0.02, 0.03)},
+    "cpsp_imdb": {"C": (2.0, 3.0), "gamma": (0.3, 0.5, 1.0)},
+}
 LINEAR_GRID = {"C": (0.01, 0.1, 1.0, 10.0)}
 
 FIGURE_2_K = (50,)
@@ -173,6 +180,11 @@ def _limited(params, k, limit=MAX_SECONDS):
 def choose(solver, dataset, k=TABLE_1_K, *, quick=False):
     """Return C and gamma of a solver (its family's, for the tables) on a set."""
     grid = LINEAR_GRID if solver == "sklearn_linear" else GRIDS[dataset]
+    at_1000 = solver == "corevec_pursuit" and k == TABLE_1_K and not quick
+    if at_1000 and dataset in GRIDS_AT_1000:
+        rows = SPLITS[dataset.removeprefix("cpsp_")][0]
+        fixed = {"n_basis": k, "max_time": LONGEST[solver, dataset]}
+        return chosen(solver, dataset, GRIDS_AT_1000[dataset], n=rows, fixed=fixed)
     if quick:
         grid = {name: values[1:2] for name, values in grid.items()}
     fixed = None
