@@ -283,13 +283,16 @@ def solve_on_sample(
         dtype = np.float64
     designs: list[WorkingRows] = []
     for fit in fits:
+        fit.hessian = None  # of the last look, as large as the one to come
         like = designs[0] if designs else None
         designs.append(WorkingRows(fit.problem, source, basis, sample, like, dtype))
     boosts = [joined([stands_for] * len(fit.problem.sides)) for fit in fits]
     starts = [fit.v for fit in fits]
-    solved = minimise_each(designs, starts, boosts, steps)
-    for fit, rows, boost, found in zip(fits, designs, boosts, solved, strict=True):
+    solved = minimise_each(designs, starts, boosts, steps)[::-1]
+    for fit, rows, boost in zip(fits, designs, boosts, strict=True):
+        found = solved.pop()  # with 4000 vectors each has a matrix of 128 MB
         fit.v, system = found.v, found.gram
+        del found
         if whole:
             fit.promise = 0.0
             continue
@@ -300,8 +303,6 @@ def solve_on_sample(
             system = rows.gram(active, omega)[0]
         if fit.problem.has_offset:
             system = _without_offset(system, fit.offset)
-        else:
-            system = system.copy()
         fit.hessian = _factor(system)
     return sample, to_the_end
 
