@@ -142,7 +142,9 @@ def test_the_same_rows_become_new_vectors(task):
 def test_vectors_move_as_in_memory(task):
     wanted, found = parts(task)
     B = wanted.points.values[:8].astype(float)
-    moved = [pursuit.move(part, B, 4, Progress(N)) for part in (wanted, found)]
+    moved = [
+        pursuit.move(part, B, 4, Progress(N), plans.FEW) for part in (wanted, found)
+    ]
     assert np.abs(moved[0] - B).max() > 10 * STEPPED
     assert isinstance(moved[1], np.ndarray)
     assert_close(moved[1], moved[0], STEPPED)

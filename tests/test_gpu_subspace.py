@@ -251,12 +251,13 @@ def test_no_number_of_every_row_comes_here(kind, place, long_rounds, small_block
     assert 0 < max(looked.sizes) <= max(few**2, sample) < N
     for fit in fits:
         there = fit.terms.sign, fit.terms.omega, fit.terms.target, fit.values
-        for one in (*there, fit.last_values, fit.violations(), fit.row_pull()):
+        for one in (*there, fit.violations(), fit.row_pull()):
             assert isinstance(one, torch.Tensor)
             assert one.dtype == torch.float64
-        for one in (fit.v, fit.last_step, fit.hessian[0]):
-            assert isinstance(one, np.ndarray)
+        assert isinstance(fit.v, np.ndarray)
         assert isinstance(fit.primal, float)
+        # Nothing of the rounds lies beside what is done next.
+        assert fit.hessian is fit.last_step is fit.last_values is None
         assert fit.violated(source).dtype == np.int64
 
 

@@ -101,7 +101,7 @@ def test_moving_lowers_the_objective_and_growing_lowers_it_more(task):
     work = part(task)
     B = np.random.default_rng(3).normal(size=(8, 4))
     before, _ = work.solve(B)
-    moved = pursuit.move(work, B, 10, Progress(400))
+    moved = pursuit.move(work, B, 10, Progress(400), plans.FEW)
     after, _ = work.solve(moved)
     assert after < 0.9 * before
     problems, source, kernel = rows(task)
@@ -144,7 +144,7 @@ def test_the_last_move_tells_its_weights_without_solving_again():
     B = np.random.default_rng(3).normal(size=(8, 4))
     works = part("three"), part("three")
     moved = [
-        pursuit.move(work, B, 5, Progress(400), is_last)
+        pursuit.move(work, B, 5, Progress(400), plans.FEW, is_last)
         for work, is_last in zip(works, (False, True), strict=True)
     ]
     np.testing.assert_array_equal(*moved)
@@ -357,6 +357,8 @@ def test_most_of_a_vast_basis_stays_rows():
     found = pursuit._plan_that_fits(4000, 10, source)
     assert found == (plans.VAST, plans.VAST.most_moving)
     assert pursuit._plan_that_fits(1000, 10, source) == (plans.SHARED, 1000)
+    _, source, _ = rows(budget=budget_for(999, 4))
+    assert pursuit._plan_that_fits(4000, 10, source) == (plans.VAST, 999)
 
 
 def test_text_is_pursued_within_the_budget_and_the_vectors():

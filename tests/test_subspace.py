@@ -9,10 +9,14 @@ from corevec import (
     CoreVectorRegressor,
     SubspaceClassifier,
     certify,
+    subspace,
     subspace_start,
 )
+from corevec.bases import basis_of
+from corevec.kernels import make_kernel
 from corevec.problems import Labels, two_class
-from corevec.sources import Workers, as_source
+from corevec.progress import Progress
+from corevec.sources import Workers, as_source, row_statistics
 from corevec.views import view_that_fits
 
 N = 2500  # above `engine.SUBSPACE_ROWS`
@@ -179,3 +183,28 @@ def test_rows_at_the_margin_need_few_passes_over_all_rows(monkeypatch):
     # all rows, the certificate; the sample's Hessian alone takes rounds of two passes.
     assert found.certificate_.passes <= 6
     assert without.certificate_.passes > 8
+
+
+def test_a_look_leaves_no_worse_weights_than_the_start(monkeypatch):
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(4000, 2))
+    labels = Labels(4000, (np.sin(2 * X[:, 0]) > 0.5 * X[:, 1]).astype(int))
+    problems = [two_class(labels, 100.0, 1, 0)]
+    source = as_source(X, 2**28, Workers(1))
+    kernel = make_kernel("rbf", 1.0, 3, 0.0, row_statistics(source))
+    basis, _ = basis_of(source, kernel, np.arange(80))
+
+    def solved(start=None, max_time=None):
+        progress = Progress(4000, max_time=max_time)
+        rng = np.random.default_rng(0)
+        case = problems, source, basis, 0.0, progress, rng
+        return subspace.solve(*case, start=start)[0]
+
+    exact = solved()
+    start = subspace.expansion(exact, basis)
+    # A hundred rows that stand for all, and no time to mend what they decide.
+    monkeypatch.setattr(subspace_start, "capacity", lambda *_: 200)
+    monkeypatch.setattr(subspace_start, "SAMPLE_PRODUCTS", 0)
+    assert solved(max_time=0.0)[0].primal > 1.01 * exact[0].primal
+    found = solved(start, max_time=0.0)
+    assert found[0].primal == pytest.approx(exact[0].primal, rel=1e-6)

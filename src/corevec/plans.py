@@ -23,8 +23,8 @@ class Plan(NamedTuple):
     last_rows: int = 20_000  # of the last stage; more where steps are cheap
     candidates: int = 8  # rows that are looked at for each new vector
     least_candidates: int = 300
-    # Steps of the last stage end where their products, rows x vectors x (columns +
-    # vectors x (1 + problems)), reach this number: some twenty seconds on two cores.
+    # Steps of a round end where their products, rows x vectors x (columns + vectors x
+    # (1 + problems)), reach this number: some twenty seconds on two cores.
     products: float = 1.1e12
     rounds: int = 1  # of the last stage, each over the rows that are near then
     most_moving: int = 10_000  # vectors; the others are rows where these leave errors

@@ -87,10 +87,11 @@ def grow(
 ) -> Iterator[Any]:
     """Yield basis vectors that may do, in user units; `size` of them at last.
 
-    (Fewer where they would coincide.) The first stages on a random sample of the rows
-    `present`; the last on the rows that are near the margin then, of all of them. A
-    stage's vectors may do if the gap, as the rows worked on tell it, is below `tol`:
-    who asks for the next has measured that they do not.
+    (Fewer where they would coincide, where fewer rows pull, or when the time is spent.)
+    Those whose moves do not fit the budget are rows, added at the end. The first stages
+    on a random sample of the rows `present`; the last on the rows that are near the
+    margin then, of all of them. A stage's vectors may do if the gap, as the rows worked
+    on tell it, is below `tol`: who asks for the next has measured that they do not.
     """
     plan, moving = _plan_that_fits(size, len(problems), source)
     most = max(size, rows_that_fit(source, moving))
@@ -108,7 +109,7 @@ def grow(
     goals += [moving] * plan.rounds + [size] * (moving < size)
     for stage, wanted in enumerate(goals, 1):
         last = stage >= plan.stages
-        if wanted <= moving and last and not whole and len(B):
+        if last and not whole and len(B):
             part = _all_near(part, B, source, kernel, most, plan.far, rng)
         if wanted > len(B):
             fitting = int(np.sqrt(part.room / (2 * BYTES_PER_VALUE)))
@@ -121,8 +122,10 @@ def grow(
                 yield _joined(kernel, B, new)
                 return
             B = np.concatenate([B, _as_vectors(new)])
-        steps = _last_steps(part, B, source, plan) if last else plan.steps
-        B = move(part, B, steps, progress, stage == len(goals))
+        steps, own = plan.steps, plan_for(len(B), len(problems))
+        if last:
+            steps, own = _last_steps(part, B, source, plan), plan
+        B = move(part, B, steps, progress, own, stage == len(goals))
         _record(part, B, kernel, progress)
         if progress.spent() is not None:
             break
@@ -141,8 +144,8 @@ def _plan_that_fits(size: int, n_problems: int, source: Source) -> tuple[Plan, i
     arrays = ARRAYS_OF_A_STEP + 2 * FEWEST_PAIRS
     fitting = int(source.memory_budget / (arrays * 8 * source.n_features))
     fitting = max(FEWEST_MOVING, fitting)
-    if fitting >= moving:
-        return plan, moving
+    if fitting >= moving or plan.most_moving < size:
+        return plan, min(moving, fitting)
     return plan_for(fitting, n_problems), fitting
 
 
@@ -322,7 +325,12 @@ def _pursue(g: Array, K: Array, size: int) -> list[int]:
 
 
 def move(
-    part: Part, B: Array, steps: int, progress: Progress, is_last: bool = False
+    part: Part,
+    B: Array,
+    steps: int,
+    progress: Progress,
+    plan: Plan,
+    is_last: bool = False,
 ) -> Array:
     """Return the vectors after some steps of L-BFGS on F.
 
@@ -330,7 +338,6 @@ def move(
     weights are told.
     """
     kernel = part.kernel
-    plan = plan_for(len(B), len(part.problems))
     # In widths of the kernel, or longer: the first step has length 1.
     width = 1.0 / np.sqrt(2 * kernel.gamma) if kernel.uses_distance else 1.0
     width *= max(1.0, plan.stride * np.sqrt(len(B)))

@@ -7,7 +7,9 @@ span (``span.py``) the problem has k variables. Forming its Hessian over all row
 n k^2, so the Hessian comes from a sample of the rows, and everything that decides the
 result from all of them:
 
-1. solve on the sample, each row of which stands for n/m rows: exact Newton;
+1. solve on the sample, each row of which stands for n/m rows: exact Newton; of a
+   classifier then on the rows at the margin, which decide, where these fit: after a
+   few such looks nothing may be left for the rest;
 2. the gradient over all rows is one pass, n k kernel values;
 3. ``d = -H^-1 gradient`` with the sample's H, its values on all rows a second pass;
 4. minimise over the span of (weights, d, last step) exactly, on all rows: three
@@ -44,10 +46,12 @@ from corevec.sources import Source
 from corevec.subspace_start import (
     Fit,
     Order,
+    are_at_margin,
     entries_at,
     every_row_weighs,
     first_fits,
     present_there,
+    rows_at_once,
     solve_on_sample,
 )
 from corevec.working import Design
@@ -61,7 +65,8 @@ ROWS_PER_BASIS, FEWEST, MOST = 12, 800, 2000
 # objective, or this share of `tol`.
 PROMISE, PROMISE_OF_TOL = 1e-5, 0.05
 MOST_ROUNDS = 30
-# Of a classifier, before that: times that it is solved on the rows at the margin.
+# Of a classifier, before that: times that it is solved on some rows, those at the
+# margin (but for a random sample where nothing is known yet).
 MOST_LOOKS = 4
 # A fit that would gain less waits for the others: its last step is made of rounding
 # errors, and 200 rounds along such steps ended 2 to 12 % above the optimum.
@@ -132,7 +137,8 @@ def choose_basis(
     if basis is None or not is_definite:
         return None
     fits = first_fits(problems, source, basis)
-    solve_on_sample(fits, source, basis, present, rng)
+    at_once = rows_at_once(fits, source, basis, present)
+    solve_on_sample(fits, source, basis, present, rng, at_once)
     _evaluate(fits, source, basis, progress)
     order, share = Order(source), _shares_here(fits)
     share[here(order.places_of(first))] = 0.0
@@ -174,9 +180,7 @@ def solve(
     to begin with; `feature_sq` as in `solve_on_sample`.
     """
     fits = first_fits(problems, source, basis, start)
-    if start is not None:
-        _evaluate(fits, source, basis, progress)
-    _work(fits, source, basis, progress, rng, feature_sq)
+    _work(fits, source, basis, progress, rng, feature_sq, start is not None)
     if all(fit.promise == 0 for fit in fits):  # all rows were worked on
         _record(fits, source, basis, progress)
         if measured:
@@ -195,6 +199,8 @@ def solve(
         for t, fit in enumerate(fits):
             if fit.promise > NOTHING:
                 _move(fit, directions[t], column_of(moved, t), source)
+    for fit in fits:  # what is left of the rounds would lie beside the certificate
+        fit.hessian = fit.last_step = fit.last_values = None
     if measured:
         _measure(fits, source, basis, progress)
     return fits, stopped_by
@@ -207,25 +213,44 @@ def _work(
     progress: Progress,
     rng: np.random.Generator,
     feature_sq: float,
+    started: bool,
 ) -> None:
     """Solve on some rows, for a start, a Hessian, and values on all rows.
 
-    Of a classifier on those at the margin, and again where others are violated then.
+    Of a classifier on those at the margin, and again where others are violated then. Of
+    the weights that were `started` with, or found on the way, the best remain.
     """
     present, order = present_there([fit.problem for fit in fits], source), Order(source)
-    looks = MOST_LOOKS if all(fit.only_violated_count for fit in fits) else 1
-    for _ in range(looks):
+    at_once = rows_at_once(fits, source, basis, present, feature_sq)
+    at_margin = are_at_margin(fits) and at_once.most < len(present)
+    if started and at_margin:
+        _evaluate(fits, source, basis, progress)
+    best = [_point(fit) for fit in fits]
+    seen = full(source.n_rows, False, present, bool)  # at the margin
+    for _ in range(MOST_LOOKS if at_margin else 1):
         is_chosen = len(fits[0].values) > 0
-        few, is_all = solve_on_sample(fits, source, basis, present, rng, feature_sq)
+        worked_on = fits, source, basis, present, rng, at_once
+        few, is_all = solve_on_sample(*worked_on, seen)
         if all(fit.promise == 0 for fit in fits):  # on all rows
             return
         _evaluate(fits, source, basis, progress)
+        points = zip(best, map(_point, fits), strict=True)
+        best = [min(pair, key=lambda point: point[0]) for pair in points]
         if progress.spent() is not None or (is_chosen and not is_all):
-            return  # what is left is for the rounds over all rows
-        seen = full(source.n_rows, False, few, bool)
-        seen[order.places_of(few)] = True
-        if max(fit.unseen(seen) for fit in fits) <= PROMISE:
-            return
+            break  # what is left is for the rounds over all rows
+        if is_chosen:
+            seen[order.places_of(few)] = True
+            if max(fit.unseen(seen) for fit in fits) <= PROMISE:
+                break
+    for fit, (_, v, values) in zip(fits, best, strict=True):
+        fit.v, fit.values = v, values
+
+
+def _point(fit: Fit) -> tuple[float, Array, Any]:
+    """Return the primal value over all rows, infinite if not known, and where it is."""
+    if len(fit.values):
+        fit.row_pull()
+    return fit.primal, fit.v, fit.values
 
 
 def _measure(fits: list[Fit], source: Source, basis: Basis, progress: Progress) -> None:

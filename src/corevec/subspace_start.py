@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add, or_
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -150,11 +150,6 @@ class Fit:
         both = joined([self.values] * len(self.problem.sides))
         return self.terms.target - self.terms.sign * both - self.offset
 
-    @property
-    def only_violated_count(self) -> bool:
-        """Whether most rows of a solution are right, and decide nothing."""
-        return self.problem.response is None and not self.problem.has_offset
-
     def violated_by(self, least: float) -> Any:
         """Return whether each row is violated by more than this, on some side."""
         inside = (self.violations() > least) & (self.terms.omega > 0)
@@ -244,18 +239,23 @@ def _first_weights(
     return found
 
 
-def solve_on_sample(
+class AtOnce(NamedTuple):
+    """How many rows are worked on at once, and how."""
+
+    most: int  # of a sample
+    room: int  # of rows that all count
+    dtype: Any
+
+
+def rows_at_once(
     fits: list[Fit],
     source: Source,
     basis: Basis,
     present: Any,
-    rng: np.random.Generator,
     feature_sq: float = 0.0,
-) -> tuple[Any, bool]:
-    """Solve each problem on some of the rows `present`; their Hessian is kept.
+) -> AtOnce:
+    """Return how many of the rows `present` can be worked on at once.
 
-    Returns the numbers of these rows, and whether they stand for themselves only. Where
-    the values of a classifier are known, they are those that are violated, or nearly.
     `feature_sq` is the mean square of a row's features where they are not orthonormal
     coordinates, whose squares k(x, x) bounds.
     """
@@ -274,8 +274,26 @@ def solve_on_sample(
         # Of a classifier only the violated rows count in the Hessian.
         wanted = len(present)
     most = min(wanted, room, len(present))
-    most = max(most, min(k, len(present)))
-    sample, stands_for = _weighted_sample(fits, source, present, most, room, rng)
+    return AtOnce(max(most, min(k, len(present))), room, dtype)
+
+
+def solve_on_sample(
+    fits: list[Fit],
+    source: Source,
+    basis: Basis,
+    present: Any,
+    rng: np.random.Generator,
+    at_once: AtOnce,
+    seen: Any = None,
+) -> tuple[Any, bool]:
+    """Solve each problem on some of the rows `present`; their Hessian is kept.
+
+    Returns the numbers of these rows, and whether they stand for themselves only. Where
+    the values of a classifier are known, they are those that are violated, or nearly,
+    and those `seen` at the margin before.
+    """
+    k, room, dtype = len(basis), at_once.room, at_once.dtype
+    sample, stands_for = _weighted_sample(fits, source, present, at_once, rng, seen)
     whole = len(sample) == len(present)
     to_the_end = whole or bool((stands_for == 1.0).all())
     steps = WHOLE_STEPS if to_the_end else SAMPLE_STEPS
@@ -311,32 +329,42 @@ def _weighted_sample(
     fits: list[Fit],
     source: Source,
     present: Any,
-    size: int,
-    room: int,
+    at_once: AtOnce,
     rng: np.random.Generator,
+    seen: Any,
 ) -> tuple[Any, Any]:
-    """Return about `size` rows, and how many each stands for.
+    """Return some rows, and how many each stands for.
 
     Where the values of classifiers are known, all rows that are violated or nearly if
-    there is `room`: the others add nothing to a Hessian. Otherwise some of them, heavy
-    rows likelier: with balanced weights of 1:100 half of the weight is in a hundredth
-    of the rows, and a uniform sample's Hessian took 30 rounds. A row is in with a
-    probability q of its own, and stands for 1/q rows.
+    there is room: the others add nothing to a Hessian. With those that were `seen`, if
+    there is room for both: C = 1e6, 60 vectors, went around in circles without them.
+    Otherwise some of them, heavy rows likelier: with balanced weights of 1:100 half of
+    the weight is in a hundredth of the rows, and a uniform sample's Hessian took 30
+    rounds. A row is in with a probability q of its own, and stands for 1/q rows.
     """
-    if size >= len(present):
+    if at_once.most >= len(present):
         return present, full(len(present), 1.0, present)
-    weight = reduce(add, [fit.terms.omega[: source.n_rows] for fit in fits])
-    at_margin = all(fit.only_violated_count and len(fit.values) for fit in fits)
-    if at_margin:
-        weight = weight * reduce(or_, [fit.violated_by(-NEAR) for fit in fits])
+    weight, most = reduce(add, [fit.terms.omega[: source.n_rows] for fit in fits]), 0
+    if are_at_margin(fits) and len(fits[0].values):
+        near, most = reduce(or_, [fit.violated_by(-NEAR) for fit in fits]), at_once.room
+        if count((near | seen) & (weight > 0)) <= most:
+            near = near | seen
+        weight = weight * near
     if len(present) < source.n_rows:
         weight = weight[Order(source).places_of(present)]
     few = places(weight > 0)
-    if len(few) <= (max(size, room) if at_margin else size):
+    if len(few) <= max(most, at_once.most):
         return present[few], full(len(few), 1.0, present)
-    q = _shares(weight, size)
+    q = _shares(weight, at_once.most)
     drawn = _drawn(q, rng)
     return present[drawn], 1.0 / q[drawn]
+
+
+def are_at_margin(fits: list[Fit]) -> bool:
+    """Whether most rows of the solutions are right, and decide nothing."""
+    return all(
+        fit.problem.response is None and not fit.problem.has_offset for fit in fits
+    )
 
 
 def _drawn(q: Any, rng: np.random.Generator) -> Any:

@@ -93,7 +93,8 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
     basis_vectors_ : ndarray or CSR of shape (k, n_features)
         The basis.
     basis_indices_ : ndarray of shape (k,)
-        Their row numbers, -1 for vectors that are no training rows.
+        Their row numbers; -1 for those of a pursuit and others that are not rows as
+        they were given.
     dual_coef_ : ndarray of shape (n_machines, k)
         Coefficients: ``decision_function = k(X, basis_vectors_) dual_coef_.T +
         intercept_``.
@@ -261,7 +262,8 @@ class SubspaceRegressor(InSpan, CoreVectorRegressor):
     Attributes
     ----------
     basis_vectors_, basis_indices_ : ndarray
-        The basis, and its row numbers (-1 for vectors that are no training rows).
+        The basis, and its row numbers (-1 for those of a pursuit and others that are
+        not rows as they were given).
     dual_coef_ : ndarray of shape (n_targets, k)
         Coefficients in the units of y: ``predict = k(X, basis_vectors_) dual_coef_.T +
         intercept_``.
