@@ -177,7 +177,7 @@ def solve(
 
     Returns the solutions, and what stopped the rounds. `measured` sets values and
     primal values in one more pass; without, the caller does. `start` are functions
-    to begin with; `feature_sq` as in `solve_on_sample`.
+    to begin with; `feature_sq` as in `rows_at_once`.
     """
     fits = first_fits(problems, source, basis, start)
     _work(fits, source, basis, progress, rng, feature_sq, start is not None)

@@ -49,8 +49,8 @@ def room_for_rows(source: Source, width: int) -> float:
 
     Matrices of the vectors come first: the factor of the basis and its inverse, two
     sums of squares, a system to solve; and a few numbers of every row. An eighth of the
-    budget remains in any case: with fewer rows than vectors nothing can be solved. (A
-    quarter was too much: a million rows, 2000 vectors grew by 272 MB with 268 allowed.)
+    budget remains in any case: with fewer rows than vectors nothing can be solved.
+    (With a quarter a million rows and 2000 vectors would make 291 MB of 268.)
     """
     budget = source.room
     # On a device these numbers have a room of their own (subspace.rows_that_fit).
