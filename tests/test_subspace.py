@@ -1,5 +1,7 @@
 """Many rows in the span of a basis: what small data never reaches."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import reading
@@ -208,3 +210,25 @@ def test_a_look_leaves_no_worse_weights_than_the_start(monkeypatch):
     assert solved(max_time=0.0)[0].primal > 1.01 * exact[0].primal
     found = solved(start, max_time=0.0)
     assert found[0].primal == pytest.approx(exact[0].primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("times", [1.0, 100.0])
+def test_a_start_without_a_row_at_the_margin_is_solved(monkeypatch, times):
+    X = np.random.default_rng(0).normal(size=(4000, 2))
+    X[:, 0] += 3 * np.sign(X[:, 0])
+    problems = [two_class(Labels(4000, (X[:, 0] > 0).astype(int)), 10.0, 1, 0)]
+    source = as_source(X, 2**28, Workers(1))
+    kernel = make_kernel("rbf", 0.3, 3, 0.0, row_statistics(source))
+    basis, _ = basis_of(source, kernel, np.arange(60))
+
+    def solved(start=None):
+        case = problems, source, basis, 0.0, Progress(4000), np.random.default_rng(0)
+        return subspace.solve(*case, start=start)[0]
+
+    exact = solved()
+    start = subspace.expansion(exact, basis)
+    start = replace(start, coef=times * start.coef, intercept=times * start.intercept)
+    monkeypatch.setattr(subspace_start, "capacity", lambda *_: 1200)
+    monkeypatch.setattr(subspace_start, "SAMPLE_PRODUCTS", 0)
+    found = solved(start)
+    assert found[0].primal == pytest.approx(exact[0].primal, rel=1e-3)  # rounds end

@@ -67,7 +67,7 @@ REPEATS = 1
 # Of a fit, where nothing else is said.
 MAX_SECONDS = 20.0
 LONGER = {"corevec_pursuit": 60.0, "corevec_cpsp": 240.0}
-# 1000 vectors are moved until that is flat; SVC takes 735 and 462 s there.
+# 1000 vectors of OCR* take a minute; SVC takes 735 and 462 s on these.
 LONGEST = {
     ("corevec_pursuit", "cpsp_ocr_star"): 240.0,
     ("corevec_pursuit", "cpsp_imdb"): 240.0,

@@ -349,7 +349,8 @@ def _weighted_sample(
         near, most = reduce(or_, [fit.violated_by(-NEAR) for fit in fits]), at_once.room
         if count((near | seen) & (weight > 0)) <= most:
             near = near | seen
-        weight = weight * near
+        if count(near & (weight > 0)):  # a start may be right everywhere
+            weight = weight * near
     if len(present) < source.n_rows:
         weight = weight[Order(source).places_of(present)]
     few = places(weight > 0)
