@@ -54,6 +54,7 @@ DATASETS = {
     "letter": tables.letter,
     "mnist": mnist.load,
     "mnist10": mnist10.load,
+    "mnist10_unit": partial(mnist10.load, unit=True),
     "novelty": novelty.load,
     "skin": tables.skin,
     "ranking": ranking.load,

@@ -144,9 +144,10 @@ class Part:
         designs = [Design(one, self.workers, terms, design) for one, terms in pairs]
         starts = [self._start(t, rows, k) for t, rows in enumerate(designs)]
         ratios = [self.stands_for] * len(designs)
-        found = minimise_each(designs, starts, ratios, NEWTON_STEPS, STILL)
-        weights = [one.v for one in found]
-        del found, G
+        weights = minimise_each(
+            designs, starts, ratios, lambda _, one: one.v, NEWTON_STEPS, STILL
+        )
+        del G
         self.worst = full(len(self), -np.inf, K)
         worths = [self._worth(t, rows, weights[t]) for t, rows in enumerate(designs)]
         self.worths = [value for value, _ in worths]

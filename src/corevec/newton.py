@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from corevec.sources import Workers
 from corevec.working import FEW_COLUMNS, Design
 
 Array = npt.NDArray[Any]
+Kept = TypeVar("Kept")
 
 # So few entries are brought here from a GPU for the line search: 0.1 MB each.
 FEW_ENTRIES = 1 << 14
@@ -41,12 +42,13 @@ class Minimum:
 
     `mass` is ``sum beta`` there; `last_gram` the ``sum omega d d'`` of the entries that
     were active in the last step but one, where the rows live; None if it was not
-    needed.
+    needed. `ended`: by itself, not by the number of its steps.
     """
 
     v: Array
     mass: float
     last_gram: Any
+    ended: bool
 
     @property
     def gram(self) -> Array | None:
@@ -84,24 +86,26 @@ def minimise_each(
     designs: Sequence[Design],
     starts: Sequence[Array],
     boosts: Sequence[float | Array],
+    kept: Callable[[int, Minimum], Kept],
     max_steps: int,
     still: float = 0.0,
-) -> list[Minimum]:
-    """Return `minimise` of several problems: one per thread where there are enough.
+) -> list[Kept]:
+    """Return what is `kept` of `minimise` of several problems, by their numbers.
 
-    Threads over the rows of one problem wait for each other at every step: ten classes
-    of 28,000 rows in 1,000 columns took as long on two threads as on one.
+    One per thread where there are enough. Threads over the rows of one problem wait for
+    each other at every step: ten classes of 28,000 rows in 1,000 columns took as long
+    on two threads as on one. All that is found would be a matrix for each problem: with
+    4000 vectors 128 MB.
     """
+
+    def task(t: int) -> Kept:
+        return kept(t, minimise(designs[t], starts[t], boosts[t], max_steps, still))
+
     workers = designs[0].workers
     if len(designs) < 2 * workers.n_threads:
-        tasks = zip(designs, starts, boosts, strict=True)
-        return [minimise(*one, max_steps, still) for one in tasks]
+        return [task(t) for t in range(len(designs))]
     for design in designs:
         design.workers = Workers(1)
-
-    def task(t: int) -> Minimum:
-        return minimise(designs[t], starts[t], boosts[t], max_steps, still)
-
     found = list(workers.run(task, range(len(designs))))
     for design in designs:
         design.workers = workers
@@ -125,6 +129,7 @@ def _minimise(
         linear[-1] = rows.problem.price
     margins = rows.times(v)
     newton = _NewtonPoint(rows, omega, penalty, linear, free_offset)
+    ended = True
     for _ in range(max_steps):
         active = (target > margins) & (omega > 0)
         new = newton.point(active)
@@ -141,8 +146,10 @@ def _minimise(
         margins += length * (moved - margins)
         if change <= still:
             break
+    else:
+        ended = False
     mass = float(omega @ (target - rows.times(v)).clip(min=0.0))
-    return Minimum(v, mass, newton.gram if newton.summed.any() else None)
+    return Minimum(v, mass, newton.gram if newton.summed.any() else None, ended)
 
 
 class _NewtonPoint:

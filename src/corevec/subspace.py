@@ -32,7 +32,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from corevec.arrays import column_of, full, here, is_tensor, namespace, places, there
+from corevec.arrays import (
+    cast,
+    column_of,
+    full,
+    here,
+    is_tensor,
+    namespace,
+    places,
+    there,
+)
 from corevec.bases import Basis, basis_of
 from corevec.certificate import Certificate, relative_gap
 from corevec.duals import dual_of_entries
@@ -320,7 +329,8 @@ def _directions(
         gradient[: len(basis)] -= pulled[:, t]
         if fit.problem.has_bias:
             gradient[-1] -= float(pulls[:, t].sum())
-        step = -linalg.cho_solve(fit.hessian, gradient, check_finite=False)
+        metric = cast(gradient, fit.hessian[0].dtype)
+        step = -linalg.cho_solve(fit.hessian, metric, check_finite=False).astype(float)
         fit.promise = float(-gradient @ step) / 2 / max(abs(fit.primal), 1e-300)
         found.append(step)
     return found

@@ -30,7 +30,7 @@ from corevec.arrays import (
 from corevec.bases import Basis
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows
-from corevec.newton import minimise_each
+from corevec.newton import Minimum, minimise_each
 from corevec.problems import Labels, Problem, Terms
 from corevec.sources import Source
 from corevec.working import WorkingRows, capacity, size_of
@@ -47,6 +47,9 @@ NEAR = 0.25
 DRAWN_AT_ONCE = 1 << 22
 # Where the sample is all rows, this is the solution.
 WHOLE_STEPS = 50
+# Hessians of several problems are kept in float32 where they would take more than this
+# part of the budget: ten of 4000 vectors have 1.3 GB in float64.
+HESSIANS_SHARE = 4
 
 
 class Order:
@@ -245,6 +248,7 @@ class AtOnce(NamedTuple):
     most: int  # of a sample
     room: int  # of rows that all count
     dtype: Any
+    hessian: Any  # precision of what is kept of the Hessians
 
 
 def rows_at_once(
@@ -268,13 +272,19 @@ def rows_at_once(
     heaviest = max(float(fit.terms.omega.sum()) for fit in fits)
     small &= feature_sq * heaviest * float(np.finfo(np.float32).eps) < 1
     dtype = np.float32 if small else np.float64
+    # One Hessian is among the matrices that are counted in any case.
+    others = (len(fits) - 1) * k**2
+    metric: Any = np.float64
+    if 8 * others > source.memory_budget / HESSIANS_SHARE:
+        metric = np.float32
+    beside = 0 if source.is_on_device else np.dtype(metric).itemsize * others
     # Half of what the span may use: the basis itself takes the other half.
-    room = capacity(source, k + 2, dtype) // 2
+    room = capacity(source, k + 2, dtype, beside) // 2
     if all(fit.problem.response is None for fit in fits) and len(present) <= room:
         # Of a classifier only the violated rows count in the Hessian.
         wanted = len(present)
     most = min(wanted, room, len(present))
-    return AtOnce(max(most, min(k, len(present))), room, dtype)
+    return AtOnce(max(most, min(k, len(present))), room, dtype, metric)
 
 
 def solve_on_sample(
@@ -306,22 +316,24 @@ def solve_on_sample(
         designs.append(WorkingRows(fit.problem, source, basis, sample, like, dtype))
     boosts = [joined([stands_for] * len(fit.problem.sides)) for fit in fits]
     starts = [fit.v for fit in fits]
-    solved = minimise_each(designs, starts, boosts, steps)[::-1]
-    for fit, rows, boost in zip(fits, designs, boosts, strict=True):
-        found = solved.pop()  # with 4000 vectors each has a matrix of 128 MB
-        fit.v, system = found.v, found.gram
-        del found
-        if whole:
+
+    def keep(t: int, found: Minimum) -> bool:
+        fits[t].v = found.v
+        # Otherwise a start like others: float32 is 0.5 % above the optimum at C = 1e5.
+        is_exact = whole and dtype == np.float64 and found.ended
+        if not is_exact:
+            system = found.gram
+            fits[t].hessian = _hessian(fits[t], designs[t], boosts[t], at_once, system)
+        return is_exact
+
+    are_exact = minimise_each(designs, starts, boosts, keep, steps)
+    if all(are_exact):
+        for fit in fits:
             fit.promise = 0.0
-            continue
-        if system is None:
-            omega = there(boost, rows.terms.omega) * rows.terms.omega
-            violation = rows.terms.target - rows.times(fit.v)
-            active = places((violation > 0) & (omega > 0))
-            system = rows.gram(active, omega)[0]
-        if fit.problem.has_offset:
-            system = _without_offset(system, fit.offset)
-        fit.hessian = _factor(system)
+        return sample, to_the_end
+    for t, is_exact in enumerate(are_exact):
+        if is_exact:
+            fits[t].hessian = _hessian(fits[t], designs[t], boosts[t], at_once)
     return sample, to_the_end
 
 
@@ -391,6 +403,21 @@ def _shares(weight: Any, size: int) -> Any:
         q[below] = scaled.clip(max=1.0)
         if bool((scaled <= 1.0).all()):
             return q
+
+
+def _hessian(
+    fit: Fit, rows: WorkingRows, boost: Array, at_once: AtOnce, system: Any = None
+) -> Any:
+    """Return the factor of the Hessian over these rows, at the weights of the fit."""
+    if system is None:
+        omega = there(boost, rows.terms.omega) * rows.terms.omega
+        violation = rows.terms.target - rows.times(fit.v)
+        active = places((violation > 0) & (omega > 0))
+        system = rows.gram(active, omega)[0]
+    if fit.problem.has_offset:
+        system = _without_offset(system, fit.offset)
+    factor, is_lower = _factor(system)
+    return factor.astype(at_once.hessian, copy=False), is_lower
 
 
 def _factor(gram: Array) -> Any:

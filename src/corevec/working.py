@@ -39,23 +39,27 @@ def size_of(problem: Problem, basis: Basis) -> int:
     return len(basis) + int(problem.has_bias) + int(problem.has_offset)
 
 
-def capacity(source: Source, width: int, dtype: Any = np.float64) -> int:
+def capacity(
+    source: Source, width: int, dtype: Any = np.float64, beside: float = 0.0
+) -> int:
     """Return how many design rows the memory budget holds."""
-    return int(room_for_rows(source, width) / (np.dtype(dtype).itemsize * width))
+    room = room_for_rows(source, width, beside)
+    return int(room / (np.dtype(dtype).itemsize * width))
 
 
-def room_for_rows(source: Source, width: int) -> float:
+def room_for_rows(source: Source, width: int, beside: float = 0.0) -> float:
     """Return bytes of the budget for rows to work on, 0.6 of it at most.
 
     Matrices of the vectors come first: the factor of the basis and its inverse, two
-    sums of squares, a system to solve; and a few numbers of every row. An eighth of the
-    budget remains in any case: with fewer rows than vectors nothing can be solved.
-    (With a quarter a million rows and 2000 vectors would make 291 MB of 268.)
+    sums of squares, a system to solve, and what else is kept `beside` the rows; and a
+    few numbers of every row. An eighth of the budget remains in any case: with fewer
+    rows than vectors nothing can be solved. (With a quarter a million rows and 2000
+    vectors would make 291 MB of 268.)
     """
     budget = source.room
     # On a device these numbers have a room of their own (subspace.rows_that_fit).
     every_row = 0 if source.is_on_device else ROW_BYTES * source.n_rows
-    rest = budget - MATRICES * 8 * width**2 - every_row
+    rest = budget - MATRICES * 8 * width**2 - every_row - beside
     return float(np.clip(rest, budget / 8, 0.6 * budget))
 
 
