@@ -212,6 +212,28 @@ def test_a_look_leaves_no_worse_weights_than_the_start(monkeypatch):
     assert found[0].primal == pytest.approx(exact[0].primal, rel=1e-6)
 
 
+# Where float64 does not fit, the rounds end by the promise of a Hessian in float32.
+@pytest.mark.parametrize(("rows_that_fit", "rtol"), [(24_000, 1e-9), (12_000, 3e-3)])
+def test_weights_of_all_rows_at_large_C(monkeypatch, rows_that_fit, rtol):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(6000, 2))
+    y = np.floor(X[:, 0] + 0.3 * rng.normal(size=6000)).clip(0, 2)
+    model = SubspaceClassifier(
+        n_basis=150, basis="nystroem", gamma=1.0, C=1e5, random_state=0, n_jobs=1
+    )
+    exact = primals(reading.fit(model, X, y))
+    monkeypatch.setattr(subspace_start, "SAMPLE_PRODUCTS", 0)  # float64 is dear
+    monkeypatch.setattr(subspace_start, "capacity", lambda *_: rows_that_fit)
+    np.testing.assert_allclose(primals(reading.fit(model, X, y)), exact, rtol=rtol)
+
+
+def test_hessians_of_several_classes_are_kept_within_the_budget(monkeypatch):
+    exact = primals(solved_on(monkeypatch, 6000, 5))
+    monkeypatch.setattr(subspace_start, "HESSIANS_SHARE", np.inf)  # as float32
+    found = primals(solved_on(monkeypatch, 4000, 5))
+    np.testing.assert_allclose(found, exact, rtol=1e-5)  # PROMISE
+
+
 @pytest.mark.parametrize("times", [1.0, 100.0])
 def test_a_start_without_a_row_at_the_margin_is_solved(monkeypatch, times):
     X = np.random.default_rng(0).normal(size=(4000, 2))

@@ -248,6 +248,7 @@ class AtOnce(NamedTuple):
     most: int  # of a sample
     room: int  # of rows that all count
     dtype: Any
+    is_light: bool  # float32 sums of all rows lose less than the penalty is
     hessian: Any  # precision of what is kept of the Hessians
 
 
@@ -266,12 +267,14 @@ def rows_at_once(
     k = len(basis)
     wanted = max(SAMPLE_SHARE * k, int(SAMPLE_PRODUCTS / k**2))
     # Squares of kernel values must stay in the range of float32.
-    small = float(np.abs(basis.factor).max()) ** 2 < 1e15
+    own_sq = float(np.abs(basis.factor).max()) ** 2  # k(b, b), of the first pivot
     # Their sums lose eps of themselves, to be less than the penalty's 1: RSVM on a
     # checkerboard of 30,000 rows, C = 1000, took 47 passes and not 5, to a worse end.
     heaviest = max(float(fit.terms.omega.sum()) for fit in fits)
-    small &= feature_sq * heaviest * float(np.finfo(np.float32).eps) < 1
+    lost = heaviest * float(np.finfo(np.float32).eps)
+    small = own_sq < 1e15 and feature_sq * lost < 1
     dtype = np.float32 if small else np.float64
+    is_light = max(1.0, own_sq, feature_sq) * lost < 1
     # One Hessian is among the matrices that are counted in any case.
     others = (len(fits) - 1) * k**2
     metric: Any = np.float64
@@ -284,7 +287,8 @@ def rows_at_once(
         # Of a classifier only the violated rows count in the Hessian.
         wanted = len(present)
     most = min(wanted, room, len(present))
-    return AtOnce(max(most, min(k, len(present))), room, dtype, metric)
+    most = max(most, min(k, len(present)))
+    return AtOnce(most, room, dtype, is_light, metric)
 
 
 def solve_on_sample(
@@ -307,7 +311,9 @@ def solve_on_sample(
     whole = len(sample) == len(present)
     to_the_end = whole or bool((stands_for == 1.0).all())
     steps = WHOLE_STEPS if to_the_end else SAMPLE_STEPS
-    if whole and len(present) * k**2 <= SAMPLE_PRODUCTS and len(present) <= room // 2:
+    is_cheap = len(present) * k**2 <= SAMPLE_PRODUCTS
+    # At C = 1e5 float32 would end 0.5 % above the optimum.
+    if whole and (is_cheap or not at_once.is_light) and len(present) <= room // 2:
         dtype = np.float64
     designs: list[WorkingRows] = []
     for fit in fits:
@@ -319,8 +325,9 @@ def solve_on_sample(
 
     def keep(t: int, found: Minimum) -> bool:
         fits[t].v = found.v
-        # Otherwise a start like others: float32 is 0.5 % above the optimum at C = 1e5.
-        is_exact = whole and dtype == np.float64 and found.ended
+        # Otherwise a start like others.
+        is_precise = dtype == np.float64 or at_once.is_light
+        is_exact = whole and found.ended and is_precise
         if not is_exact:
             system = found.gram
             fits[t].hessian = _hessian(fits[t], designs[t], boosts[t], at_once, system)
