@@ -41,8 +41,10 @@ Array = npt.NDArray[Any]
 # sample alone is fitted too closely), more while its Hessian costs no more than so many
 # products. It is a start and a metric: float32 and a few Newton steps will do.
 SAMPLE_SHARE, SAMPLE_PRODUCTS, SAMPLE_STEPS = 5, 2e10, 4
-# Rows that are right by more than this, beyond their margin, are not worked on again.
-NEAR = 0.25
+# Rows that are right by more than this, beyond their margin, are not worked on again;
+# by less where there is no room. MNIST in rows of unit length, ten classes, 4000
+# vectors: 20 rounds over all rows, half of the fit, where 0.25 alone was tried.
+NEAR = (0.25, 0.12, 0.06)
 # Random numbers at a time: 32 MB.
 DRAWN_AT_ONCE = 1 << 22
 # Where the sample is all rows, this is the solution.
@@ -365,7 +367,11 @@ def _weighted_sample(
         return present, full(len(present), 1.0, present)
     weight, most = reduce(add, [fit.terms.omega[: source.n_rows] for fit in fits]), 0
     if are_at_margin(fits) and len(fits[0].values):
-        near, most = reduce(or_, [fit.violated_by(-NEAR) for fit in fits]), at_once.room
+        most = at_once.room
+        for margin in NEAR:
+            near = reduce(or_, [fit.violated_by(-margin) for fit in fits])
+            if count(near & (weight > 0)) <= most:
+                break
         if count((near | seen) & (weight > 0)) <= most:
             near = near | seen
         if count(near & (weight > 0)):  # a start may be right everywhere
