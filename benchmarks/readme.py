@@ -419,11 +419,15 @@ def covtype_curve():
     return _error_and_time("covtype_curve", title)
 
 
+# Of the same data.
+KINDS = {"mnist10_unit": "unit rows"}
+
+
 def _error_and_time(name, title):
     lines = {}  # where C and gamma were chosen anew, the later fit counts
     for row in measured(name):
-        basis = row["params"].get("basis")
-        solver = f"{row['solver']}, {basis}" if basis else row["solver"]
+        words = [row["solver"], row["params"].get("basis"), KINDS.get(row["dataset"])]
+        solver = ", ".join(word for word in words if word)
         vectors = int(float(row["n_support"]))
         lines[solver, row["n"], row["params"].get("n_basis", vectors)] = (
             f"| {solver} | {int(row['n']):,} | {vectors:,} "
