@@ -227,9 +227,9 @@ def test_weights_of_all_rows_at_large_C(monkeypatch, rows_that_fit, rtol):
     np.testing.assert_allclose(primals(reading.fit(model, X, y)), exact, rtol=rtol)
 
 
-def test_hessians_of_several_classes_are_kept_within_the_budget(monkeypatch):
+def test_hessians_in_float32_lead_to_the_same_weights(monkeypatch):
     exact = primals(solved_on(monkeypatch, 6000, 5))
-    monkeypatch.setattr(subspace_start, "HESSIANS_SHARE", np.inf)  # as float32
+    monkeypatch.setattr(subspace_start, "HESSIANS_SHARE", np.inf)  # any is too large
     found = primals(solved_on(monkeypatch, 4000, 5))
     np.testing.assert_allclose(found, exact, rtol=1e-5)  # PROMISE
 
