@@ -29,12 +29,15 @@ def check_flag(who: str, name: str, value: Any) -> None:
         raise InvalidInputError(f"{who}: {name}={value!r} must be True or False.")
 
 
-def check_choice(who: str, name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    """Check a parameter that must be one of a few words."""
+def check_choice(
+    who: str, name: str, value: Any, allowed: tuple[Any, ...], other: str = ""
+) -> None:
+    """Check a parameter that must be one of a few words; `other` is allowed, too."""
     if any(value is a or (isinstance(value, str) and value == a) for a in allowed):
         return
     words = ", ".join(repr(a) for a in allowed)
-    raise InvalidInputError(f"{who}: {name}={value!r} must be one of {words}.")
+    other = f", or {other}" if other else ""
+    raise InvalidInputError(f"{who}: {name}={value!r} must be one of {words}{other}.")
 
 
 def is_count(value: Any) -> bool:

@@ -67,7 +67,7 @@ class InSpan:
         check_choice(who, "loss", self.loss, LOSSES)
         check_choice(who, "regulariser", self.regulariser, ("norm", "coefficients"))
         if isinstance(self.basis, str):
-            check_choice(who, "basis", self.basis, BASES)
+            check_choice(who, "basis", self.basis, BASES, "an array of vectors")
             self._check_size()
 
     def _check_size(self) -> None:

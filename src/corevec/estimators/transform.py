@@ -19,7 +19,12 @@ from corevec.bases import SPREAD_THRESHOLD, Basis, basis_of_rows
 from corevec.choosing import BY_NAME, randomly_pivoted_cholesky
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._lazy import lazily
-from corevec.estimators._parameters import _check_gamma, _is_count, check_number
+from corevec.estimators._parameters import (
+    _check_gamma,
+    _is_count,
+    check_choice,
+    check_number,
+)
 from corevec.estimators._rows import CHECKS, check_square, named
 from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.detect import CoreVectorOneClass
@@ -292,12 +297,9 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 f"{who}: n_components={self.n_components!r} must be a whole number of "
                 "at least 1."
             )
-        if isinstance(self.basis, str) and self.basis not in ("coreset", *BY_NAME):
-            names = ", ".join(repr(name) for name in ("coreset", *BY_NAME))
-            raise InvalidInputError(
-                f"{who}: basis={self.basis!r} must be one of {names}, or an array of "
-                "basis rows."
-            )
+        if isinstance(self.basis, str):
+            names = "coreset", *BY_NAME
+            check_choice(who, "basis", self.basis, names, "an array of basis rows")
         check_kernel_name(who, self.kernel)
         _check_gamma(who, self.gamma)
         check_number(who, "degree", self.degree, above=0, remedy="3 is the default.")
