@@ -40,6 +40,7 @@ COLOURS = {
     "corevec_rsvm": "tab:olive",
     "corevec_lsvm": "tab:brown",
     "corevec_compressed": "tab:cyan",
+    "corevec_core_compressed": "teal",
     "corevec_subspace_regressor": "tab:blue",
     "corevec_subspace_coreset": "tab:cyan",
     "corevec_tube_all": "tab:cyan",

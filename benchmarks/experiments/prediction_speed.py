@@ -18,11 +18,11 @@ import time
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import datasets, records, solvers
+from benchmarks import datasets, records
 from benchmarks.case import Case
 from benchmarks.experiments import cpsp_tables
 from benchmarks.measuring import Timer, collected_warnings
-from benchmarks.solvers._kept import fitted
+from benchmarks.solvers._kept import compressed, fitted
 
 REPEATS = 1
 SETS = ("cpsp_adult", "cpsp_ijcnn1", "cpsp_ocr_star")
@@ -69,7 +69,7 @@ def basis_sizes(dataset):
 def probe(case, threads):
     """Return the columns of one model: how it was come by, and its `predict`."""
     data = datasets.load(case.dataset, case.data_args)
-    model, columns = _model(case, data, threads)
+    model, columns = _model(case, threads)
     with threadpool_limits(threads), collected_warnings() as heard:
         seconds, predicted = timed_predictions(model, data.X_test)
     told = " ".join(f"{s:.4g}" for s in seconds)
@@ -95,24 +95,12 @@ def timed_predictions(model, X):
     return seconds, predicted
 
 
-def _model(case, data, threads):
+def _model(case, threads):
     """Return (model, columns): a kept SVC, one compressed, or a fresh fit of ours."""
     if case.solver != "corevec_compressed":
         return fitted(case, threads)
-    params = {name: case.params[name] for name in ("C", "gamma")}
-    exact = Case("sklearn_svc", case.dataset, params, case.data_args)
-    svc, columns = fitted(exact, threads)
-    from corevec import compress
-
-    with threadpool_limits(threads), Timer() as timer:
-        model = compress(
-            svc, case.params["n_basis"], n_jobs=threads, random_state=case.seed
-        )
-    kept = {name: columns[name] for name in ("checksum", "n", "d", "n_test")}
-    facts = solvers.SOLVERS[case.solver].facts(model, case.params)
-    distance = getattr(model, "distance_", None)
-    note = "" if distance is None else f"distance in feature space {distance}"
-    return model, kept | facts | {"fit_seconds": timer.seconds, "note": note}
+    model, columns, _ = compressed(case, threads)
+    return model, columns
 
 
 def report(rows, folder):

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import datasets, records
 from benchmarks.measuring import Timer, collected_warnings, peak_rss_mb, reset_peak_rss
+from benchmarks.solvers._base import chosen
 
 # As in harness.py; the harness imports the solvers, so not from there.
 SLOW_SECONDS = 10.0
@@ -50,6 +51,40 @@ def fitted(case, threads):
         note = f"measured {stamp}; {row['note']}".rstrip("; ")
         records.keep_peer(key, row | {"note": note})
     return model, row
+
+
+def compressed(case, threads):
+    """Return a kept SVC after `compress`, the columns of that, the SVC's seconds."""
+    from benchmarks.case import Case
+    from benchmarks.solvers import SOLVERS
+    from corevec import compress
+
+    params = {name: case.params[name] for name in ("C", "gamma")}
+    exact = Case("sklearn_svc", case.dataset, params, case.data_args)
+    svc, columns = fitted(exact, threads)
+    given = chosen(case.params, "n_basis", "memory_budget")
+    with threadpool_limits(threads), Timer() as timer:
+        model = compress(svc, **given, n_jobs=threads, random_state=case.seed)
+    told = chosen(columns, "checksum", "n", "d", "n_test")
+    told |= SOLVERS[case.solver].facts(model, case.params)
+    note = f"distance in feature space {model.distance_}"
+    told |= {"fit_seconds": timer.seconds, "note": note}
+    return model, told, columns["fit_seconds"]
+
+
+def compressed_fit(case, threads):
+    """Return the columns of `compress` of a kept SVC; the seconds of both together."""
+    model, columns, svc_seconds = compressed(case, threads)
+    data = datasets.load(case.dataset, case.data_args)
+    with threadpool_limits(threads), Timer() as timer:
+        predicted = model.predict(data.X_test)
+    seconds = columns["fit_seconds"]
+    return columns | {
+        "fit_seconds": svc_seconds + seconds,
+        "predict_seconds": timer.seconds,
+        "test_error": data.error(predicted, data.y_test),
+        "note": f"{columns['note']}; compress alone: {seconds:.1f} s",
+    }
 
 
 def _key(case, data, threads):

@@ -1,6 +1,6 @@
-"""`compress` of scikit-learn's SVC: fitted by `experiments/prediction_speed.py` only.
+"""`compress` of scikit-learn's SVC, a kept one: see `compressed` in `_kept.py`.
 
-There is nothing to build: the SVC is a kept one, and its compression is what is timed.
+There is nothing to build: `cpsp_tables` and `prediction_speed` give it a probe.
 """
 
 from benchmarks.solvers._span import SpanSolver, n_vectors

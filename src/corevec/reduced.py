@@ -20,6 +20,11 @@ is minimised in three steps:
    stand for it, and only the last steps are made with all of them;
 3. solve for the coefficients once more, and measure the distance.
 
+Where the rows have so many columns that vectors cannot move within the budget, vectors
+along the first moments of the expansion (``moments.py``) compete with the rows: by what
+each is expected to be off at a new row, since the distance counts f's peaks at its own
+rows, which new rows do not see.
+
 Each evaluation costs two products of (vectors x columns) and (columns x basis), in
 blocks. For k = u(s), with s the inner product or the squared distance,
 
@@ -31,17 +36,18 @@ with ``w = A C'`` and ``v = C C'`` of coefficients scaled by 1/|f_t|.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, optimize, sparse
 
-from corevec.bases import RANK_THRESHOLD, basis_of_rows
+from corevec.bases import RANK_THRESHOLD, Basis, basis_of_rows
 from corevec.choosing import PartialFactor
 from corevec.exceptions import KernelError
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Kernel, Points, RowMap, Rows, finite
+from corevec.moments import moments_of
 from corevec.sources import Workers
 
 Array = npt.NDArray[Any]
@@ -60,6 +66,9 @@ MEMORY = 10
 # Random choices beside the greedy one, and the share of the iterations after which the
 # best is known: J of six random starts differs by 5 %, and some beat the greedy choice.
 RANDOM_STARTS, TRIAL_SHARE = 2, 0.2
+# Mean square at new rows, of functions of norm 1, that is as good as none: the kernel
+# is so narrow that new rows are out of reach of all vectors.
+NEGLIGIBLE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -100,11 +109,70 @@ def reduce_expansion(
     scaled = KernelExpansion(kernel, rows, functions.coef * scale, np.zeros(len(norm)))
     some = _drawn(scaled, max(CANDIDATES, 2 * size), rng)
     start = _best_rows(_take(rows, some), kernel, values[some] * scale, size)
-    fits = [_solved(functions, start, norm_sq, budget)]
+    rows_kept = _solved(functions, start, norm_sq, budget)
+    if budget.max_iter == 0 or not _has_gradient(kernel):
+        return rows_kept.reduced
+    if not _moves_fit(scaled, size, budget):
+        return _for_new_rows(functions, values, rows_kept, size, budget, rng)
     moved = _moved(scaled, some, values[some] * scale, start, budget, rng)
-    if moved is not None:
-        fits.append(_solved(functions, moved, norm_sq, budget))
+    fits = [rows_kept.reduced, _solved(functions, moved, norm_sq, budget).reduced]
     return min(fits, key=lambda fit: float(((fit.distance * scale) ** 2).sum()))
+
+
+def _for_new_rows(
+    functions: KernelExpansion,
+    values: Array,
+    rows_kept: _Solved,
+    size: int,
+    budget: Budget,
+    rng: np.random.Generator,
+) -> Reduced:
+    """Return rows, or vectors along the moments if these should be nearer at new rows.
+
+    `values` are those of the functions at their own rows.
+    """
+    norm = rows_kept.reduced.norm
+    scale = np.where(norm > 0, 1.0 / np.where(norm > 0, norm, 1.0), 0.0)
+    scaled = replace(functions, coef=functions.coef * scale)
+    moments = moments_of(scaled, size, budget.memory, rng)
+    if moments is None:
+        return rows_kept.reduced
+    along = _solved(functions, moments.vectors, norm**2, budget)
+    most = int(budget.memory / (32 * size))
+    count = min(len(values), CANDIDATES, max(size, most))
+    some = np.sort(rng.choice(len(values), count, replace=False))
+    told = functions, values, scale, some
+    of_rows = _error_at_new(*told, rows_kept, None)
+    if of_rows <= NEGLIGIBLE * float(functions.kernel.diagonal(functions.basis).max()):
+        return rows_kept.reduced
+    better = _error_at_new(*told, along, moments.own) < of_rows
+    return along.reduced if better else rows_kept.reduced
+
+
+def _error_at_new(
+    functions: KernelExpansion,
+    values: Array,
+    scale: Array,
+    some: Array,
+    fit: _Solved,
+    own: Array | None,
+) -> float:
+    """Return the mean square of what a fit is off at rows it has not seen, estimated.
+
+    At row i without its own part in both: ``f(x_i) - a_i k_ii`` and
+    ``f'(x_i) - a_i o_i``, with `own` o_i or, for rows of the expansion, what the
+    span has of k_ii; rows of the basis itself tell nothing.
+    """
+    kernel, rows = functions.kernel, _take(functions.basis, some)
+    a, whole = functions.coef[some], kernel.diagonal(rows)[:, None]
+    block = kernel.block(kernel.prepare(rows), fit.basis.points)
+    if own is None:
+        held = (fit.basis.features(block) ** 2).sum(axis=1)[:, None]
+    else:
+        held = own[some, None]
+    off = (values[some] - a * whole) - (block @ fit.reduced.functions.coef - a * held)
+    tells = np.ravel(whole - held > 1e-6 * whole)
+    return float(np.mean(((off * scale) ** 2).sum(axis=1)[tells])) if tells.any() else 0
 
 
 def _moved(
@@ -114,14 +182,12 @@ def _moved(
     start: Rows,
     budget: Budget,
     rng: np.random.Generator,
-) -> Rows | None:
-    """Return the vectors that L-BFGS finds, or None where they must stay rows.
+) -> Rows:
+    """Return the vectors that L-BFGS finds.
 
     `values` are the scaled functions at the rows `some` of their expansion.
     """
     size, n_rows = len(start), len(scaled.basis)
-    if budget.max_iter == 0 or not _can_move(scaled, size, budget):
-        return None
     random = [
         _take(scaled.basis, _drawn(scaled, size, rng)) for _ in range(RANDOM_STARTS)
     ]
@@ -224,9 +290,14 @@ def _drawn(scaled: KernelExpansion, size: int, rng: np.random.Generator) -> Arra
     return np.sort(rng.choice(len(rows), size, replace=False, p=share))
 
 
+class _Solved(NamedTuple):
+    reduced: Reduced
+    basis: Basis
+
+
 def _solved(
     functions: KernelExpansion, vectors: Rows, norm_sq: Array, budget: Budget
-) -> Reduced:
+) -> _Solved:
     """Return the functions in the span of `vectors` nearest to the given ones."""
     kernel = functions.kernel
     basis, is_definite = basis_of_rows(vectors, kernel, budget.workers, RANK_THRESHOLD)
@@ -241,7 +312,7 @@ def _solved(
     gap += np.einsum("jt,jt->t", coef, among @ coef)
     found = KernelExpansion(kernel, basis.rows, coef, functions.intercept)
     norm = np.sqrt(np.maximum(norm_sq, 0.0))
-    return Reduced(found, np.sqrt(np.maximum(gap, 0.0)), norm)
+    return _Solved(Reduced(found, np.sqrt(np.maximum(gap, 0.0)), norm), basis)
 
 
 def _pull(functions: KernelExpansion, points: Points, budget: Budget) -> Array:
@@ -388,17 +459,19 @@ class _Moving:
         return 8 * size * n_rows <= self.budget.memory / 2
 
 
-def _can_move(scaled: KernelExpansion, size: int, budget: Budget) -> bool:
-    """Whether the kernel has a useful gradient, and L-BFGS fits the memory.
+def _has_gradient(kernel: AnyKernel) -> bool:
+    """Whether the kernel has a useful gradient and a power series.
 
-    The Gaussian, the linear and the polynomial kernel of a whole degree have one.
+    The Gaussian, the linear and the polynomial kernel of a whole degree have them.
     """
-    kernel = scaled.kernel
     if not isinstance(kernel, Kernel) or kernel.normalized:
         return False
     whole = kernel.name == "poly" and float(kernel.degree).is_integer()
-    if kernel.name not in ("rbf", "linear") and not whole:
-        return False
+    return kernel.name in ("rbf", "linear") or whole
+
+
+def _moves_fit(scaled: KernelExpansion, size: int, budget: Budget) -> bool:
+    """Whether L-BFGS fits the memory."""
     return 3 * MEMORY * 8 * size * int(scaled.basis.values.shape[1]) <= budget.memory
 
 
