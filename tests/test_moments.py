@@ -77,10 +77,11 @@ def test_no_more_vectors_than_fit_the_budget(machine):
     assert len(small.basis_vectors_) == 21
 
 
-def test_of_a_narrow_kernel_rows_are_kept():
+@pytest.mark.parametrize("gamma", [100.0, 600.0, 1e5])
+def test_of_a_narrow_kernel_rows_are_kept(gamma):
     # Rows are ten widths of the kernel apart: f is nothing at new ones, with either.
     X, y = text(300)
-    model = SVC(gamma=100.0).fit(X, y)
+    model = SVC(gamma=gamma).fit(X, y)
     small = compress(model, 60, memory_budget=room_for(60), random_state=0)
     assert sparse.issparse(small.basis_vectors_)
 

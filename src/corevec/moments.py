@@ -113,6 +113,8 @@ class _Series:
         if kernel.uses_distance:
             fall = np.exp(-kernel.gamma * squares)
             scale, weights = fall**2, coef * fall[:, None]
+            # Directions do not change by a factor, and squares of weights stay numbers.
+            weights = weights / (np.abs(weights).max() or 1.0)
             if kernel.gamma * typical**2 > 1:
                 typical = 1 / (kernel.gamma * typical)
         return cls(rows, centre, squares, weights, scale, powers, LENGTH * typical)

@@ -74,9 +74,12 @@ def compress(
     Several outputs (classes, pairs of classes, targets) share the vectors. Prediction
     then costs `n_basis` kernel values per row.
 
-    For "rbf", "linear" and "poly" the vectors are no training rows; for other kernels,
-    and where dense vectors with L-BFGS would exceed `memory_budget` (text with many
-    columns), they are the best of the model's own.
+    For "rbf", "linear" and "poly" the vectors are no training rows: they are moved by
+    L-BFGS. Where that would exceed `memory_budget` (text with many columns) they lie
+    along the first moments of the model's functions, as many as fit, if these should be
+    nearer to them at new rows than rows of the model; else, and for other kernels,
+    they are the best of the model's own rows. Moments are not the nearest functions in
+    the distance above, which counts what the model has at its own rows only.
 
     Parameters
     ----------
@@ -84,7 +87,8 @@ def compress(
         A fitted corevec model, or scikit-learn's SVC, NuSVC, SVR, NuSVR, OneClassSVM.
     n_basis : int
         Number of vectors, at least 1. A model with no more vectors keeps its own, and
-        the distance is 0. Fewer are used where they are linearly dependent.
+        the distance is 0. Fewer are used where they are linearly dependent, or where
+        dense vectors of wide rows exceed `memory_budget`.
     X : array-like or CSR matrix, optional
         The training rows (or kernel matrix). Only for a scikit-learn model whose own
         attributes do not say enough: with ``gamma="scale"`` (the default there), a
