@@ -33,9 +33,9 @@ def text(n, n_classes=2, seed=0):
     return sparse.csr_matrix(X / np.linalg.norm(X, axis=1, keepdims=True)), y
 
 
-def room_for(n_vectors):
+def room_for(n_vectors, n_functions=1):
     """Return a budget that has so many dense vectors, but not their moves."""
-    return ARRAYS * 8 * COLUMNS * n_vectors
+    return 8 * COLUMNS * (ARRAYS * n_vectors + 3 * n_functions)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_several_classes_share_them():
     X, y = text(1500, n_classes=3)
     model = SVC(C=3.0, gamma=1.0).fit(X, y)
     new, _ = text(2000, n_classes=3, seed=1)
-    small = compress(model, 61, memory_budget=room_for(61), random_state=0)
+    small = compress(model, 61, memory_budget=room_for(61, 3), random_state=0)
     assert not sparse.issparse(small.basis_vectors_)
     assert agreement(model, small, new) > 0.98  # 99.4 %, rows 79.1 %
 
@@ -154,3 +154,39 @@ def test_functions_without_a_direction_have_no_moments(rng):
         make_kernel("rbf", 0.3), Rows(X, np.arange(20)), np.zeros((20, 1)), np.zeros(1)
     )
     assert moments_of(functions, 5, 1e9, rng) is None
+
+
+def test_functions_without_a_square_have_directions_only(rng):
+    # Unit vectors, their opposites with opposite weights: M is zero to the digit.
+    X = np.concatenate([np.eye(30), -np.eye(30)])
+    functions = KernelExpansion(
+        make_kernel("rbf", 1.0),
+        Rows(sparse.csr_matrix(X), np.arange(60)),
+        np.repeat([[1.0], [-1.0]], 30, axis=0),
+        np.zeros(1),
+    )
+    found = moments_of(functions, 9, 1e9, rng)
+    assert len(found.vectors) == 3
+    np.testing.assert_allclose(found.vectors.values.std(axis=1), 0, atol=1e-12)
+
+
+def test_a_kernel_that_is_indefinite_between_rows_keeps_rows(rng):
+    X = sparse.csr_matrix(np.abs(rng.normal(size=(80, 50))) + 1)
+    target = rng.normal(size=80)
+    model = SVR(kernel="poly", degree=3, coef0=-1.0, gamma=1.0).fit(X, target)
+    small = compress(model, 4, memory_budget=8 * 50 * (4 * ARRAYS + 3), random_state=0)
+    assert sparse.issparse(small.basis_vectors_)
+
+
+def test_directions_that_functions_share_are_held_once(rng):
+    # Five targets, three of them equal, in a space of three dimensions.
+    X = rng.normal(size=(150, 3)) @ rng.normal(size=(3, 200))
+    functions = KernelExpansion(
+        make_kernel("linear"),
+        Rows(sparse.csr_matrix(X), np.arange(150)),
+        rng.normal(size=(150, 5)),
+        np.zeros(5),
+    )
+    found = moments_of(functions, 3, 1e9, rng)
+    assert np.linalg.matrix_rank(found.vectors.values) == 3
+    assert moments_of(functions, 2, 1e9, rng) is None

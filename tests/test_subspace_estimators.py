@@ -921,3 +921,17 @@ def test_the_stated_coefficients_of_a_regressor_are_in_the_units_of_y():
     model = SubspaceRegressor(20, C=5.0, gamma=0.5, tol=1.0, **SEED).fit(X, t)
     stated = rbf_kernel(X, model.basis_vectors_, gamma=0.5) @ model.dual_coef_[0]
     np.testing.assert_allclose(model.predict(X), stated + model.intercept_[0])
+
+
+@pytest.mark.parametrize("unit", [1e80, 1e-80])
+@pytest.mark.parametrize("basis", ["pursuit", "kmeans"])
+def test_rows_far_from_the_origin_in_any_unit(basis, unit, rng):
+    # Such rows are shifted and multiplied by a power of two, and vectors go back.
+    X = rng.normal(size=(200, 5)) + 5
+    y = (X[:, 0] - 5) * (X[:, 1] - 5) > 0
+    scores = []
+    for rows in (X, unit * X):
+        model = SubspaceClassifier(20, basis, gamma="scale", C=10.0, **SEED)
+        scores.append(reading.fit(model, rows, y).score(rows, y))
+    assert scores[0] > 0.85
+    assert scores[1] > scores[0] - 0.03

@@ -198,10 +198,7 @@ def kmeans(
     for _ in range(LLOYD_STEPS):
         nearest, _ = _nearest(points, squares, centres)
         centres = _means(points, own, nearest, centres)
-    if kernel.row_map.shift is not None:
-        centres = centres + kernel.row_map.shift
-    centres = np.ldexp(centres, kernel.row_map.exponent)
-    return Rows(centres, np.full(len(centres), -1))
+    return Rows(kernel.row_map.back(centres), np.full(len(centres), -1))
 
 
 def _check_centres_fit(source: Source, size: int) -> None:

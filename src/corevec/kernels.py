@@ -139,9 +139,9 @@ class RowMap:
 
     def back(self, mapped: Array) -> Array:
         """Return vectors of the mapped space in the user's units."""
-        if self.exponent:
-            mapped = np.ldexp(mapped, self.exponent)
-        return mapped if self.shift is None else mapped + self.shift
+        if self.shift is not None:
+            mapped = mapped + self.shift
+        return np.ldexp(mapped, self.exponent) if self.exponent else mapped
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,9 @@ LENGTH = 0.25
 ARRAYS = 5
 # Of an eigenvalue, relative: the coefficients are solved for anyway.
 EIGEN_TOL = 0.1
+FEWEST_KEPT = 8  # by Lanczos, where one or two eigenvectors are wanted
+# A direction that others span to so many digits is theirs.
+SPANNED = 1e-9
 AT_ONCE = 64  # directions that rows are multiplied with
 
 
@@ -61,19 +64,23 @@ def moments_of(
 ) -> Moments | None:
     """Return at most `size` vectors, as many as fit; None where there are none.
 
-    There are none where the functions have no moments: all weights vanish because the
-    rows are many widths of the kernel away from their mean.
+    There are none where no function has a direction (all weights vanish where the rows
+    are many widths of the kernel away from their mean), where `size` has no room for
+    all directions, and where dense copies of the rows do not fit.
     """
     kernel, values = scaled.kernel, scaled.basis.values
     assert isinstance(kernel, Kernel)
-    d = int(values.shape[1])
-    size = min(size, int(memory / (ARRAYS * 8 * d)))
-    is_copied = not sparse.issparse(values)
-    if size < 1 or (is_copied and 8 * values.size > memory / 2):
+    n, d = values.shape
+    # Beside the vectors: sums and products of each function.
+    room = memory - 3 * 8 * d * scaled.coef.shape[1]
+    size = min(size, int(room / (ARRAYS * 8 * d)))
+    is_dense = not sparse.issparse(values) or kernel.row_map.shift is not None
+    if size < 1 or (is_dense and 8 * n * d > memory / 2):
         return None
     series = _Series.of(kernel, kernel.row_map(values, np.float64), scaled.coef)
     lines = series.directions()
-    if len(lines) == 0:
+    needed = len(lines) if series.is_linear else 1 + 2 * len(lines)
+    if len(lines) == 0 or size < needed:
         return None
     n_pairs = min(max(0, (size - 1 - 2 * len(lines)) // 2), d - 2)
     planes = series.eigenvectors(n_pairs, rng)
@@ -119,13 +126,16 @@ class _Series:
                 typical = 1 / (kernel.gamma * typical)
         return cls(rows, centre, squares, weights, scale, powers, LENGTH * typical)
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether f is a dot product: then a direction needs no pair."""
+        return self.powers[0] == 0 == self.powers[2]
+
     def directions(self) -> Array:
-        """Return ``sum_i w_i u_i`` of each function, of unit length."""
-        sums = np.asarray((self.rows.T @ self.weights).T)
-        sums -= self.weights.sum(axis=0)[:, None] * self.centre
-        norms = np.linalg.norm(sums, axis=1)
-        used = norms > 0
-        return np.asarray(sums[used] / norms[used, None])
+        """Return unit vectors that span ``sum_i w_i u_i`` of all functions."""
+        sums = self._sums(self.weights).T
+        _, lengths, found = np.linalg.svd(sums, full_matrices=False)
+        return np.asarray(found[lengths > SPANNED * lengths.max()])
 
     def eigenvectors(self, count: int, rng: np.random.Generator) -> Array:
         """Return those of ``sum_t M_t^2`` with the largest eigenvalues, as rows."""
@@ -134,8 +144,11 @@ class _Series:
             return np.empty((0, d))
         operator = LinearOperator((d, d), matvec=self._squared, dtype=np.float64)
         start = rng.standard_normal(d)
+        if not self._squared(start).any():
+            return np.empty((0, d))
+        ncv = min(d, max(2 * count + 1, FEWEST_KEPT))
         try:
-            _, found = eigsh(operator, k=count, v0=start, tol=EIGEN_TOL)
+            _, found = eigsh(operator, k=count, v0=start, tol=EIGEN_TOL, ncv=ncv)
         except ArpackNoConvergence as error:
             found = error.eigenvectors
         return np.ascontiguousarray(found.T)

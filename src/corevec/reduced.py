@@ -137,7 +137,10 @@ def _for_new_rows(
     moments = moments_of(scaled, size, budget.memory, rng)
     if moments is None:
         return rows_kept.reduced
-    along = _solved(functions, moments.vectors, norm**2, budget)
+    try:
+        along = _solved(functions, moments.vectors, norm**2, budget)
+    except KernelError:  # positive definite on the rows, not between them
+        return rows_kept.reduced
     most = int(budget.memory / (32 * size))
     count = min(len(values), CANDIDATES, max(size, most))
     some = np.sort(rng.choice(len(values), count, replace=False))
@@ -352,10 +355,7 @@ class _Moving:
         found, _ = min(tried, key=lambda one: one[1])
         if rest > 0:
             found, _ = self._moved(found, rest)
-        vectors = found / self.unit
-        if self.row_map.shift is not None:
-            vectors = vectors + self.row_map.shift
-        vectors = np.ldexp(vectors, self.row_map.exponent)
+        vectors = self.row_map.back(found / self.unit)
         return Rows(vectors, np.full(len(vectors), -1))
 
     def _mapped(self, start: Rows) -> Array:

@@ -76,9 +76,9 @@ def compress(
 
     For "rbf", "linear" and "poly" the vectors are no training rows: they are moved by
     L-BFGS. Where that would exceed `memory_budget` (text with many columns) they lie
-    along the first moments of the model's functions, as many as fit, if these should be
-    nearer to them at new rows than rows of the model; else, and for other kernels,
-    they are the best of the model's own rows. Moments are not the nearest functions in
+    along the first moments of the model's functions, as many as fit (with a copy of the
+    model's rows where these are dense), if these should be nearer to them at new rows
+    than rows of the model; else, and for other kernels, they are the best of its rows. Moments are not the nearest functions in
     the distance above, which counts what the model has at its own rows only.
 
     Parameters
