@@ -78,8 +78,9 @@ def compress(
     L-BFGS. Where that would exceed `memory_budget` (text with many columns) they lie
     along the first moments of the model's functions, as many as fit (with a copy of the
     model's rows where these are dense), if these should be nearer to them at new rows
-    than rows of the model; else, and for other kernels, they are the best of its rows. Moments are not the nearest functions in
-    the distance above, which counts what the model has at its own rows only.
+    than rows of the model; else, and for other kernels, they are the best of its rows.
+    Moments are not the nearest functions in the distance above, which counts what the
+    model has at its own rows only.
 
     Parameters
     ----------
