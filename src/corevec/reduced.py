@@ -47,7 +47,7 @@ from corevec.choosing import PartialFactor
 from corevec.exceptions import KernelError
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Kernel, Points, RowMap, Rows, finite
-from corevec.moments import moments_of
+from corevec.moments import error_at_new, moments_of
 from corevec.sources import Workers
 
 Array = npt.NDArray[Any]
@@ -105,7 +105,7 @@ def reduce_expansion(
         return Reduced(functions, np.zeros(len(norm)), norm)
     if (norm_sq < 0).any() or kernel.name == "sigmoid":
         raise _indefinite(kernel)
-    scale = np.where(norm > 0, 1.0 / np.where(norm > 0, norm, 1.0), 0.0)
+    scale = _inverse(norm)
     scaled = KernelExpansion(kernel, rows, functions.coef * scale, np.zeros(len(norm)))
     some = _drawn(scaled, max(CANDIDATES, 2 * size), rng)
     start = _best_rows(_take(rows, some), kernel, values[some] * scale, size)
@@ -132,7 +132,7 @@ def _for_new_rows(
     `values` are those of the functions at their own rows.
     """
     norm = rows_kept.reduced.norm
-    scale = np.where(norm > 0, 1.0 / np.where(norm > 0, norm, 1.0), 0.0)
+    scale = _inverse(norm)
     scaled = replace(functions, coef=functions.coef * scale)
     moments = moments_of(scaled, size, budget.memory, rng)
     if moments is None:
@@ -144,38 +144,20 @@ def _for_new_rows(
     most = int(budget.memory / (32 * size))
     count = min(len(values), CANDIDATES, max(size, most))
     some = np.sort(rng.choice(len(values), count, replace=False))
-    told = functions, values, scale, some
-    of_rows = _error_at_new(*told, rows_kept, None)
-    if of_rows <= NEGLIGIBLE * float(functions.kernel.diagonal(functions.basis).max()):
+
+    def error(fit: _Solved, own: Array | None) -> float:
+        coef = fit.reduced.functions.coef * scale
+        return error_at_new(scaled, values * scale, some, fit.basis, coef, own)
+
+    of_rows = error(rows_kept, None)
+    largest = float(scaled.kernel.diagonal(scaled.basis).max())
+    if of_rows <= NEGLIGIBLE * largest or of_rows <= error(along, moments.own):
         return rows_kept.reduced
-    better = _error_at_new(*told, along, moments.own) < of_rows
-    return along.reduced if better else rows_kept.reduced
+    return along.reduced
 
 
-def _error_at_new(
-    functions: KernelExpansion,
-    values: Array,
-    scale: Array,
-    some: Array,
-    fit: _Solved,
-    own: Array | None,
-) -> float:
-    """Return the mean square of what a fit is off at rows it has not seen, estimated.
-
-    At row i without its own part in both: ``f(x_i) - a_i k_ii`` and
-    ``f'(x_i) - a_i o_i``, with `own` o_i or, for rows of the expansion, what the
-    span has of k_ii; rows of the basis itself tell nothing.
-    """
-    kernel, rows = functions.kernel, _take(functions.basis, some)
-    a, whole = functions.coef[some], kernel.diagonal(rows)[:, None]
-    block = kernel.block(kernel.prepare(rows), fit.basis.points)
-    if own is None:
-        held = (fit.basis.features(block) ** 2).sum(axis=1)[:, None]
-    else:
-        held = own[some, None]
-    off = (values[some] - a * whole) - (block @ fit.reduced.functions.coef - a * held)
-    tells = np.ravel(whole - held > 1e-6 * whole)
-    return float(np.mean(((off * scale) ** 2).sum(axis=1)[tells])) if tells.any() else 0
+def _inverse(norm: Array) -> Array:
+    return np.where(norm > 0, 1.0 / np.where(norm > 0, norm, 1.0), 0.0)
 
 
 def _moved(
