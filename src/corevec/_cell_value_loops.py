@@ -108,7 +108,7 @@ def add_values(values, order, bounds, kernel, machines, out, squares):
             continue
         columns = machines.columns[column_starts[cell] : column_starts[cell + 1]]
         by_difference = machines.by_difference[cell]
-        d = len(columns) + int(by_difference)
+        d = len(columns) + 1  # the last: the distance in all columns that are the same
         at = machines.vector_starts[cell]
         z = machines.vectors[at : at + d * m].reshape((d, m))
         coef = machines.coef[start * n_outputs : stop * n_outputs]
@@ -121,16 +121,14 @@ def add_values(values, order, bounds, kernel, machines, out, squares):
             for r in range(n):
                 row = order[first + r]
                 others = _centred(values[row], centre, same, columns, x[r])
-                if by_difference:
-                    x[r, d - 1] = np.sqrt(others)
-                    others = 0.0
-                squares[row] = others + _square(x[r])
+                x[r, d - 1] = np.sqrt(others)
+                squares[row] = _square(x[r])
                 own[r] = squares[row]
             if by_difference:
                 difference_block(code, gamma, coef0, degree, x, z, q)
             else:
                 np.dot(x, z, q)
                 norms = machines.squares[start:stop]
-                product_block(code, gamma, coef0, degree, own, norms, q)
+                product_block(code, gamma, coef0, degree, x, z.T, own, norms, q)
             for r in range(n):
                 _add_weighted(q[r], coef, out[order[first + r]])

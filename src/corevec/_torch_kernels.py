@@ -25,6 +25,8 @@ from torch import Tensor
 RBF, LAPLACIAN, INVERSE_DISTANCE, LINEAR, POLYNOMIAL, SIGMOID = range(6)
 # As in `kernels`: up to here distances are explicit differences, which do not cancel.
 FEW_COLUMNS = 8
+# As in `_loops`: when a squared distance is made of differences.
+NEAR, UNIT, HARMLESS = 1.0 / 64.0, 1.1102230246251565e-16, 1e-12
 # Kernel values in memory at a time: as `kernels` on a CPU; on a GPU 2**25, enough work
 # for each of some ten launches of a tile (256 MB in float64, and as much again once).
 _TILE_VALUES = {"cpu": 1 << 19, "cuda": 1 << 25}
@@ -69,7 +71,7 @@ def times(
     X, Z = X.contiguous(), Z.contiguous()
     if _needs_squares(code, X):
         x_squares, z_squares = _squares(X, x_squares), _squares(Z, z_squares)
-    if not fused(X):
+    if not fused(X) or cancels(code, gamma, Z, z_squares):
         return _tiled(code, gamma, coef0, degree, X, Z, coef, x_squares, z_squares)
     from corevec import _fused  # Triton loads in a second, and may be missing
 
@@ -105,7 +107,46 @@ def block(
         x_squares, z_squares = _squares(X, x_squares), _squares(Z, z_squares)
         q = torch.addmm(z_squares, X, Z.T, alpha=-2.0)
     q.add_(x_squares[:, None]).clamp_(min=0.0)
+    repair(code, gamma, q, X, Z, x_squares, z_squares)
     return profile(code, gamma, coef0, degree, q)
+
+
+def repair(
+    code: int, gamma: float, q: Tensor, X: Tensor, Z: Tensor, xx: Tensor, zz: Tensor
+) -> None:
+    """Make the squared distances that cancelled of differences, in place.
+
+    As in `_loops.product_block`; all may have a batch dimension in front.
+    """
+    near = q < NEAR * (xx[..., :, None] + zz[..., None, :])
+    if code == RBF:
+        near &= (_harm(gamma, xx, X.shape[-1]) > HARMLESS)[..., :, None]
+    *batch, left, right = near.nonzero(as_tuple=True)
+    step = max(1, (1 << 22) // max(X.shape[-1], 1))
+    for start in range(0, len(left), step):
+        few = slice(start, start + step)
+        lead = tuple(index[few] for index in batch)
+        i, j = left[few], right[few]
+        off = X[(*lead, i)] - Z[(*lead, j)]
+        q[(*lead, i, j)] = off.square_().sum(dim=-1)
+
+
+def _harm(gamma: float, squares: Tensor, n_columns: int) -> Tensor:
+    """Return how far cancellation can move Gaussian values; `_loops.matters`."""
+    return 2.5 * gamma * squares.double() * ((n_columns + 4) * UNIT)
+
+
+def cancels(code: int, gamma: float, Z: Tensor, z_squares: Tensor | None) -> bool:
+    """Whether float64 values need `repair`, which the fused kernels do not have.
+
+    Near pairs have norms that are nearly alike, so that those of the basis tell.
+    """
+    if not _needs_squares(code, Z) or Z.dtype != torch.float64 or len(Z) == 0:
+        return False
+    if code != RBF:
+        return True
+    largest = _squares(Z, z_squares).max()
+    return bool(_harm(gamma, 1.3 * largest, Z.shape[1]) > HARMLESS)
 
 
 def squared_norms(X: Tensor) -> Tensor:
@@ -211,9 +252,13 @@ def answers_of(
         return _read(_fused_answers.answers_of(*given), asked)
 
 
-def answers_in_one(code: int, X: Tensor, Z: Tensor) -> bool:
+def answers_in_one(
+    code: int, gamma: float, X: Tensor, Z: Tensor, z_squares: Tensor | None
+) -> bool:
     """Whether one kernel makes the values of these rows and reduces them."""
     if code == LINEAR or len(X) < ROWS_IN_ONE or len(Z) == 0:
+        return False
+    if cancels(code, gamma, Z, z_squares):
         return False
     from corevec import _fused
 

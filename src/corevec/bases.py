@@ -44,6 +44,11 @@ class Basis:
         # What follows from the rest does not travel.
         return _again, (self.kernel, self.rows, self.factor, self.residuals)
 
+    @property
+    def rounding(self) -> float:
+        """Bound on the rounding of a kernel value, relative to the largest k(x, x)."""
+        return self.kernel.rounding(self.rows.values.shape[1])
+
     def leading(self, k: int) -> Basis:
         """Return the basis of the first `k` pivots."""
         rows = Rows(self.rows.values[:k], self.rows.index[:k])

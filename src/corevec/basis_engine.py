@@ -218,10 +218,10 @@ def _solve(
         found, basis, stopped_by = span.solve(
             problems, source, basis, samples, tol, progress, most=len(basis)
         )
-        proofs = []
+        proofs, functions = [], span.expansion(found, basis)
         if all(one.gap <= settings.tol for one in found):
-            proofs = span.certificates(found, settings.tol, progress, stopped_by)
-        functions = span.expansion(found, basis)
+            given = settings.tol, progress, stopped_by
+            proofs = span.certificates(found, functions, *given)
         return functions, [one.offset for one in found], stopped_by, proofs
     view, scaled = view_that_fits(problems, source, rng)
     fits, stopped_by = subspace.solve(
@@ -260,11 +260,13 @@ def _certify(
         norms_sq=solved.norms_sq,
     )
     progress.rows_looked_at += source.n_rows
-    result = []
+    result, errors = [], functions.value_errors()
     for t, (problem, proof) in enumerate(zip(problems, proofs, strict=True)):
         bias = float(functions.intercept[t]) if problem.has_bias else 0.0
         primal = (float(solved.norms_sq[t]) + bias**2) / 2
         primal += problem.price * offsets[t] + losses[t]
+        measured = primal
+        primal += problem.loss_error(primal, float(errors[t]))
         gap = relative_gap(primal, proof.dual)
         result.append(
             Certificate(
@@ -281,6 +283,7 @@ def _certify(
                 converged=gap <= settings.tol,
                 stopped_by="tol",
                 tol=settings.tol,
+                rounding=relative_gap(primal, measured),
             )
         )
     return result

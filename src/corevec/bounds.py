@@ -87,7 +87,7 @@ def prove(
         bias = float(functions.intercept[t]) * problem.has_bias
         primal = (float(norms_sq[t]) + bias**2) / 2
         primal += problem.price * offsets[t] + sums[t].loss
-        best = Proof(dual_of(problem, sums[t]), "projection")
+        best = Proof(dual_of(problem, sums[t], basis), "projection")
         few = sums[t].n_inside ** 2 / 2 <= affordable
         if keep and (how == "exact" or relative_gap(primal, best.dual) > tol):
             if how == "sample":
@@ -123,7 +123,8 @@ def _sampled(
     best = Proof(problem.least, "sample", CONFIDENCE)
     for size in DRAWN:
         missed = missed_sq(problem, pulls, sums, source, basis, size, rng, len(DRAWN))
-        dual = dual_of(problem, replace(sums, missed=float(np.sqrt(missed))))
+        less = replace(sums, missed=float(np.sqrt(missed)))
+        dual = dual_of(problem, less, basis)
         best = max(best, Proof(dual, "sample", CONFIDENCE), key=lambda one: one.dual)
         if relative_gap(primal, best.dual) <= tol:
             break

@@ -36,7 +36,6 @@ _ALIKE = 0.75
 _COPIES = 2.5
 # Numbers that a row of a machine has in work: z, side, omega, a, f, ...
 _ROW_NUMBERS = 24
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def solve_cells(
@@ -247,7 +246,8 @@ class _Batch:
         own = torch.where(present, a**2 / omega, 0.0).sum(dim=1)
         slope = (a * machines.z).sum(dim=1) - machines.tube[:, 0] * mass
         diagonal = K.diagonal(dim1=1, dim2=2).abs().amax(dim=1)[machines.slot]
-        rounding = 8 * _EPS * mass**2 * diagonal
+        relative = self.kernel.rounding(self.source.n_features)
+        rounding = relative * mass**2 * diagonal
         sums = (a.sum(dim=1), norm_sq, loss, own, slope, mass, rounding)
         found = np.empty((3, len(machines)))
         for i, (total, norm, lost, more, rise, m, off) in enumerate(
@@ -294,6 +294,8 @@ def _gram(kernel: Kernel, X: Tensor) -> Tensor:
         q = torch.baddbmm(squares[:, None, :], X, X.transpose(1, 2), alpha=-2.0)
         q.add_(squares[:, :, None]).clamp_(min=0.0)
         q.diagonal(dim1=1, dim2=2).zero_()
+        how = *kernel._parameters[:2], q, X, X, squares, squares
+        _torch_kernels.repair(*how)
     else:
         q = torch.bmm(X, X.transpose(1, 2))
     return _torch_kernels.profile(*kernel._parameters, q)

@@ -25,7 +25,6 @@ Array = npt.NDArray[Any]
 # Shares of a cell's rows that are solved one after the other, each of so many or more.
 STAGES, FEWEST = (0.2, 0.5, 1.0), 50
 MOST_STEPS = 100
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -171,15 +170,25 @@ def _by_newton(problem: Problem, matrix: _Matrix) -> _Machine | None:
             steps = _cell_loops.newton(K, z, side, problem.tube, here, a, MOST_STEPS)
     except np.linalg.LinAlgError:
         return None  # not positive definite, numerically: the core set's solver helps
-    found = _measured(problem, K, z, side, omega, a)
+    relative = matrix.kernel.rounding(matrix.cell.n_features)
+    found = _measured(problem, K, z, side, omega, a, relative)
     solved = steps > 0 or relative_gap(found.primal, found.dual) <= 1e-9
     return found if solved else None
 
 
 def _measured(
-    problem: Problem, K: Array, z: Array, side: Array, omega: Array, a: Array
+    problem: Problem,
+    K: Array,
+    z: Array,
+    side: Array,
+    omega: Array,
+    a: Array,
+    relative: float,
 ) -> _Machine:
-    """Return the machine with coefficients `a`, and what they prove."""
+    """Return the machine with coefficients `a`, and what they prove.
+
+    `relative` bounds the rounding of kernel values (`kernel.rounding`).
+    """
     f, there = K @ a, omega > 0
     wrong = np.where(side == 0, np.abs(z - f), side * (z - f)) - problem.tube
     loss = float(omega @ np.maximum(wrong, 0.0) ** 2) / 2
@@ -187,9 +196,11 @@ def _measured(
     curve = norm_sq + float((a[there] ** 2 / omega[there]).sum())
     slope = float(a @ z) - problem.tube * mass
     dual = problem.dual_at_best_scale(slope, curve, mass)
-    rounding = 8 * _EPS * mass**2 * float(np.abs(K.diagonal()).max())
+    error = relative * mass * float(np.abs(K.diagonal()).max())
+    rounding = mass * error
     intercept = float(a.sum()) if problem.has_bias else 0.0
-    primal = problem.unit * (norm_sq / 2 + loss + rounding)
+    least = norm_sq / 2 + loss + rounding
+    primal = problem.unit * (least + problem.loss_error(loss, error))
     return _Machine(a, intercept, primal, problem.unit * (dual - rounding))
 
 
@@ -205,6 +216,7 @@ def _by_core(problem: Problem, cell: Cell, kernel: AnyKernel) -> _Machine:
     loss = float(core.loss(((1.0, core.offset),))[0])
     primal = core.norm_sq / 2 + problem.price * core.offset + loss
     upper, lower = primal + core.rounding, core.dual - core.rounding
+    upper += problem.loss_error(loss, core.value_error)
     unit = problem.unit
     return _Machine(coef, intercept, unit * upper, unit * lower, core.offset)
 

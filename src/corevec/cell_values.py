@@ -137,7 +137,7 @@ def rough_machines(
     radius, mass = np.zeros(len(starts) - 1), np.zeros((len(starts) - 1, coef.shape[1]))
     np.maximum.at(radius, cells, np.sqrt(made.squares, dtype=np.float64))
     np.add.at(mass, cells, np.abs(coef))
-    n_columns = np.diff(made.column_starts) + made.by_difference
+    n_columns = np.diff(made.column_starts) + 1
     takes_root = kernel.name != "rbf"
     return Rough(
         made,
@@ -171,9 +171,7 @@ def machines_of(
         columns = np.flatnonzero(~alike)
         off = (own - centres[cell])[:, columns]
         by_difference[cell] = len(columns) <= FEW_COLUMNS
-        if by_difference[cell]:
-            off = np.column_stack([off, np.zeros(len(off))])
-        off = off.astype(dtype)
+        off = np.column_stack([off, np.zeros(len(off))]).astype(dtype)
         squares = np.einsum("ij,ij->i", off, off, dtype=np.float64)
         # Of contiguous outputs, so that the sums over vectors use the vector unit.
         parts.append((columns, off.T.ravel(), squares, coef[start:stop].T.ravel()))

@@ -54,6 +54,9 @@ class Certificate:
         The relative gap asked for (nan under the paper's rule).
     parts : tuple of Certificate
         One per problem where there are several; this one is then the worst.
+    rounding : float
+        The part of `relative_gap` that allows for the rounding of kernel values and of
+        their sums: what cannot be computed is not claimed.
     largest_violation : float or None
         By how much any row violates its optimality condition, where that was measured:
         the quantity that `tol` of LIBSVM bounds. Of a linear model that kept no dual
@@ -77,6 +80,7 @@ class Certificate:
     tol: float = float("nan")
     parts: tuple[Certificate, ...] = ()
     largest_violation: float | None = None
+    rounding: float = 0.0
 
     def __str__(self) -> str:
         rows = f"{self.n_verified:,} of {self.n_rows:,} rows"

@@ -15,7 +15,6 @@ from corevec.sources import Source, stacked
 
 Array = npt.NDArray[Any]
 
-_EPS = float(np.finfo(np.float64).eps)
 # Ridge of the hard margin, relative to the largest k(x, x): far below any gap that
 # can be asked for, and large enough for the factor of a matrix with equal rows.
 _HARD_RIDGE = 1e-11
@@ -171,9 +170,16 @@ class Core:
     @property
     def rounding(self) -> float:
         """Bound on the rounding error of `norm_sq` and of the dual value."""
-        total = float(self.multipliers.sum())
-        largest = float(np.abs(self.K.diagonal()).max()) if len(self) else 0.0
-        return 8 * _EPS * total**2 * largest
+        return float(self.multipliers.sum()) * self.value_error
+
+    @property
+    def value_error(self) -> float:
+        """Bound on the rounding error of the function's values."""
+        if len(self) == 0:
+            return 0.0
+        largest = float(np.abs(self.K.diagonal()).max())
+        relative = self.kernel.rounding(self.values.shape[1])
+        return relative * float(self.multipliers.sum()) * largest
 
     def margins(self) -> Array:
         """Return ``y f`` of the core rows."""

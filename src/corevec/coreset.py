@@ -66,6 +66,8 @@ LARGEST_SUBSET = 200_000
 # Of rows that live elsewhere as many as this many bytes hold, at least a batch: they
 # are sent here after every pass.
 FAR_BYTES = 1 << 19
+# Kernels whose float64 values have less rounding are looked at in float32.
+FLOAT32_ROUNDING = 1e-11
 IDLE_ROUNDS = 3
 # Where another way is left, the core set is given up once its support, growing with the
 # rows as it has so far, would fill it so many times.
@@ -375,6 +377,7 @@ def certificate(
     """Return the certificate of problem `t` after an exact look."""
     core, seen = state.cores[t], state.looks[t]
     primal = state.primals[t] + core.rounding
+    primal += core.problem.loss_error(primal, core.value_error)
     dual = core.dual - core.rounding
     gap = relative_gap(primal, dual)
     reached = ball_epsilon_reached(core, seen, state.eta[t])
@@ -405,6 +408,7 @@ def certificate(
         converged=met,
         stopped_by=stopped_by,
         tol=settings.tol if settings.ball_epsilon is None else float("nan"),
+        rounding=relative_gap(primal + core.dual - dual, state.primals[t]),
     )
 
 
@@ -449,6 +453,8 @@ def search_precision(state: State, kernel: AnyKernel, settings: Settings) -> Any
     total = max(float(core.multipliers.sum()) for core in state.cores)
     gap = max(state.gaps, default=1.0)
     small = kernel.constant_diagonal and 6e-8 * total <= 0.3 * max(gap, settings.tol)
+    # Of columns that are spread widely float32 does not tell the rows apart.
+    small = small and kernel.rounding(state.view.n_features) < FLOAT32_ROUNDING
     return np.float32 if small and settings.ball_epsilon is None else np.float64
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from corevec.kernels import AnyKernel
@@ -13,8 +12,6 @@ from corevec.problems import Problem, Terms
 from corevec.sources import Source
 
 Array = npt.NDArray[Any]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def dual_of_entries(
@@ -40,6 +37,7 @@ def dual_of_entries(
     curve = float(curves[0])
     curve += signed.sum() ** 2 if problem.has_bias else 0.0
     curve += 0.0 if problem.is_hard else float(b @ (b / terms.omega))
-    curve += 8 * _EPS * float(b.sum()) ** 2 * diagonal
+    relative = kernel.rounding(source.n_features)
+    curve += relative * float(b.sum()) ** 2 * diagonal
     slope = float(terms.target @ b)
     return problem.dual_at_best_scale(slope, curve, float(b.sum()))

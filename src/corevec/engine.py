@@ -223,7 +223,9 @@ def _fit_in_span(
     norms = [float(one.v[:w] @ one.v[:w]) for one, w in zip(fits, width, strict=True)]
     return Outcome(
         functions=functions,
-        certificates=span.certificates(fits, settings.tol, progress, stopped_by),
+        certificates=span.certificates(
+            fits, functions, settings.tol, progress, stopped_by
+        ),
         offsets=np.array([float(f.v[-1]) * f.problem.has_offset for f in fits]),
         norms_sq=np.array(norms),
         support=[basis.rows.index] * len(fits),
@@ -342,7 +344,9 @@ def _solve_in(
         _measure_on_all(problems, fits, functions, source, progress)
     outcome = Outcome(
         functions=functions,
-        certificates=subspace.certificates(fits, settings.tol, progress, stopped_by),
+        certificates=subspace.certificates(
+            fits, functions, settings.tol, progress, stopped_by
+        ),
         offsets=np.array([fit.offset for fit in fits]),
         norms_sq=np.array([float(fit.weights @ fit.weights) for fit in fits]),
         support=[basis.rows.index] * len(fits),

@@ -37,6 +37,19 @@ class KernelExpansion:
         values = self.kernel.times(points, basis, self.coef)
         return finite(values + there(self.intercept, values), self.kernel)
 
+    def value_errors(self) -> Array:
+        """Return a bound on the rounding error of each output's values.
+
+        For rows whose k(x, x) is at most that of the basis rows.
+        """
+        largest = (
+            float(abs(self.kernel.diagonal(self.basis)).max())
+            if len(self.basis)
+            else 0.0
+        )
+        relative = self.kernel.rounding(self.basis.values.shape[1])
+        return np.asarray(relative * largest * np.abs(self.coef).sum(axis=0))
+
     def ready(self, dtype: Any = np.float64) -> Ready:
         """Return the functions made ready for one precision."""
         return Ready(self, dtype)
@@ -85,13 +98,13 @@ class Ready:
         scaled = kernel.normalized and not kernel.uses_distance
         place = rows.values, basis.values
         shape = kernel._parameters
-        if scaled or not _torch_kernels.answers_in_one(shape[0], *place):
+        squares: Any = basis.squares
+        if scaled or not _torch_kernels.answers_in_one(*shape[:2], *place, squares):
             points = kernel.prepare(rows, self.dtype)
             values: Any = kernel.times(points, basis, functions.coef)
             return _torch_kernels.answers_of(values, intercept, rows.index, asked)
         coef: Any = there(functions.coef, rows.values)
         mapping = _torch_kernels.Mapping(kernel.row_map.shift, kernel.row_map.exponent)
-        squares: Any = basis.squares
         return _torch_kernels.answers(
             shape, *place, coef, intercept, squares, mapping, rows.index, asked
         )

@@ -27,7 +27,6 @@ from corevec.sources import Source
 
 Array = npt.NDArray[Any]
 
-_EPS = float(np.finfo(np.float64).eps)
 # A sampled bound holds with this probability. Rows of one draw, and how often a fresh
 # and four times larger draw is tried; the probability is split over the tries.
 CONFIDENCE, SAMPLE_ROWS, TRIES = 0.999, 500, 3
@@ -168,7 +167,7 @@ def _features_of(
         own = kernel.diagonal(rows)
         # Rounded up: |phi|^2 carries an error of a few eps k_ii per term.
         left = np.maximum(own - np.einsum("ij,ij->i", phi, phi), 0.0)
-        return signed[part] @ phi, np.sqrt(left + 8 * _EPS * own)
+        return signed[part] @ phi, np.sqrt(left + basis.rounding * own)
 
     found = list(source.workers.run(project, parts))
     pulled = np.sum([p for p, _ in found], axis=0)
@@ -201,7 +200,8 @@ class _Pull:
         return float(total[0]) + self._rounding(diagonal)
 
     def _rounding(self, diagonal: float) -> float:
-        return 8 * _EPS * float(self.beta.sum()) ** 2 * diagonal
+        relative = self.kernel.rounding(self.source.n_features)
+        return relative * float(self.beta.sum()) ** 2 * diagonal
 
     def projected(self, basis: Basis) -> tuple[float, str]:
         """Return ``|Pu|^2 + (sum beta_i delta_i)^2``."""

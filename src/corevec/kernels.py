@@ -70,6 +70,9 @@ FEW_COLUMNS = 8
 # Kernel values made at a time inside a block. Smaller tiles stay in a nearer cache,
 # but the matrix product wants rows: 2**19 was 1.6x faster than 2**16 at d = 784.
 _TILE_VALUES = 1 << 19
+# A column is wide if gamma times its squared range is more: shifted rows would add an
+# error of 2e-13 to kernel values.
+WIDE = 1e6
 # A sparse basis is kept dense while it stays below this many bytes: CSR times dense
 # is 5-10x faster than CSR times CSR.
 _DENSE_BASIS_BYTES = 1 << 26
@@ -103,11 +106,13 @@ class RowMap:
     Distances do not change by the shift; the kernel's gamma is multiplied by
     ``4**exponent`` in exchange for the scale. Without the shift, squared norms near
     1e12 (columns near 1e6) leave no digit for a distance of 1e-3; without the
-    scale, columns near 1e200 overflow when squared.
+    scale, columns near 1e200 overflow when squared. `error` bounds the rounding of a
+    mapped row, as a length.
     """
 
     shift: Array | None = None
     exponent: int = 0
+    error: float = 0.0
 
     def __call__(self, values: Any, dtype: Any) -> Any:
         """Return the mapped rows, in one memory layout."""
@@ -263,15 +268,48 @@ class Kernel:
             _loops.difference_block(*self._parameters, x.values, z.transposed, out)
             return out
         out = _inner_products(x.values, z.values)
-        if self.name != "linear":
+        if self.uses_distance and not _are_dense(x, z):
+            self._distances(x, z, out)
+            _loops.profile(*self._parameters, out.reshape(-1))
+        elif self.name != "linear":
             _loops.product_block(
-                *self._parameters, _norms(x, self), _norms(z, self), out
+                *self._parameters, *_rows_of(x, z), *_norms_of(x, z, self), out
             )
         if self.normalized and not self.uses_distance:
             assert x.diagonal is not None
             assert z.diagonal is not None
             out *= np.outer(_inverse_root(x.diagonal), _inverse_root(z.diagonal))
         return out
+
+    def _distances(self, x: Points, z: Points, out: Array) -> None:
+        """Turn inner products of sparse rows into squared distances, in place.
+
+        As `_loops.product_block`: pairs that cancel are computed from differences.
+        """
+        xx, zz = _norms_of(x, z, self)
+        cancelled = np.empty(len(x), dtype=bool)
+        how = *self._parameters[:2], x.values.shape[1]
+        _loops.distances(*how, xx, zz, out, cancelled)
+        for i in np.flatnonzero(cancelled):
+            near = np.flatnonzero(out[i] < _loops.NEAR * (xx[i] + zz))
+            out[i, near] = _squared_differences(x.values[i : i + 1], z.values, near)
+
+    def rounding(self, n_columns: int) -> float:
+        """Return a bound on the error of a float64 value, relative to the largest.
+
+        "Largest" is the largest k(x, x). Included are the roundings of the sums that
+        values enter, and for distance kernels those of the row map: with rows wrong by
+        e, ``exp(-gamma t^2)`` is wrong by ``2 sqrt(gamma) e`` at most, the others by
+        as much.
+        """
+        unit = _loops.UNIT
+        if not self.uses_distance:
+            degree = max(1.0, float(self.degree)) if self.name == "poly" else 1.0
+            return unit * (16 + degree * n_columns)
+        bound = unit * (16 + n_columns) + 2.0 * np.sqrt(self.gamma) * self.row_map.error
+        if n_columns > FEW_COLUMNS or self.row_map.shift is None:
+            bound += 0.37 * (n_columns + 4) * unit / _loops.NEAR + _loops.HARMLESS
+        return float(bound)
 
     def times(self, x: Points, z: Points, coef: Array) -> Array:
         """Return ``block(x, z) @ coef`` without storing the block; float64.
@@ -385,6 +423,10 @@ class PrecomputedKernel:
 
     prepare_basis = prepare
 
+    def rounding(self, n_columns: int) -> float:
+        """Return the rounding of sums of values, which are taken as they are given."""
+        return 16 * _loops.UNIT
+
     def block(self, x: Points, z: Points) -> Array:
         """Return the columns of `x` that belong to the rows `z`."""
         values = x.values[:, z.index]
@@ -419,6 +461,10 @@ class CallableKernel:
         return Points(rows.values, rows.index, np.float64)
 
     prepare_basis = prepare
+
+    def rounding(self, n_columns: int) -> float:
+        """Return the rounding of sums of values, which are taken as they are given."""
+        return 16 * _loops.UNIT
 
     def block(self, x: Points, z: Points) -> Array:
         """Return the function's values, checked for shape."""
@@ -480,6 +526,8 @@ class RowStatistics:
     column_variance: Array
     exponent: int
     is_sparse: bool
+    low: Array  # the least entry of each column, and the largest (not if sparse)
+    high: Array
 
     @property
     def total_variance(self) -> float:
@@ -511,16 +559,13 @@ def make_kernel(
     if kernel == "precomputed":
         return PrecomputedKernel()
     name = str(kernel).removeprefix("normalized-")
-    if statistics is None:
-        row_map, exponent = RowMap(), 0
-    elif name in DISTANCE_KERNELS:
-        shift = None if statistics.is_sparse else statistics.mean
-        row_map, exponent = RowMap(shift, statistics.exponent), statistics.exponent
-    else:
-        row_map, exponent = RowMap(), 0
-    scaled_gamma = 1.0
+    is_mapped = statistics is not None and name in DISTANCE_KERNELS
+    exponent = statistics.exponent if statistics is not None and is_mapped else 0
+    scaled_gamma, row_map = 1.0, RowMap()
     if name != "linear":
         scaled_gamma = resolve_gamma(gamma, statistics, exponent)
+    if statistics is not None and is_mapped:
+        row_map = _row_map(statistics, scaled_gamma)
     return Kernel(
         name,
         gamma=scaled_gamma,
@@ -529,6 +574,28 @@ def make_kernel(
         normalized=str(kernel).startswith("normalized-"),
         row_map=row_map,
     )
+
+
+def _row_map(statistics: RowStatistics, gamma: float) -> RowMap:
+    """Return the map of rows for a distance kernel.
+
+    A column is shifted by its mean. That is exact where all entries are within a factor
+    of two of each other (Sterbenz); else it costs UNIT times the column's range, so a
+    column of very wide range stays where it is: there a mean costs no digits.
+    """
+    if statistics.is_sparse:
+        return RowMap(None, statistics.exponent)
+    low, high = statistics.low, statistics.high
+    is_exact = (low * high > 0) & (
+        np.maximum(abs(low), abs(high)) <= 2 * np.minimum(abs(low), abs(high))
+    )
+    with np.errstate(over="ignore"):
+        ranges = high - low
+        is_wide = ~(gamma * ranges**2 <= WIDE)
+    rounded = ranges[~is_exact & ~is_wide]
+    shift = np.where(is_exact | ~is_wide, statistics.mean, 0.0)
+    error = _loops.UNIT * float(np.sqrt(rounded @ rounded))
+    return RowMap(shift, statistics.exponent, error)
 
 
 def resolve_gamma(gamma: Any, statistics: RowStatistics | None, exponent: int) -> float:
@@ -586,12 +653,40 @@ def _inner_products(x: Any, z: Any) -> Array:
         return np.ascontiguousarray(x @ z.T)
 
 
+def _are_dense(x: Points, z: Points) -> bool:
+    return not (sparse.issparse(x.values) or sparse.issparse(z.values))
+
+
+def _rows_of(x: Points, z: Points) -> tuple[Array, Array]:
+    """Return the rows for the compiled loop, which reads those of dense rows only."""
+    if _are_dense(x, z):
+        return np.ascontiguousarray(x.values), np.ascontiguousarray(z.values)
+    nothing = np.empty((0, 0), dtype=x.dtype)
+    return nothing, nothing
+
+
+def _norms_of(x: Points, z: Points, kernel: Kernel) -> tuple[Array, Array]:
+    return _norms(x, kernel), _norms(z, kernel)
+
+
 def _norms(points: Points, kernel: Kernel) -> Array:
     if points.squares is not None:
         return points.squares
     if kernel.uses_distance:
         return _squared_norms(points.values)
     return np.empty(0, dtype=points.dtype)
+
+
+def _squared_differences(x: Any, z: Any, near: Array) -> Array:
+    """Return the squared distances of one row and some others, sparse or dense."""
+    one = x.toarray() if sparse.issparse(x) else x
+    step = max(1, _TILE_VALUES // max(one.shape[1], 1))
+    parts = []
+    for start in range(0, len(near), step):
+        others = z[near[start : start + step]]
+        others = others.toarray() if sparse.issparse(others) else others
+        parts.append(_squared_norms(others - one))
+    return np.concatenate(parts)
 
 
 def _inverse_root(diagonal: Array) -> Array:

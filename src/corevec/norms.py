@@ -18,7 +18,6 @@ Array = npt.NDArray[Any]
 _PART = 2048
 # Of rows with many numbers each fewer: a block of them has 8 MB.
 _PART_NUMBERS, _FEWEST = 1 << 20, 256
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def parts_of(numbers: Array, width: int = 1) -> list[slice]:
@@ -61,7 +60,8 @@ def norms_sq_of_rows(
 
     parts = parts_of(rows.index)
     total, diagonal = _norms_sq(take, parts, kernel, coef, workers)
-    rounding = 8 * _EPS * np.abs(coef).sum(axis=0) ** 2 * diagonal
+    relative = kernel.rounding(rows.values.shape[1])
+    rounding = relative * np.abs(coef).sum(axis=0) ** 2 * diagonal
     return np.asarray(np.maximum(total, 0.0) + rounding)
 
 

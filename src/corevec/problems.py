@@ -203,6 +203,20 @@ class Problem:
             target = one
         return Terms(sign, omega, target)
 
+    def loss_error(self, loss: float, error: float) -> float:
+        """Return what an error in the values of all rows can add to the loss.
+
+        With xi the violations and Omega the sum of all omega that is ``sum omega xi
+        error <= sqrt(2 loss Omega) error`` (Cauchy-Schwarz), and a square. A larger
+        number may be given for the loss.
+        """
+        if self.is_hard:
+            return error
+        omega = self.slack * self.labels.total_weight * len(self.sides)
+        if self.labels.class_weight is not None:
+            omega *= float(self.labels.class_weight.max())
+        return float(error * np.sqrt(2 * max(loss, 0.0) * omega) + omega * error**2 / 2)
+
     def signed(self, K: Array, left: Terms, right: Terms) -> Array:
         """Return ``y_i y_j (k_ij + [bias])`` for kernel values between two row sets."""
         K = K + 1.0 if self.has_bias else K

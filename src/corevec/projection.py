@@ -36,7 +36,6 @@ Array = npt.NDArray[Any]
 
 # Rows that a pass offers as new basis rows, where the bound loses too much.
 MOST_MISSING = 100
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -131,15 +130,15 @@ def projection_dual(
 ) -> float:
     """Return the dual value that the violations of `function` prove."""
     sums = all_sums([problem], [offset], [0.0], function, source, basis)
-    return dual_of(problem, sums[0])
+    return dual_of(problem, sums[0], basis)
 
 
-def dual_of(problem: Problem, sums: Sums) -> float:
+def dual_of(problem: Problem, sums: Sums, basis: Basis) -> float:
     """Return the dual value of the violations, |u|^2 replaced by its bound."""
     curve = float(sums.pulled @ sums.pulled) + sums.missed**2 + sums.ridge
     if problem.has_bias:
         curve += sums.signed**2
-    curve += 8 * _EPS * sums.mass**2
+    curve += basis.rounding * sums.mass**2
     return problem.dual_at_best_scale(sums.total, curve, sums.mass)
 
 
@@ -191,7 +190,7 @@ def _sums_on_side(
         own = kernel.diagonal(rows_here)
         # Rounded up: |phi|^2 carries an error of a few eps k_ii per term.
         left = (own - row_sums_of_squares(phi)).clip(min=0.0)
-        deltas.append(xp.sqrt(left + 8 * _EPS * own))
+        deltas.append(xp.sqrt(left + basis.rounding * own))
         pulled += (beta * sign)[part] @ phi
         if newton:
             design = _design(problem, phi, sign[part])

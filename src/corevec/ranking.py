@@ -309,7 +309,8 @@ def _norm_sq(source: Source, kernel: AnyKernel, rows: Array, pull: Array) -> flo
     couples = [(p, q) for i, p in enumerate(parts) for q in parts[i:]]
     total = sum(source.workers.run(product, couples))
     diagonal = max(source.workers.run(largest, parts), default=0.0)
-    rounding = 8 * _EPS * float(np.abs(pull).sum()) ** 2 * diagonal
+    relative = kernel.rounding(source.n_features)
+    rounding = relative * float(np.abs(pull).sum()) ** 2 * diagonal
     return max(total, 0.0) + rounding
 
 

@@ -366,7 +366,7 @@ def _pass(fits: list[Fit], source: Source, basis: Basis) -> None:
         width = len(basis) + int(fit.problem.has_bias)
         norm_sq = float(fit.v[:width] @ fit.v[:width])
         fit.primal = norm_sq / 2 + fit.problem.price * fit.offset + own.loss
-        fit.dual = dual_of(fit.problem, own)
+        fit.dual = dual_of(fit.problem, own, basis)
         if fit.by_passes:
             fit.point = point_of(fit.problem, own.gram, own.pull, len(fit.v))
         # Rows that were worked on stay: at large C a solution without them swings back.
@@ -375,7 +375,7 @@ def _pass(fits: list[Fit], source: Source, basis: Basis) -> None:
         fit.work = both if fits_in else union(fit.work[:0], own.work)
         fit.n_inside = own.n_inside
         fit.missing = own.missing
-        within = dual_of(fit.problem, replace(own, missed=0.0))
+        within = dual_of(fit.problem, replace(own, missed=0.0), basis)
         fit.gap_within = relative_gap(fit.primal, within)
         fit.missed_share = own.missed**2 / max(2 * fit.primal, 1e-300)
 
@@ -403,19 +403,26 @@ def expansion(fits: list[Fit], basis: Basis) -> KernelExpansion:
 
 
 def certificates(
-    fits: list[Fit], tol: float, progress: Progress, stopped_by: str
+    fits: list[Fit],
+    functions: KernelExpansion,
+    tol: float,
+    progress: Progress,
+    stopped_by: str,
 ) -> list[Certificate]:
     """Return one certificate per problem; the last pass saw every row."""
     result = []
-    for fit in fits:
+    for fit, error in zip(fits, functions.value_errors(), strict=True):
         unit = fit.problem.unit
-        met = fit.gap <= tol
+        added = fit.problem.loss_error(fit.primal, float(error))
+        primal = fit.primal + added
+        gap = relative_gap(primal, fit.dual)
+        met = gap <= tol
         result.append(
             Certificate(
                 problem=fit.problem.name,
-                primal=unit * fit.primal,
+                primal=unit * primal,
                 dual=unit * fit.dual,
-                relative_gap=fit.gap,
+                relative_gap=gap,
                 dual_bound="projection",
                 n_verified=progress.n_rows,
                 n_rows=progress.n_rows,
@@ -424,6 +431,7 @@ def certificates(
                 converged=met,
                 stopped_by="tol" if met else stopped_by,
                 tol=tol,
+                rounding=relative_gap(primal, fit.primal),
             )
         )
     return result

@@ -413,17 +413,22 @@ def _record(fits: list[Fit], source: Source, basis: Basis, progress: Progress) -
 
 
 def certificates(
-    fits: list[Fit], tol: float, progress: Progress, stopped_by: str
+    fits: list[Fit],
+    functions: KernelExpansion,
+    tol: float,
+    progress: Progress,
+    stopped_by: str,
 ) -> list[Certificate]:
     """Return one certificate per problem; the values are those of all rows."""
     found = []
-    for fit in fits:
-        gap = relative_gap(fit.primal, fit.dual)
-        base = Certificate(fit.problem.name, fit.primal, fit.dual, gap)
+    for fit, error in zip(fits, functions.value_errors(), strict=True):
+        primal = fit.primal + fit.problem.loss_error(fit.primal, float(error))
+        gap = relative_gap(primal, fit.dual)
+        base = Certificate(fit.problem.name, primal, fit.dual, gap)
         found.append(
             replace(
                 base,
-                primal=fit.problem.unit * fit.primal,
+                primal=fit.problem.unit * primal,
                 dual=fit.problem.unit * fit.dual,
                 dual_bound="none" if fit.dual == fit.problem.least else "exact",
                 n_verified=progress.n_rows,
@@ -433,6 +438,7 @@ def certificates(
                 converged=gap <= tol,
                 stopped_by="tol" if gap <= tol else stopped_by,
                 tol=tol,
+                rounding=relative_gap(primal, fit.primal),
             )
         )
     return found

@@ -23,7 +23,6 @@ Array = npt.NDArray[Any]
 # Rows inside the margin up to which |u|^2 is summed exactly: 1e5 rows are 1e10 kernel
 # values, some ten seconds on two cores.
 EXACT_ROWS = 100_000
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def verify(
@@ -53,6 +52,7 @@ def verify(
     else:
         primal = norm_sq / 2 + float(seen.loss[0])
         primal += problem.price * offset
+    primal += problem.loss_error(primal, float(function.value_errors()[0]))
     duals = [(problem.least, "exact")]
     if multipliers is not None:
         duals.append(
@@ -92,8 +92,7 @@ def _norm_sq(problem: Problem, function: KernelExpansion) -> float:
     basis, coef = function.prepared(), function.coef[:, 0]
     values = function.kernel.times(basis, basis, function.coef)[:, 0]
     bias = float(function.intercept[0]) if problem.has_bias else 0.0
-    largest = float(np.abs(function.kernel.diagonal(function.basis)).max(initial=0.0))
-    rounding = 8 * _EPS * float(np.abs(coef).sum()) ** 2 * largest
+    rounding = float(function.value_errors()[0]) * float(np.abs(coef).sum())
     return max(float(coef @ values), 0.0) + bias**2 + rounding
 
 

@@ -25,6 +25,9 @@ Array = npt.NDArray[Any]
 
 # Vectors of a model, dense, in the graph's precision. A protobuf file ends at 2 GiB.
 MOST_BYTES = 1 << 30
+# Error of a Gaussian value by the matrix product above which distances are made of
+# differences, by the bytes of a number in the graph.
+CANCELS = {4: 1e-4, 8: 1e-10}
 
 
 def write_values(graph: GraphWriter, x: str, functions: KernelExpansion) -> str:
@@ -149,7 +152,10 @@ def _of_distance(graph: GraphWriter, x: str, kernel: Kernel, vectors: Array) -> 
     near = graph.rounded((vectors - centre) * scale)
     moved = graph.call("Sub", x, graph.constant(centre))
     moved = graph.call("Mul", moved, graph.constant(scale))
-    if kernel.name == "rbf" and vectors.shape[1] > FEW_COLUMNS:
+    # The product loses the digits of columns that are spread widely; see `_loops.NEAR`.
+    largest = float(np.einsum("ij,ij->i", near, near).max(initial=0.0))
+    cancels = largest * np.finfo(graph.dtype).eps > CANCELS[graph.dtype.itemsize]
+    if kernel.name == "rbf" and vectors.shape[1] > FEW_COLUMNS and not cancels:
         return graph.call("Exp", graph.call("Neg", _by_product(graph, moved, near)))
     squares = _by_difference(graph, moved, near)
     if kernel.name == "rbf":

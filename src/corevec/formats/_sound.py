@@ -95,6 +95,8 @@ def _(made: RowMap, wrong: Wrong) -> None:
     # Doubles end at 2**1024; the exponent is that of a column's size.
     if type(made.exponent) is not int or abs(made.exponent) > 2100:
         wrong("exponent must be a whole number within +-2100")
+    if not _is_number(made.error) or made.error < 0:
+        wrong("error must be a finite number, not below 0")
 
 
 @check_sound.register

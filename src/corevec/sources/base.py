@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
-from corevec.arrays import cast, full, here
+from corevec.arrays import cast, full, here, namespace
 from corevec.kernels import RowMap, Rows, RowStatistics
 from corevec.sources.columns import Column, of_rows
 
@@ -252,30 +252,40 @@ def row_statistics(source: Source, weights: Column | None = None) -> RowStatisti
 
     def score(
         rows: Rows, exponent: int = 0
-    ) -> tuple[float, tuple[float, Array, Array]]:
+    ) -> tuple[tuple[Array, Array], tuple[float, Array, Array]]:
         w = None if weights is None else of_rows(weights, rows)
         with np.errstate(over="ignore", invalid="ignore"):
-            return _largest_entry(rows), _moments(rows, exponent, w)
+            return _ranges(rows), _moments(rows, exponent, w)
 
     def merge(a: Any, b: Any) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
-            return max(a[0], b[0]), _merge_moments(a[1], b[1])
+            (low, high), (other_low, other_high) = a[0], b[0]
+            ranges = np.minimum(low, other_low), np.maximum(high, other_high)
+            return ranges, _merge_moments(a[1], b[1])
 
-    largest, (_, mean, second) = source.reduce(score, merge)
+    (low, high), (_, mean, second) = source.reduce(score, merge)
+    largest = float(max(high.max(initial=0.0), -low.min(initial=0.0)))
     exponent = 0
     # Squares of entries within 1e-9..1e9 are safe in float32 too: leave those alone.
     if largest > 0 and not 1e-9 < largest < 1e9:
         exponent = int(np.frexp(largest)[1])
         again = partial(score, exponent=exponent)
         _, (_, mean, second) = source.reduce(again, merge)
-    return RowStatistics(mean, second, exponent, source.is_sparse)
+    low, high = np.ldexp(low, -exponent), np.ldexp(high, -exponent)
+    return RowStatistics(mean, second, exponent, source.is_sparse, low, high)
 
 
-def _largest_entry(rows: Rows) -> float:
-    values = rows.values.data if hasattr(rows.values, "indptr") else rows.values
+def _ranges(rows: Rows) -> tuple[Array, Array]:
+    """Return the least and the largest entry of each column; of all, if sparse."""
+    values = rows.values
+    if hasattr(values, "indptr"):
+        values = values.data.reshape(-1, 1)
     if 0 in values.shape:
-        return 0.0
-    return float(max(values.max(), -values.min()))
+        nothing = np.full(values.shape[1], np.inf)
+        return nothing, -nothing
+    xp = namespace(values)
+    low, high = xp.min(values, axis=0), xp.max(values, axis=0)
+    return here(cast(low, np.float64)), here(cast(high, np.float64))
 
 
 def _moments(
