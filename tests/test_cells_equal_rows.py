@@ -115,11 +115,11 @@ def test_the_bounds_of_a_cell_hold_and_are_close(seed, C, gamma):
         slack = twin.rounding + 1e-12
         assert found.dual[0] <= twin.primal * (1 + slack)
         assert found.primal[0] >= twin.dual * (1 - slack)
-        assert found.gap <= 1e-6 + 2 * twin.rounding
+        assert found.gap <= 1e-6 + 4 * twin.rounding
         fixed = regression(labels, C, z, tube=0.2, has_bias=bias)
         tube = naive.fixed_tube(K, z, C, 0.2, s, bias=bias)
         found = solve_one(fixed, X, gamma)
         slack = tube.rounding + 1e-12 * tube.size
         assert found.dual[0] <= tube.primal + slack
         assert found.primal[0] >= tube.dual - slack
-        assert found.primal[0] - found.dual[0] <= 1e-6 * tube.size + 2 * tube.rounding
+        assert found.primal[0] - found.dual[0] <= 1e-6 * tube.size + 4 * tube.rounding

@@ -128,7 +128,8 @@ def solved(problems, source, basis_rows):
 
 def certificates(fits, source, basis, progress):
     subspace.prove(fits, source, basis, progress)
-    return subspace.certificates(fits, 1e-3, progress, "stall")
+    functions = subspace.expansion(fits, basis)
+    return subspace.certificates(fits, functions, 1e-3, progress, "stall")
 
 
 def assert_same_fits(found, wanted, where):

@@ -307,7 +307,8 @@ def test_threads_and_blocks_do_not_matter(low_rank):
 
 def test_duplicated_rows_with_different_targets_are_averaged():
     rows, y = np.repeat(X[:20], 2, axis=0), np.tile([0.0, 1.0], 20)
-    model = regressor(C=1e4).fit(rows, y)
+    # The rounding of sums of multipliers near C is 1e-9 of the objective.
+    model = regressor(C=1e4, tol=1e-8).fit(rows, y)
     np.testing.assert_allclose(model.predict(X[:20]), 0.5, atol=1e-6)
 
 

@@ -29,7 +29,7 @@ NEAR = 1.0 / 64.0
 UNIT = 1.1102230246251565e-16  # of float64
 # A Gaussian value that cancellation can move by less is left as it is: kddcup99 has
 # near-duplicates in half of its pairs, and explicit differences take ten times as long.
-HARMLESS = 1e-12
+HARMLESS = 2e-13
 
 _LOG2E = 1.4426950408889634
 _LN2_HIGH = 0.693145751953125  # 15 bits: k * _LN2_HIGH is exact for |k| < 2**9

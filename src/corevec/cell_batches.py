@@ -247,8 +247,10 @@ class _Batch:
         slope = (a * machines.z).sum(dim=1) - machines.tube[:, 0] * mass
         diagonal = K.diagonal(dim1=1, dim2=2).abs().amax(dim=1)[machines.slot]
         relative = self.kernel.rounding(self.source.n_features)
-        rounding = relative * mass**2 * diagonal
-        sums = (a.sum(dim=1), norm_sq, loss, own, slope, mass, rounding)
+        error = relative * mass * diagonal
+        rounding = mass * error
+        lost = error * (omega * (wrong + error[:, None] / 2)).sum(dim=1)
+        sums = (a.sum(dim=1), norm_sq, loss + lost, own, slope, mass, rounding)
         found = np.empty((3, len(machines)))
         for i, (total, norm, lost, more, rise, m, off) in enumerate(
             here(torch.stack(sums, dim=1)).tolist()

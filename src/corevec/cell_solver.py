@@ -191,7 +191,8 @@ def _measured(
     """
     f, there = K @ a, omega > 0
     wrong = np.where(side == 0, np.abs(z - f), side * (z - f)) - problem.tube
-    loss = float(omega @ np.maximum(wrong, 0.0) ** 2) / 2
+    excess = np.maximum(wrong, 0.0)
+    loss = float(omega @ excess**2) / 2
     norm_sq, mass = float(a @ f), float(np.abs(a).sum())
     curve = norm_sq + float((a[there] ** 2 / omega[there]).sum())
     slope = float(a @ z) - problem.tube * mass
@@ -199,8 +200,8 @@ def _measured(
     error = relative * mass * float(np.abs(K.diagonal()).max())
     rounding = mass * error
     intercept = float(a.sum()) if problem.has_bias else 0.0
-    least = norm_sq / 2 + loss + rounding
-    primal = problem.unit * (least + problem.loss_error(loss, error))
+    lost = error * float(omega @ (excess + error / 2))
+    primal = problem.unit * (norm_sq / 2 + loss + rounding + lost)
     return _Machine(a, intercept, primal, problem.unit * (dual - rounding))
 
 
@@ -216,7 +217,7 @@ def _by_core(problem: Problem, cell: Cell, kernel: AnyKernel) -> _Machine:
     loss = float(core.loss(((1.0, core.offset),))[0])
     primal = core.norm_sq / 2 + problem.price * core.offset + loss
     upper, lower = primal + core.rounding, core.dual - core.rounding
-    upper += problem.loss_error(loss, core.value_error)
+    upper += core.loss_error()
     unit = problem.unit
     return _Machine(coef, intercept, unit * upper, unit * lower, core.offset)
 

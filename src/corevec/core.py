@@ -18,6 +18,10 @@ Array = npt.NDArray[Any]
 # Ridge of the hard margin, relative to the largest k(x, x): far below any gap that
 # can be asked for, and large enough for the factor of a matrix with equal rows.
 _HARD_RIDGE = 1e-11
+# A kernel is indefinite if its least eigenvalue is below minus this share of the
+# largest entry (rounding leaves 1e-14); C is then lowered until the ridge is so many
+# times what is missing: rows that come in later lower the eigenvalue a little.
+_INDEFINITE, _HEADROOM = 1e-9, 1.5
 # Core sets above this size get threaded BLAS for their factorisations: below it the
 # threads gain little and, on a busy machine, cost 10x (they spin).
 _LARGE = 2500
@@ -42,6 +46,7 @@ class Core:
         self.offset = 0.0
         self.dual = 0.0
         self.jitter = 0.0
+        self.softened = False  # whether C was lowered for an indefinite kernel
         self.values_here = np.empty(0)  # K @ multipliers
         self.share = 1.0  # sum of a ball's multipliers; below 1 only if R^2 = 0 binds
         self.room = 1 << 20  # the largest core set; `coreset.start` knows the budget's
@@ -145,14 +150,48 @@ class Core:
         self.jitter = max(self.jitter, solution.jitter)
         self.idle = np.where(self.multipliers > 0, 0, self.idle + 1)
 
+    def soften(self) -> bool:
+        """Lower C if the kernel matrix plus ``1/omega`` is not positive definite.
+
+        Then the dual is not concave and rounds of growing and solving need not end.
+        With the largest C that makes the matrix definite on the core rows they do: it
+        shifts the spectrum of the kernel, and what is solved is a convex problem.
+        Returns whether C was lowered.
+        """
+        if self._is_definite_by_name or len(self) == 0:
+            return False
+        if self.jitter <= _INDEFINITE * float(np.abs(self.K).max()):
+            return False
+        needed = self.jitter
+        if len(self) <= _LARGE:
+            needed = max(needed, -float(np.linalg.eigvalsh(self.K)[0]))
+        share = float(self.ridge.min()) / (_HEADROOM * needed)
+        self.jitter, self.softened = 0.0, True
+        if share >= 1:
+            return False
+        omega = share / self.ridge
+        slack = share * self.problem.slack
+        if self.problem.is_hard:
+            slack = float(omega.max())
+        self.problem = replace(self.problem, slack=slack)
+        self.terms = replace(self.terms, omega=omega)
+        return True
+
+    @property
+    def _is_definite_by_name(self) -> bool:
+        """Whether the kernel is positive definite, whatever the rows."""
+        return self.kernel.uses_distance or self.kernel.name == "linear"
+
     def is_definite(self) -> bool:
         """Whether the kernel looks positive definite on the support rows.
 
         Distance kernels and the linear one are; of the others the least eigenvalue on
         up to 300 support rows is looked at, and whether a factorisation needed help.
         """
-        if self.kernel.uses_distance or self.kernel.name == "linear":
+        if self._is_definite_by_name:
             return True
+        if self.softened:
+            return False
         few = self.support[:300]
         K = self.K[np.ix_(few, few)] - float(self.problem.has_bias) * np.outer(
             self.terms.sign[few], self.terms.sign[few]
@@ -205,6 +244,15 @@ class Core:
         if self.problem.is_hard:
             return np.zeros(len(trials))
         return np.array([self.terms.omega @ e**2 / 2 for e in excess])
+
+    def loss_error(self) -> float:
+        """Return what the rounding of the values can add to the core rows' loss."""
+        error = self.value_error
+        if self.problem.is_hard:
+            return error
+        violation = self.terms.target - self.margins() - self.offset
+        excess = np.maximum(violation, 0.0)
+        return error * float(self.terms.omega @ (excess + error / 2))
 
     def slopes(self) -> tuple[float, float]:
         """Return the core rows' part of `slope` and `curve` of a `Look`."""

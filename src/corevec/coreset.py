@@ -76,10 +76,6 @@ GIVE_UP = 2.0
 # took 9.7 s at 0.02, 6.4 s at 0.05, 5.5 s at 0.1.
 SMO_SHARE = 0.1
 LOOSELY, TIGHTLY, EXACT = 0, 1, 2
-NOT_DEFINITE = (
-    "; the kernel is not positive definite on the core rows: the dual is not concave, "
-    "so primal, dual and gap are no bounds"
-)
 
 
 @dataclass
@@ -170,6 +166,8 @@ def solve_cores(state: State, settings: Settings) -> None:
         solver = "newton"
     for t, core in enumerate(state.cores):
         core.solve(solver, smo_tol(state, t, settings), relative=not paper)
+        while core.soften():
+            core.solve(solver, smo_tol(state, t, settings), relative=not paper)
         if not paper:
             core.drop_idle(IDLE_ROUNDS)
 
@@ -268,7 +266,10 @@ def measure(
         state.scales.append(scale)
         # The tube or radius that is reported is the one that was measured.
         state.offsets.append(offset)
-        state.gaps.append(relative_gap(primal, core.dual))
+        gap = relative_gap(primal, core.dual)
+        if core.softened:  # on the other rows the kernel may be less definite still
+            gap = max(gap, relative_gap(core.dual, primal))
+        state.gaps.append(gap)
         state.suggestion[t] = next_trial(core, state.looks[t])
 
 
@@ -386,10 +387,9 @@ def certificate(
         met = gap <= settings.tol
     else:
         met = reached <= settings.ball_epsilon
-    if not core.is_definite():
-        met = False
-        name += NOT_DEFINITE
     stopped_by = str(state.stopped_by)
+    if not core.is_definite():
+        return _of_indefinite_kernel(core, primal, stopped_by, progress)
     if stopped_by == "tol" and not met:
         stopped_by = "stall"  # the rounding allowance is more than what was asked for
     if met and stopped_by not in ("interrupt", "ball_epsilon"):
@@ -408,7 +408,37 @@ def certificate(
         converged=met,
         stopped_by=stopped_by,
         tol=settings.tol if settings.ball_epsilon is None else float("nan"),
-        rounding=relative_gap(primal + core.dual - dual, state.primals[t]),
+        rounding=min(gap, relative_gap(primal + core.dual - dual, state.primals[t])),
+    )
+
+
+def _of_indefinite_kernel(
+    core: Core, primal: float, stopped_by: str, progress: Progress
+) -> Certificate:
+    """Return what can be said where the kernel is not positive definite: no bound."""
+    problem = core.problem
+    lowered = ""
+    if core.softened:
+        lowered = (
+            f" The model is the solution at the weight {problem.slack:.3g} of the "
+            "slack, the largest found at which the dual is concave."
+        )
+    return Certificate(
+        problem=(
+            f"{problem.name}; the {core.kernel.name} kernel is not positive definite "
+            f"on the core rows, so that no lower bound is known.{lowered}"
+        ),
+        primal=problem.unit * primal,
+        dual=-np.inf,
+        relative_gap=np.inf,
+        dual_bound="none",
+        confidence=0.0,
+        n_verified=progress.n_rows,
+        n_rows=progress.n_rows,
+        passes=progress.passes,
+        seconds=progress.seconds,
+        converged=False,
+        stopped_by="stall" if stopped_by in ("tol", "ball_epsilon") else stopped_by,
     )
 
 

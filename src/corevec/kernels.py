@@ -268,25 +268,27 @@ class Kernel:
             _loops.difference_block(*self._parameters, x.values, z.transposed, out)
             return out
         out = _inner_products(x.values, z.values)
-        if self.uses_distance and not _are_dense(x, z):
-            self._distances(x, z, out)
+        norms = _norms(x, self), _norms(z, self)
+        if self.uses_distance and not _are_plain(x, z):
+            self._distances(x, z, norms, out)
             _loops.profile(*self._parameters, out.reshape(-1))
         elif self.name != "linear":
-            _loops.product_block(
-                *self._parameters, *_rows_of(x, z), *_norms_of(x, z, self), out
-            )
+            rows = (x.values, z.values) if _are_plain(x, z) else (out[:0], out[:0])
+            _loops.product_block(*self._parameters, *rows, *norms, out)
         if self.normalized and not self.uses_distance:
             assert x.diagonal is not None
             assert z.diagonal is not None
             out *= np.outer(_inverse_root(x.diagonal), _inverse_root(z.diagonal))
         return out
 
-    def _distances(self, x: Points, z: Points, out: Array) -> None:
-        """Turn inner products of sparse rows into squared distances, in place.
+    def _distances(
+        self, x: Points, z: Points, norms: tuple[Array, Array], out: Array
+    ) -> None:
+        """Turn inner products into squared distances, in place, for any layout.
 
         As `_loops.product_block`: pairs that cancel are computed from differences.
         """
-        xx, zz = _norms_of(x, z, self)
+        xx, zz = norms
         cancelled = np.empty(len(x), dtype=bool)
         how = *self._parameters[:2], x.values.shape[1]
         _loops.distances(*how, xx, zz, out, cancelled)
@@ -653,20 +655,10 @@ def _inner_products(x: Any, z: Any) -> Array:
         return np.ascontiguousarray(x @ z.T)
 
 
-def _are_dense(x: Points, z: Points) -> bool:
-    return not (sparse.issparse(x.values) or sparse.issparse(z.values))
-
-
-def _rows_of(x: Points, z: Points) -> tuple[Array, Array]:
-    """Return the rows for the compiled loop, which reads those of dense rows only."""
-    if _are_dense(x, z):
-        return np.ascontiguousarray(x.values), np.ascontiguousarray(z.values)
-    nothing = np.empty((0, 0), dtype=x.dtype)
-    return nothing, nothing
-
-
-def _norms_of(x: Points, z: Points, kernel: Kernel) -> tuple[Array, Array]:
-    return _norms(x, kernel), _norms(z, kernel)
+def _are_plain(x: Points, z: Points) -> bool:
+    """Whether the compiled loops can read the rows: dense, one after the other."""
+    both = x.values, z.values
+    return not any(sparse.issparse(v) or not v.flags.c_contiguous for v in both)
 
 
 def _norms(points: Points, kernel: Kernel) -> Array:

@@ -90,7 +90,9 @@ def different_rows(core: Core, seen: Look, pool: Array, size: int) -> Array:
     Q = core.problem.signed(core.kernel.block(points, points), terms, terms)
     if not core.problem.is_hard:
         Q[np.diag_indices(len(Q))] += 1.0 / terms.omega
-    diagonal = np.maximum(Q.diagonal(), 1e-300)
+    # A row of an indefinite kernel may have no step of its own that ends.
+    least = 1e-12 * float(np.abs(Q).max())
+    diagonal = np.where(Q.diagonal() > least, Q.diagonal(), np.inf)
     violation = seen.violation[: len(pool)].copy()
     chosen = np.zeros(len(pool), dtype=bool)
     for _ in range(size):

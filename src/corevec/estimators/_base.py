@@ -323,6 +323,16 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         if found.converged or found.stopped_by == "sample":
             return
         who = type(self).__name__
+        if found.dual_bound == "none" and found.dual == -np.inf:
+            warnings.warn(
+                f"{who}: the kernel {self.kernel!r} is not positive definite on these "
+                "rows, so that no optimum is defined and nothing is certified. Use a "
+                "positive definite kernel ('rbf', or 'poly' with coef0 >= 0); the "
+                "model is the best that was found (see certificate_).",
+                NotCertifiedWarning,
+                stacklevel=4,
+            )
+            return
         usable = "The model is usable within that bound (see certificate_). "
         if not np.isfinite(found.relative_gap):
             usable = "Nothing is known about the rows that were not looked at. "
