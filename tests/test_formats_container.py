@@ -138,6 +138,15 @@ def test_a_model_without_a_fit_and_one_with_names_of_columns(tmp_path):
     assert found.classes_.dtype == object
 
 
+@pytest.mark.parametrize("names", [["a"], ["a", "b", "c"], [1, 2], [["a", "b"]]])
+def test_names_that_are_not_one_per_column_are_refused(tmp_path, names):
+    X, y = rows()
+    model = corevec.CoreVectorClassifier(random_state=0).fit(X, y)
+    model.feature_names_in_ = np.array(names, dtype=object)
+    with pytest.raises(InvalidInputError, match="must be the name of each column"):
+        round_trip(model, tmp_path)
+
+
 @pytest.mark.parametrize("scaler", [MinMaxScaler, MaxAbsScaler, StandardScaler])
 def test_scalers_alone_come_back(scaler, tmp_path):
     X, _ = rows()

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from corevec.cli.columns import forget_names, known_columns, with_names
 from corevec.cli.console import OutputOptions
 from corevec.cli.data import ReadingOptions, Table, blocks_of, read_table
 from corevec.cli.errors import CliError, ExitCode, usage_error, writing
@@ -115,22 +116,16 @@ def scale(
     """Scale the columns of a data file: fit, save and apply, or load and apply."""
     if load is not None and save is not None:
         raise usage_error("--save and --load exclude each other: --load fits nothing.")
-    scaler = None if load is None else _loaded_scaler(load)
-    if scaler is not None:
-        width = int(scaler.n_features_in_)
-        dense = options.dense or hasattr(scaler, "data_min_")
-        options = replace(options, n_features=width, dense=dense)
-    table = read_table(data, options)
-    if scaler is None:
+    if load is None:
+        table = read_table(data, options)
         scaler = make_scaler(kind, table.is_sparse).fit(table.X)
-    if table.X.shape[1] != scaler.n_features_in_:
-        raise usage_error(
-            f"{data}: {table.X.shape[1]} columns, the scaler has "
-            f"{scaler.n_features_in_}."
-        )
+    else:
+        scaler = _loaded_scaler(load)
+        table = _read_for_scaler(scaler, data, options)
     if save is not None:
         check_model_name(save)
-        save_model(scaler, save)
+        with with_names(scaler, table.names):
+            save_model(scaler, save)
     rows = _write(replace(table, X=scaler.transform(table.X)), destination, to, out)
     out.result(
         command="scale",
@@ -154,6 +149,16 @@ def _loaded_scaler(name: str) -> Any:
     return found
 
 
+def _read_for_scaler(scaler: Any, data: str, options: ReadingOptions) -> Table:
+    """Read rows for a fitted scaler: its columns, in its order."""
+    known = known_columns(scaler)
+    dense = options.dense or hasattr(scaler, "data_min_")
+    options = replace(options, n_features=known.width, dense=dense)
+    table = read_table(data, options, known)
+    forget_names(scaler)
+    return table
+
+
 def _write(table: Table, destination: str, to: str | None, out: OutputOptions) -> int:
     format = None if to is None else checked(to)
     if destination == "-":
@@ -166,7 +171,8 @@ def _write(table: Table, destination: str, to: str | None, out: OutputOptions) -
         )
     suffix = "".join(path.suffixes)
     with writing(path), replaced_when_done(path) as part:
-        rows = write_data(part, blocks_of(table, _BLOCK), format, suffix)
+        blocks = blocks_of(table, _BLOCK)
+        rows = write_data(part, blocks, format, suffix, table.header)
     out.say(f"wrote   {path}, {rows:,} rows, {in_bytes(path.stat().st_size)}")
     return rows
 
@@ -174,7 +180,7 @@ def _write(table: Table, destination: str, to: str | None, out: OutputOptions) -
 def _write_to_stdout(table: Table, format: str, out: OutputOptions) -> int:
     if format not in ("libsvm", "csv") or out.json:
         raise usage_error("only text goes to standard output: --to libsvm or --to csv.")
-    return write_text(sys.stdout, blocks_of(table, _BLOCK), format)
+    return write_text(sys.stdout, blocks_of(table, _BLOCK), format, table.header)
 
 
 __all__ = ["CONVERT_EPILOG", "SCALE_EPILOG", "convert", "scale"]

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from corevec.cli.columns import Known, check_by_position, columns_to_read
 from corevec.cli.errors import ExitCode, data_error, reading, usage_error
 from corevec.cli.guess import as_file, delimiter_of, format_of, has_header
 
 if TYPE_CHECKING:
     from corevec.streams import RowStream
+    from corevec.streams.tables import Columns
 
 # Columns of LIBSVM text before they are counted: the largest index of SciPy's rows.
 _ANY_COLUMNS = 2**31 - 1
@@ -91,6 +93,8 @@ class Table:
     y: Any = None
     sample_weight: Any = None
     skipped: int = 0
+    names: tuple[str, ...] | None = None  # of the columns of X
+    target_name: str | None = None
 
     @property
     def is_sparse(self) -> bool:
@@ -99,6 +103,22 @@ class Table:
 
         return bool(sparse.issparse(self.X))
 
+    @property
+    def header(self) -> list[str] | None:
+        """Names of the labels, if there are any, and of the columns, to be written.
+
+        None where the file has no names, or a name twice: they could not be told apart.
+        """
+        if self.names is None:
+            return None
+        labels = [] if self.target_name is None else [self.target_name]
+        # A header may hold bytes that are not UTF-8, which is what is written.
+        names = [
+            name.encode("utf-8", "backslashreplace").decode()
+            for name in [*labels, *self.names]
+        ]
+        return names if len(set(names)) == len(names) else None
+
     def __str__(self) -> str:
         rows, columns = self.X.shape
         kind = "sparse" if self.is_sparse else "dense"
@@ -106,22 +126,65 @@ class Table:
         return f"{self.name}: {rows:,} rows, {columns:,} columns, {kind}{skipped}"
 
 
-def read_table(name: str, options: ReadingOptions) -> Table:
-    """Read a whole data file, or standard input for ``-``."""
+def read_table(name: str, options: ReadingOptions, known: Known | None = None) -> Table:
+    """Read a whole data file, or standard input for ``-``.
+
+    For a fitted model, `known` are the columns that it was fitted on: those of the file
+    are taken by their names, in the model's order, where both have names.
+    """
     with as_file(name) as path, reading(ExitCode.BAD_DATA):
         format = format_of(path, options.format)
         if format in ("npy", "npz"):
-            return _from_arrays(name, path, format, options)
-        stream = open_stream(path, format, options)
-        blocks = list(stream)
-        if not blocks:
-            raise data_error(
-                f"{name}: there is no row in this file"
-                + (f" ({stream.skipped:,} bad ones)." if stream.skipped else ".")
-            )
-        joined = _joined_libsvm if format == "libsvm" else _joined_dense
-        table = joined(blocks, options)
-    return replace(table, name=name, format=format, skipped=stream.skipped)
+            table = _from_arrays(name, path, format, options)
+        elif format == "libsvm":
+            table = _from_libsvm(name, path, options)
+        else:
+            table = _from_columns(name, path, format, options, known)
+    if known is not None and (known.names is None or table.names is None):
+        check_by_position(name, table.X.shape[1], table.names, known)
+    return table
+
+
+def _from_libsvm(name: str, path: Path, options: ReadingOptions) -> Table:
+    stream = open_stream(path, "libsvm", options)
+    table = _joined_libsvm(_blocks_in(name, stream), options)
+    return replace(table, name=name, format="libsvm", skipped=stream.skipped)
+
+
+def _from_columns(
+    name: str,
+    path: Path,
+    format: str,
+    options: ReadingOptions,
+    known: Known | None,
+) -> Table:
+    """Read CSV or Parquet; of a file with names, the columns that the model knows."""
+    stream: Any = open_stream(path, format, options)
+    header: Columns | None = stream.header()
+    if header is not None and known is not None and known.names is not None:
+        wanted = columns_to_read(name, header, known.names)
+        stream = open_stream(path, format, options, columns=wanted)
+    table = _joined_dense(_blocks_in(name, stream))
+    names = stream.feature_names
+    return replace(
+        table,
+        name=name,
+        format=format,
+        skipped=stream.skipped,
+        names=None if names is None else tuple(names),
+        target_name=None if header is None else header.target_name,
+    )
+
+
+def _blocks_in(name: str, stream: RowStream) -> list[Any]:
+    """Return all blocks of a file, which must hold a row."""
+    blocks = list(stream)
+    if not blocks:
+        raise data_error(
+            f"{name}: there is no row in this file"
+            + (f" ({stream.skipped:,} bad ones)." if stream.skipped else ".")
+        )
+    return blocks
 
 
 def open_stream(
@@ -218,7 +281,7 @@ def _from_arrays(name: str, path: Path, format: str, options: ReadingOptions) ->
     return Table(name, format, np.delete(rows, target, axis=1), rows[:, target])
 
 
-def _joined_dense(blocks: list[Any], _: ReadingOptions) -> Table:
+def _joined_dense(blocks: list[Any]) -> Table:
     import numpy as np
 
     parts: list[Any] = [

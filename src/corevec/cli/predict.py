@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from corevec.cli.columns import forget_names, known_columns
 from corevec.cli.console import OutputOptions, certificate_fields
 from corevec.cli.data import ReadingOptions, Table, read_table
 from corevec.cli.errors import ExitCode, data_error, usage_error, writing
@@ -71,6 +72,9 @@ def predict(
 
     Where the rows have labels (LIBSVM text always does; CSV and Parquet with --target)
     the score is said on standard error.
+
+    Columns of CSV with a header and of Parquet are found by the names that the model
+    holds, in any order; others are left out, and a missing one is an error.
     """
     if output is not None and not output.is_char_device():  # /dev/null
         check_model_name(output, data, model)
@@ -127,7 +131,7 @@ def certify(
     """Measure how far a model is from the optimum of its own problem on given rows.
 
     On the training rows this repeats the certificate of the fit; also for a model that
-    LIBSVM's svm-train wrote.
+    LIBSVM's svm-train wrote. Columns are found by name, as by `corevec predict`.
     """
     import corevec
     from corevec.exceptions import CorevecError
@@ -154,24 +158,18 @@ def certify(
 
 
 def read_for(model: Any, data: str, options: ReadingOptions) -> Table:
-    """Read rows for a fitted model: as many columns as it knows."""
-    # A LIBSVM model takes rows of any width, as svm-predict does.
-    any_width = hasattr(model, "text_")
-    width = None if any_width else getattr(model, "n_features_in_", None)
-    if any_width:
-        return read_table(data, options)
-    if options.n_features not in (None, width):
-        raise usage_error(
-            f"--n-features {options.n_features}: the model was fitted on {width}."
-        )
-    dense = options.dense or needs_dense_rows(model)
-    table = read_table(data, replace(options, n_features=width, dense=dense))
-    if width is not None and table.X.shape[1] != width:
-        named = " Is --target missing?" if table.X.shape[1] == width + 1 else ""
-        raise data_error(
-            f"{data}: {table.X.shape[1]:,} columns, but the model was fitted on "
-            f"{width:,}.{named}"
-        )
+    """Read rows for a fitted model: its columns, in its order."""
+    known = known_columns(model)
+    if known.width is not None:
+        if options.n_features not in (None, known.width):
+            raise usage_error(
+                f"--n-features {options.n_features}: the model was fitted on "
+                f"{known.width}."
+            )
+        dense = options.dense or needs_dense_rows(model)
+        options = replace(options, n_features=known.width, dense=dense)
+    table = read_table(data, options, known)
+    forget_names(model)
     return table
 
 

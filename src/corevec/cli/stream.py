@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from corevec.cli.columns import with_names
 from corevec.cli.console import OutputOptions
 from corevec.cli.data import ReadingOptions, stream_of
 from corevec.cli.errors import CliError, ExitCode, data_error, reading, usage_error
@@ -96,7 +97,8 @@ def stream(
         _fit(fresh, counted, known if labelled else None, labelled, data)
     size = None
     if model is not None:
-        size = write_model(fresh, model, stages)
+        with with_names(fresh, counted.names):
+            size = write_model(fresh, model, stages)
     return _ended(fresh, counted, model, size, stages, out)
 
 
@@ -116,6 +118,12 @@ class _Counted:
     @property
     def skipped(self) -> int:
         return int(getattr(self.blocks, "skipped", 0))
+
+    @property
+    def names(self) -> list[str] | None:
+        """The names of the columns, where the file has a header."""
+        found: list[str] | None = getattr(self.blocks, "feature_names", None)
+        return found
 
 
 def _fit(model: Any, blocks: Any, classes: Any, labelled: bool, data: str) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from corevec.cli.columns import Known, with_names
 from corevec.cli.console import OutputOptions
 from corevec.cli.data import ReadingOptions, Table, read_table
 from corevec.cli.errors import CliError, ExitCode, data_error, usage_error, writing
@@ -123,7 +124,8 @@ def train(
             fit_model(fitted, table)
     except KeyboardInterrupt:
         raise nothing_saved(model) from None
-    size = write_model(fitted, model, stages)
+    with with_names(fitted, table.names):
+        size = write_model(fitted, model, stages)
     _say(fitted, stages, out)
     out.say(f"wrote   {model}, {in_bytes(size)}, {stages.seconds['write']:.2f} s")
     score = None
@@ -165,9 +167,10 @@ def _read(
             raise
     if test is None:
         return table, None
-    width = table.X.shape[1] if table.format == "libsvm" else None
+    width = table.X.shape[1]
     dense = options.dense or not table.is_sparse
-    return table, read_table(test, replace(options, n_features=width, dense=dense))
+    options = replace(options, n_features=width, dense=dense)
+    return table, read_table(test, options, Known(width, table.names))
 
 
 def check_labels(table: Table, model: Any) -> None:

@@ -7,7 +7,7 @@ import csv
 import gzip
 import io
 import lzma
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,31 +18,34 @@ from corevec.cli.scoring import value_lines
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 Blocks = Iterable[tuple[Any, Any]]
+Header = Sequence[str] | None
 
 
-def write_data(path: Path, blocks: Blocks, format: str | None, suffix: str) -> int:
+def write_data(
+    path: Path, blocks: Blocks, format: str | None, suffix: str, header: Header
+) -> int:
     """Write blocks of rows and labels; return how many rows there were.
 
     The format is that of the suffix unless one is given; the suffix also says whether
-    text is to be compressed.
+    text is to be compressed. The header names labels, if there are any, and columns.
     """
     format = format or format_by_name(Path(f"x{suffix}")) or "libsvm"
     if format in _ARRAYS:
-        return _ARRAYS[format](path, blocks)
+        return _ARRAYS[format](path, blocks, header)
     opened = _OPENERS.get(Path(f"x{suffix}").suffix.lower(), open)
     with (
         opened(path, "wb") as file,
         io.TextIOWrapper(file, "utf-8", newline="") as text,
     ):
-        return write_text(text, blocks, format)
+        return write_text(text, blocks, format, header)
 
 
-def write_text(file: Any, blocks: Blocks, format: str) -> int:
+def write_text(file: Any, blocks: Blocks, format: str, header: Header) -> int:
     """Write blocks as LIBSVM text or CSV; return how many rows there were."""
-    return _TEXTS[format](file, blocks)
+    return _TEXTS[format](file, blocks, header)
 
 
-def _write_libsvm(file: Any, blocks: Blocks) -> int:
+def _write_libsvm(file: Any, blocks: Blocks, _: Header) -> int:
     from scipy import sparse
 
     n_rows = 0
@@ -72,14 +75,13 @@ def _refuse_text_labels(labels: list[str]) -> None:
             ) from None
 
 
-def _write_csv(file: Any, blocks: Blocks) -> int:
+def _write_csv(file: Any, blocks: Blocks, header: Header) -> int:
     n_rows = 0
     writer = csv.writer(file, lineterminator="\n")
     for X, y in blocks:
         rows = _dense(X)
         if not n_rows:
-            names = [f"x{j}" for j in range(rows.shape[1])]
-            writer.writerow(names if y is None else ["label", *names])
+            writer.writerow(header or _numbered(rows, y))
         labels = None if y is None else value_lines(y)
         for i, row in enumerate(rows):
             fields = value_lines(row)
@@ -88,7 +90,7 @@ def _write_csv(file: Any, blocks: Blocks) -> int:
     return n_rows
 
 
-def _write_npz(path: Path, blocks: Blocks) -> int:
+def _write_npz(path: Path, blocks: Blocks, _: Header) -> int:
     import numpy as np
     from scipy import sparse
 
@@ -110,7 +112,7 @@ def _write_npz(path: Path, blocks: Blocks) -> int:
     return int(X.shape[0])
 
 
-def _write_npy(path: Path, blocks: Blocks) -> int:
+def _write_npy(path: Path, blocks: Blocks, _: Header) -> int:
     import numpy as np
 
     X, y = _whole(blocks)
@@ -123,7 +125,7 @@ def _write_npy(path: Path, blocks: Blocks) -> int:
     return int(X.shape[0])
 
 
-def _write_parquet(path: Path, blocks: Blocks) -> int:
+def _write_parquet(path: Path, blocks: Blocks, header: Header) -> int:
     from corevec.streams._arrow import arrow
 
     pa = arrow("corevec convert")
@@ -131,9 +133,9 @@ def _write_parquet(path: Path, blocks: Blocks) -> int:
     try:
         for X, y in blocks:
             rows = _dense(X)
-            columns = {} if y is None else {"label": y}
-            columns |= {f"x{j}": rows[:, j] for j in range(rows.shape[1])}
-            table = pa.table({name: pa.array(part) for name, part in columns.items()})
+            columns = [*([] if y is None else [y]), *rows.T]
+            names = header or _numbered(rows, y)
+            table = pa.table([pa.array(part) for part in columns], names=list(names))
             if writer is None:
                 writer = pa.parquet.ParquetWriter(path, table.schema)
             writer.write_table(table)
@@ -142,6 +144,12 @@ def _write_parquet(path: Path, blocks: Blocks) -> int:
         if writer is not None:
             writer.close()
     return n_rows
+
+
+def _numbered(rows: Any, y: Any) -> list[str]:
+    """Return the header of rows that come without names."""
+    names = [f"x{j}" for j in range(rows.shape[1])]
+    return names if y is None else ["label", *names]
 
 
 def _whole(blocks: Blocks) -> tuple[Any, Any]:
@@ -157,7 +165,7 @@ def _dense(X: Any) -> Any:
     return X.toarray() if hasattr(X, "toarray") else X
 
 
-Writer = Callable[[Any, Blocks], int]
+Writer = Callable[[Any, Blocks, Header], int]
 _TEXTS: dict[str, Writer] = {"csv": _write_csv, "libsvm": _write_libsvm}
 _ARRAYS: dict[str, Writer] = {
     "npy": _write_npy,

@@ -17,9 +17,11 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._parameters import check_choice, check_number, check_positive
+from corevec.estimators._rows import check_same_names
 from corevec.estimators.compress import _pairs
 from corevec.exceptions import InvalidInputError
 from corevec.others import Machine, Rule
+from corevec.sources import column_names
 
 Array = npt.NDArray[Any]
 
@@ -42,6 +44,7 @@ class Given:
     def of(cls, model: Any, X: Any, y: Any, sample_weight: Any) -> Given:
         """Return everything checked."""
         who = type(model).__name__
+        check_same_names(f"certify: {who}", model, column_names(X))
         try:
             X = check_array(
                 X, accept_sparse="csr", dtype=np.float64, accept_large_sparse=True

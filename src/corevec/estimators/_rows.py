@@ -171,12 +171,7 @@ class TakesRows:
                 f"{who}: X has {n_features} features, but {who} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-        known = getattr(self, "feature_names_in_", None)
-        if known is not None and names is not None and list(known) != list(names):
-            raise InvalidInputError(
-                f"{who}: The feature names should match those that were passed during "
-                f"fit: {list(known)[:5]} there, {list(names)[:5]} here, in this order."
-            )
+        check_same_names(who, self, names)
 
     def _values(self, X: Any) -> Array:
         """Return the functions' values on new rows, shape (n_rows, outputs)."""
@@ -264,6 +259,16 @@ def named(model: Any, error: ValueError) -> ValueError:
     who = type(model).__name__
     text = str(error)
     return InvalidInputError(text if who in text else f"{who}: {text}")
+
+
+def check_same_names(who: str, model: Any, names: Any) -> None:
+    """Raise where rows and fit both have names of columns, and these differ."""
+    known = getattr(model, "feature_names_in_", None)
+    if known is not None and names is not None and list(known) != list(names):
+        raise InvalidInputError(
+            f"{who}: The feature names should match those that were passed during "
+            f"fit: {list(known)[:5]} there, {list(names)[:5]} here, in this order."
+        )
 
 
 def check_labels(who: str, kinds: Array) -> None:

@@ -26,7 +26,7 @@ from corevec.exceptions import InvalidInputError, KernelError
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows, make_kernel
 from corevec.progress import Progress
-from corevec.sources import DEFAULT_MEMORY_BUDGET, as_source, is_far
+from corevec.sources import DEFAULT_MEMORY_BUDGET, as_source, brought_here, is_far
 from corevec.streaming import BallStream, LinearStream, Signs, stacked
 from corevec.streaming_balls import Form, UnusableRow
 from corevec.streaming_kernel import KernelStream
@@ -108,7 +108,7 @@ class StreamingEstimator(CoreVectorEstimator):
 
     def _validated(self, X: Any, y: Any, *, first: bool) -> Any:
         """Return validated rows and labels; NaN is left to the linear loop."""
-        linear = self._is_linear
+        X, linear = brought_here(X), self._is_linear
         checks = {**CHECKS, "order": "C", "reset": first}
         if not first:
             checks["ensure_min_samples"] = 0  # an empty block changes nothing

@@ -27,7 +27,7 @@ from corevec.estimators._parameters import (
 from corevec.estimators._rows import CHECKS, named
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
 from corevec.progress import Progress
-from corevec.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
+from corevec.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source, brought_here
 from corevec.structures import MulticlassOracle, Oracle, PlainOracle
 
 Array = npt.NDArray[Any]
@@ -157,7 +157,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         if not self._is_multiclass:
             return self._fit_own(X, y, sample_weight)
         try:
-            X, y = validate_data(self, X, y, **CHECKS)
+            X, y = validate_data(self, brought_here(X), y, **CHECKS)
         except ValueError as error:
             raise named(self, error) from None
         check_classification_targets(y)
@@ -240,7 +240,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
             ``classes_[1]``.
         """
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, reset=False, **CHECKS)
+        X = validate_data(self, brought_here(X), reset=False, **CHECKS)
         scores = np.asarray(X @ self.coef_.T, dtype=np.float64) + self.intercept_
         return np.ascontiguousarray(scores[:, 0]) if len(self.classes_) == 2 else scores
 

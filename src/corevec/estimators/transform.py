@@ -31,7 +31,13 @@ from corevec.estimators.detect import CoreVectorOneClass
 from corevec.estimators.regress import CoreVectorRegressor
 from corevec.exceptions import InvalidInputError, KernelError, NotCertifiedWarning
 from corevec.kernels import AnyKernel, Rows, check_kernel_name, finite
-from corevec.sources import DEFAULT_MEMORY_BUDGET, Source, Workers, as_source
+from corevec.sources import (
+    DEFAULT_MEMORY_BUDGET,
+    Source,
+    Workers,
+    as_source,
+    brought_here,
+)
 
 Array = npt.NDArray[Any]
 
@@ -139,7 +145,7 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         self._check_parameters()
         try:
-            X = validate_data(self, X, **CHECKS)
+            X = validate_data(self, brought_here(X), **CHECKS)
         except ValueError as error:
             raise named(self, error) from None
         if self.kernel == "precomputed":

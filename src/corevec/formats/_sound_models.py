@@ -65,6 +65,8 @@ def check_model(made: Any, wrong: Wrong) -> None:
     for name, kinds in _KINDS.items():
         if name in inside and not isinstance(inside[name], kinds):
             wrong(f"{name} must be of type {kinds[0].__name__}")
+    if "feature_names_in_" in inside:
+        _check_names(inside, wrong)
     if isinstance(made, Pipeline):
         _check_pipeline(made, wrong)
     elif isinstance(made, LibsvmModel):
@@ -93,6 +95,13 @@ def _check_pipeline(made: Pipeline, wrong: Wrong) -> None:
     # joblib keeps pickles in such a folder, and opens what it finds there.
     if made.memory is not None:
         wrong("memory must be None")
+
+
+def _check_names(inside: dict[str, Any], wrong: Wrong) -> None:
+    names = np.asarray(inside["feature_names_in_"])
+    text = all(isinstance(name, str) for name in names.ravel().tolist())
+    if names.shape != (inside.get("n_features_in_"),) or not text:
+        wrong("feature_names_in_ must be the name of each column")
 
 
 def _check_text(made: LibsvmModel, inside: dict[str, Any], wrong: Wrong) -> None:

@@ -11,7 +11,9 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from corevec.estimators._rows import check_same_names
 from corevec.exceptions import InvalidInputError
+from corevec.sources import column_names
 
 Array = npt.NDArray[Any]
 
@@ -56,6 +58,12 @@ def rows_of(X: Any) -> Any:
     if sparse.issparse(X):
         return X.tocsr()
     return np.asarray(X)
+
+
+def rows_for(who: str, model: Any, X: Any) -> Any:
+    """Return rows as an array or a CSR matrix; a frame must have the fit's columns."""
+    check_same_names(who, model, column_names(X))
+    return rows_of(X)
 
 
 def some_rows(n_rows: int, most: int, seed: Any) -> Array:

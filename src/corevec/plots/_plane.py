@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corevec.exceptions import InvalidInputError
-from corevec.plots._model import as_seen, dense, names_of, rows_of, some_rows
+from corevec.plots._model import as_seen, dense, names_of, rows_for, some_rows
 
 Array = npt.NDArray[Any]
 
@@ -83,7 +83,7 @@ def make_plane(
         raise InvalidInputError(
             f"{who}: resolution={resolution!r} must be a whole number of at least 2."
         )
-    rows = rows_of(X)
+    rows = rows_for(who, model, X)
     if rows.ndim != 2 or rows.shape[1] < 2:
         raise InvalidInputError(
             f"{who}: X of shape {rows.shape} has no two columns to draw a map of."

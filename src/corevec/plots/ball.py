@@ -21,7 +21,15 @@ from corevec.plots._drawing import (
     title,
 )
 from corevec.plots._drawing import legend as beside
-from corevec.plots._model import as_seen, dense, last_step, refuse, rows_of, some_rows
+from corevec.plots._model import (
+    as_seen,
+    dense,
+    last_step,
+    refuse,
+    rows_for,
+    rows_of,
+    some_rows,
+)
 
 Array = npt.NDArray[Any]
 
@@ -129,7 +137,7 @@ class BallDisplay:
         """
         own = last_step(model)
         functions, radius = _ball(own)
-        rows = rows_of(X)
+        rows = rows_for(WHO, model, X)
         rows = dense(rows[some_rows(rows.shape[0], max_rows, random_state)])
         if own is not model:
             rows = dense(rows_of(model[:-1].transform(as_seen(model, rows))))

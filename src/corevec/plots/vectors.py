@@ -25,7 +25,7 @@ from corevec.plots._model import (
     last_step,
     names_of,
     refuse,
-    rows_of,
+    rows_for,
     some_rows,
     vectors_of,
 )
@@ -142,7 +142,7 @@ class CoreVectorsDisplay:
                 "Linear models of one pass and precomputed kernels have none to draw.",
             )
         vectors, coef = found
-        rows = rows_of(X)
+        rows = rows_for(WHO, model, X)
         some = rows[some_rows(rows.shape[0], max_rows, random_state)]
         view = _view(model, some, columns)
         groups, codes = _groups(last_step(model), y, coef)

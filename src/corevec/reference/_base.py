@@ -24,7 +24,7 @@ from corevec.exceptions import InvalidInputError, KernelError, NotCertifiedWarni
 from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, check_kernel_name, make_kernel
 from corevec.reference._kernel_rows import KernelRows
-from corevec.sources import Source, Workers, as_source, row_statistics
+from corevec.sources import Source, Workers, as_source, brought_here, row_statistics
 
 Array = npt.NDArray[Any]
 
@@ -123,7 +123,7 @@ class ReferenceClassifier(ClassifierMixin, BaseEstimator):
             One column per class against the rest where there are more than two.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **CHECKS)
+        X = validate_data(self, brought_here(X), reset=False, **CHECKS)
         with Workers() as workers:
             values = self._functions.values(as_source(X, workers=workers))
         return np.ascontiguousarray(values[:, 0]) if values.shape[1] == 1 else values
@@ -155,7 +155,7 @@ class ReferenceClassifier(ClassifierMixin, BaseEstimator):
 
     def _validate(self, X: Any, y: Any) -> tuple[Any, Array]:
         try:
-            X, y = validate_data(self, X, y, **CHECKS)
+            X, y = validate_data(self, brought_here(X), y, **CHECKS)
             check_classification_targets(y)
         except ValueError as error:
             raise named(self, error) from None

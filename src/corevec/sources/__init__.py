@@ -20,6 +20,8 @@ from corevec.sources.far import FarSource, join_rows
 from corevec.sources.memory import Chosen, CsrSource, DenseSource, stacked
 from corevec.sources.places import (
     as_source,
+    brought_here,
+    column_names,
     columns_of,
     device_source,
     far_source,
@@ -44,6 +46,8 @@ __all__ = [
     "WEIGHT",
     "Workers",
     "as_source",
+    "brought_here",
+    "column_names",
     "columns_of",
     "device_source",
     "far_source",

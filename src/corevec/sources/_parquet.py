@@ -19,7 +19,13 @@ from corevec.sources.base import DEFAULT_MEMORY_BUDGET, Workers
 from corevec.sources.columns import TARGET, WEIGHT
 from corevec.streams._arrow import is_narrow, kind_of
 from corevec.streams.base import Paths
-from corevec.streams.parquet import batches, check_types, opened, parquet_files
+from corevec.streams.parquet import (
+    batches,
+    check_types,
+    check_unique,
+    opened,
+    parquet_files,
+)
 from corevec.streams.tables import (
     Column,
     Columns,
@@ -226,8 +232,7 @@ class ParquetSource(FileSource):
     def _columns_of(self, path: Path, schema: Any) -> Columns:
         columns = find_columns(f"{WHO}: {path}", tuple(schema.names), self.wanted)
         check_types(WHO, path, schema, columns)
-        names = [columns.names[p] for p in columns.needed]
-        _check_unique(path, names, columns.names)
+        check_unique(WHO, path, columns)
         return columns
 
 
@@ -246,18 +251,6 @@ class Numbers:
             n_rows -= now
             if now < n:
                 self.left.append((start + now, n - now))
-
-
-def _check_unique(path: Path, needed: list[str], names: Sequence[str]) -> None:
-    """Refuse columns that share their name: Arrow finds columns by name."""
-    if len(set(names)) == len(names):
-        return
-    twice = [name for name in needed if names.count(name) > 1]
-    if twice:
-        raise InvalidInputError(
-            f"{WHO}: {path}: {names.count(twice[0])} columns have the name "
-            f"{twice[0]!r}. Rename them, or choose others with columns=[...]."
-        )
 
 
 def _group_rows(file: Any) -> Array:

@@ -89,7 +89,7 @@ def device_source(who: str, X: Any, y: Any, sample_weight: Any, device: Any) -> 
 def columns_of(who: str, X: Any) -> tuple[int, Any]:
     """Return how many columns rows that live elsewhere have, and their names."""
     if isinstance(X, Source):
-        return X.n_features, getattr(X, "feature_names", None)
+        return X.n_features, column_names(X)
     if is_on_device(X):
         from corevec.sources.gpu import tensor_source
 
@@ -97,8 +97,7 @@ def columns_of(who: str, X: Any) -> tuple[int, Any]:
     from corevec.sources.dask import check_kind
 
     check_kind(who, "X", X)
-    names = getattr(X, "columns", None)
-    if names is None:
+    if not hasattr(X, "columns"):
         n_features = X.shape[1] if X.ndim == 2 else 1
         if n_features != n_features:  # NaN
             raise InvalidInputError(
@@ -106,5 +105,22 @@ def columns_of(who: str, X: Any) -> tuple[int, Any]:
                 "X.compute_chunk_sizes() first."
             )
         return int(n_features), None
-    text = all(isinstance(name, str) for name in names)
-    return len(names), np.asarray(names, dtype=object) if text else None
+    return len(X.columns), column_names(X)
+
+
+def column_names(X: Any) -> Any:
+    """Return the names of the columns of a frame or source; None of other rows."""
+    if isinstance(X, Source):
+        return getattr(X, "feature_names", None)
+    names = getattr(X, "columns", None)
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    return np.asarray(names, dtype=object)
+
+
+def brought_here(X: Any) -> Any:
+    """Return the rows of a Dask collection in memory, others as they are.
+
+    `np.asarray` would bring a data frame here as well, but without its names.
+    """
+    return X.compute() if is_dask(X) else X

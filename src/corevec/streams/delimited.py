@@ -148,10 +148,25 @@ class CsvStream(TableStream):
         super()._start_pass()
         self._target_kind: str | None = None
 
-    def _parts(self) -> Iterator[Block]:
+    @property
+    def _has_names(self) -> bool:
+        return self.format.header
+
+    def _names_of(self, path: Path) -> tuple[str, ...] | None:
+        with self._lines(path) as lines:
+            while lines.more():
+                for _, _, fields in self.format.records(lines.whole_lines()):
+                    return _names(fields)
+                lines.skip_all()
+        return None
+
+    def _lines(self, path: Path) -> WholeLines:
         chunk, budget = self._chunk_bytes, self.memory_budget
+        return WholeLines(self.who, path, chunk, budget, quoted=True)
+
+    def _parts(self) -> Iterator[Block]:
         for path in self.paths:
-            with WholeLines(self.who, path, chunk, budget, quoted=True) as lines:
+            with self._lines(path) as lines:
                 columns = None
                 while lines.more():
                     columns = columns or self._begin(lines)
@@ -164,7 +179,7 @@ class CsvStream(TableStream):
             if not self.format.header:
                 return self._columns(lines.path, map(str, range(len(fields))))
             lines.skip(last)
-            return self._columns(lines.path, (name.strip() for name in fields))
+            return self._columns(lines.path, _names(fields))
         lines.skip_all()
         return None
 
@@ -251,6 +266,11 @@ class CsvStream(TableStream):
                 f"expected UTF-8 text in the target column {name}, got {shown(text)}"
             ) from None
         return text
+
+
+def _names(fields: list[str]) -> tuple[str, ...]:
+    """Return the names in a header."""
+    return tuple(name.strip() for name in fields)
 
 
 def _plain_part(found: list[Any], n_features: int) -> Block | None:

@@ -84,6 +84,10 @@ def read_parquet(
 class ParquetStream(TableStream):
     """Blocks of Parquet files; made by `read_parquet`."""
 
+    def _names_of(self, path: Path) -> tuple[str, ...] | None:
+        with opened(self.who, path) as file:
+            return tuple(file.schema_arrow.names)
+
     def _parts(self) -> Iterator[Block]:
         for path in self.paths:
             n_rows = 0
@@ -96,6 +100,7 @@ class ParquetStream(TableStream):
         with opened(self.who, path) as file:
             columns = self._columns(path, file.schema_arrow.names)
             check_types(self.who, path, file.schema_arrow, columns)
+            check_unique(self.who, path, columns)
             rows = self._rows_within_budget(len(columns.features))
             for batch in batches(file, columns, rows):
                 yield batch, columns
@@ -179,6 +184,20 @@ def check_types(who: str, path: Path, schema: Any, columns: Columns) -> None:
             )
 
 
+def check_unique(who: str, path: Path, columns: Columns) -> None:
+    """Refuse columns that share their name: Arrow finds columns by name."""
+    names = columns.names
+    if len(set(names)) == len(names):
+        return
+    needed = [names[p] for p in columns.needed]
+    twice = [name for name in needed if names.count(name) > 1]
+    if twice:
+        raise InvalidInputError(
+            f"{who}: {path}: {names.count(twice[0])} columns have the name "
+            f"{twice[0]!r}. Rename them, or choose others with columns=[...]."
+        )
+
+
 def no_value(batch: Any, columns: Columns, row: int, place: int) -> BadRecordError:
     """Return what is wrong with a row that lacks the needed column at this place."""
     name = columns.names[columns.needed[place]]
@@ -211,6 +230,7 @@ __all__ = [
     "ParquetStream",
     "batches",
     "check_types",
+    "check_unique",
     "no_value",
     "opened",
     "parquet_files",

@@ -46,6 +46,11 @@ class Columns:
         """Names of the features, in the order of the columns of X."""
         return [self.names[p] for p in self.features]
 
+    @property
+    def target_name(self) -> str | None:
+        """Name of the target; None where none is read."""
+        return None if self.target is None else self.names[self.target]
+
 
 class TableStream(RowStream):
     """Blocks of dense rows out of files with columns."""
@@ -62,6 +67,27 @@ class TableStream(RowStream):
         super().__init__(who, paths, errors, block_rows, memory_budget)
         self.wanted = wanted
         self._first_features: list[str] | None = None
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """Names of the features in the latest pass; None where nothing names them."""
+        return self._first_features if self._has_names else None
+
+    def header(self) -> Columns | None:
+        """Return the columns of the first file, before any pass; None without names."""
+        names = self._names_of(self.paths[0]) if self._has_names else None
+        if names is None:
+            return None
+        return find_columns(f"{self.who}: {self.paths[0]}", names, self.wanted)
+
+    @property
+    def _has_names(self) -> bool:
+        """Whether the files name their columns."""
+        return True
+
+    def _names_of(self, path: Path) -> tuple[str, ...] | None:
+        """Return the names of a file's columns; None where it holds nothing."""
+        raise NotImplementedError
 
     def _start_pass(self) -> None:
         super()._start_pass()
