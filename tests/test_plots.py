@@ -272,8 +272,10 @@ def test_a_display_refuses_a_model_of_another_kind(cloud, ball, moons, classifie
     stream = StreamingBallClassifier().fit(*moons)
     with pytest.raises(InvalidInputError, match="keeps no vectors"):
         plots.CoreVectorsDisplay.from_estimator(stream, moons[0])
-    with pytest.raises(InvalidInputError, match="no history_ of rounds"):
+    with pytest.raises(InvalidInputError, match="no history_ of rounds.*certify"):
         plots.ConvergenceDisplay.from_estimator(stream)
+    with pytest.raises(InvalidInputError, match=r"has no certificate_.*certify\(model"):
+        plots.CertificateDisplay.from_estimator(stream)
     with pytest.raises(InvalidInputError, match="SVC has no certificate_"):
         plots.CertificateDisplay.from_estimator(SVC().fit(*moons))
 

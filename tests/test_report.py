@@ -307,6 +307,15 @@ def test_every_kind_of_model_and_rows_has_a_sound_page(kind, every_model, report
     assert named <= set(ids)
 
 
+def test_the_page_of_a_ball_says_nothing_of_a_converged_machine(every_model, report):
+    model, X, y = every_model["stream"]
+    html = report(model, X, y)
+    assert "Bound of the ball" in html
+    assert "StreamingBallClassifier has no certificate: one pass" in html
+    assert f"{model.ball_bound_.factor:.6g} times as large" in html
+    assert "onverged" not in Page(html).text("li") + Page(html).text("p")
+
+
 # What it must not do ------------------------------------------------------------------
 
 

@@ -1,6 +1,6 @@
 """A certificate in words, and as a small card for notebooks; standard library only.
 
-The report uses the same words.
+So is the bound of a ball. The report uses the same words.
 """
 
 from __future__ import annotations
@@ -130,6 +130,38 @@ def facts_of(certificate: Any) -> list[tuple[str, str]]:
         facts.append(("ball", f"radius {certificate.radius:.6g}, {within}"))
     work = f"{certificate.passes:.2f} passes over the rows, {certificate.seconds:.2f} s"
     return [*facts, ("work", work)]
+
+
+def ball_facts(bound: Any) -> list[tuple[str, str]]:
+    """Return what is proved about a ball, and who says more, as names and values."""
+    early = ", then it was interrupted" if bound.interrupted else ""
+    facts = [
+        ("ball", f"every row seen lies within {bound.radius:.6g} of the centre"),
+        (
+            "smallest ball",
+            f"has a radius of {bound.lower_radius:.6g} or more: this one is at most "
+            f"{bound.factor:.6g} times as large",
+        ),
+        ("rows", f"{bound.n_rows:,} seen, each once, in {bound.seconds:.2f} s{early}"),
+    ]
+    if bound.parts:
+        worst = f"the loosest of {len(bound.parts)}, one per class (see .parts)"
+        facts.append(("balls", worst))
+    said = "not measured here: corevec.certify(model, X, y) measures it, on given rows"
+    return [*facts, ("machine", said)]
+
+
+def ball_card(bound: Any) -> str:
+    """Return the bound of a ball as HTML that stands alone, every word escaped."""
+    facts = "".join(
+        f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>"
+        for name, value in ball_facts(bound)
+    )
+    return (
+        f'<div class="corevec-card"><style>{_CARD_STYLE}</style>'
+        "<strong>Bound of a ball</strong> <span>not of the machine that predicts</span>"
+        f"<dl>{facts}</dl></div>"
+    )
 
 
 def stopped_in_words(certificate: Any) -> str:
@@ -296,6 +328,8 @@ def _parts(certificate: Any) -> str:
 
 
 __all__ = [
+    "ball_card",
+    "ball_facts",
     "certificate_card",
     "facts_of",
     "is_of_cells",

@@ -157,8 +157,15 @@ def certificate_fields(certificate: Any) -> dict[str, Any]:
     return found
 
 
+def ball_fields(bound: Any) -> dict[str, Any]:
+    """Return the bound of a ball as a dict, with the factor that it proves."""
+    parts = [ball_fields(part) for part in bound.parts]
+    return asdict(bound) | {"factor": bound.factor, "parts": parts}
+
+
 __all__ = [
     "OutputOptions",
+    "ball_fields",
     "certificate_fields",
     "jsonable",
     "note",
