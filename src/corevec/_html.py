@@ -40,7 +40,12 @@ _STOPPED = {
     "tol": "the gap asked for was reached",
     "ball_epsilon": "the paper's rule was met",
     "max_core": "the largest core set allowed was full",
-    "n_basis": "all basis vectors allowed were used",
+    "n_vectors": (
+        "n_vectors was reached: the model has as many vectors as it was allowed, and "
+        "their weights are solved"
+    ),
+    "n_basis": "all basis vectors allowed were used",  # in older files
+    "memory_budget": "only some of the rows, which fit the memory, decide the weights",
     "max_iter": "the rounds allowed were used up",
     "max_time": "the time allowed was used up",
     "interrupt": "it was interrupted",
@@ -67,9 +72,21 @@ def is_of_cells(certificate: Any) -> bool:
 def state_in_words(certificate: Any) -> str:
     """Return the first line of a certificate: what it says of the whole problem."""
     why = f"(stopped by {certificate.stopped_by})"
+    if certificate.stopped_by == "n_vectors":
+        why = "(n_vectors reached)"
     if is_of_cells(certificate):
         return _OF_CELLS if certificate.stopped_by == "cells" else f"{_OF_CELLS} {why}"
     return f"{'converged' if certificate.converged else 'NOT converged'} {why}"
+
+
+def short_state(certificate: Any) -> str:
+    """Return in two words what a certificate says of the whole problem."""
+    if is_of_cells(certificate):
+        return _OF_CELLS
+    if certificate.converged:
+        return "converged"
+    reached = certificate.stopped_by == "n_vectors"
+    return "n_vectors reached" if reached else "not converged"
 
 
 def certificate_card(certificate: Any) -> str:
@@ -85,9 +102,7 @@ def certificate_card(certificate: Any) -> str:
     str
         One ``div`` with its own style.
     """
-    state = "converged" if certificate.converged else "not converged"
-    if is_of_cells(certificate):
-        state = _OF_CELLS
+    state = short_state(certificate)
     kind = "state yes" if certificate.converged else "state"
     facts = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>"
@@ -233,6 +248,11 @@ def what_is_not_proved(certificate: Any) -> list[str]:
             "Anything about the global problem, over all rows at once: that is a "
             "different one, which this model was not made to solve."
         )
+    elif not certificate.converged and certificate.stopped_by == "n_vectors":
+        said.append(
+            "That this is the best machine of all: its weights are solved, and more "
+            "vectors may reach a better value, within the bounds above."
+        )
     elif not certificate.converged and math.isfinite(certificate.primal):
         said.append(
             "That training is finished: a better value of the objective may exist, "
@@ -334,6 +354,7 @@ __all__ = [
     "facts_of",
     "is_of_cells",
     "share",
+    "short_state",
     "state_in_words",
     "stopped_in_words",
     "what_is_not_proved",

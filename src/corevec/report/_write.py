@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from corevec._html import ball_facts, is_of_cells
+from corevec._html import ball_facts, is_of_cells, short_state
 from corevec.exceptions import InvalidInputError
 from corevec.plots._history import curves_of
 from corevec.plots._model import last_step
@@ -96,8 +96,8 @@ def write_report(
     speed, timed = _facts.microseconds_per_row(model, X if X_test is None else X_test)
     certificate = getattr(own, "certificate_", None)
     bound = getattr(own, "ball_bound_", None)
-    if seconds is None and (certificate or bound) is not None:
-        seconds = (certificate or bound).seconds
+    if seconds is None:
+        seconds = getattr(certificate or bound, "seconds", None)
     curves = curves_of(own)
     heading = title or (f"{name} on {data_name}" if data_name else name)
     cost = [
@@ -182,8 +182,10 @@ def _tiles(
 def _state_tile(certificate: Any) -> str:
     if is_of_cells(certificate):
         return _page.tile("certified", "each cell, not the whole")
-    state = "converged" if certificate.converged else "not converged"
-    return _page.tile("training", state, "good" if certificate.converged else "bad")
+    state = "good" if certificate.converged else "bad"
+    if certificate.stopped_by == "n_vectors":
+        state = ""  # as many vectors as asked for: neither
+    return _page.tile("training", short_state(certificate), state)
 
 
 def _certificate_section(certificate: Any, bound: Any, name: str) -> str:
