@@ -344,6 +344,15 @@ def test_regression_one_class_and_few_vectors(folder, capsys, moons):
     assert set(predicted) == {"-1", "1"}
     few = [*fit, "SubspaceRegressor", "--n-basis", "8"]
     assert told(capsys, *few)["vectors"] == 8
+    code, out, err = run(capsys, *few, "--require-certificate")
+    assert code == 1
+    assert "NOT certified: relative gap" in out
+    assert "; n_vectors reached" in out
+    assert "Allow more vectors (--n-basis)" in err
+    assert "warning" not in err
+    code, _, err = run(capsys, *few, "--tol", "1")
+    assert code == 2
+    assert "tol=1 must be below 1" in err
     assert len(formats.load("m.corevec").basis_vectors_) == 8
 
 

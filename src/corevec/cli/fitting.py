@@ -141,9 +141,12 @@ def certificate_in_a_line(certificate: Any) -> str:
     rows = f"{certificate.n_verified:,} of {certificate.n_rows:,} rows"
     asked = f" ({certificate.tol:g} asked)" if certificate.tol > 0 else ""
     gap = "worst gap" if is_of_cells(certificate) else "relative gap"
+    why = f"stopped by {certificate.stopped_by}"
+    if certificate.stopped_by == "n_vectors":
+        why = "n_vectors reached"
     return (
-        f"{state}: {gap} {certificate.relative_gap:.2g}{asked}, measured on "
-        f"{rows}; stopped by {certificate.stopped_by}"
+        f"{state}: {gap} {certificate.relative_gap:.2g}{asked}, measured on {rows}; "
+        f"{why}"
     )
 
 
