@@ -70,7 +70,6 @@ def test_a_fit_cut_short_goes_on_to_the_same_answer(name, tmp_path):
     assert len(second.history_) < len(whole.history_)
 
 
-@pytest.mark.filterwarnings("ignore::corevec.exceptions.NotCertifiedWarning")
 @pytest.mark.parametrize(
     ("model", "y"),
     [
@@ -193,8 +192,7 @@ def test_other_vectors_of_the_same_shape_are_another_fit(tmp_path):
     path = tmp_path / "fit.npz"
     vectors = X[:400].copy()
     asked = {"gamma": 0.5, "tol": 1e-9, "checkpoint": path, "random_state": 0}
-    with pytest.warns(NotCertifiedWarning):
-        SubspaceClassifier(basis=vectors, **asked).fit(X, SIDE)
+    SubspaceClassifier(basis=vectors, **asked).fit(X, SIDE)
     other = vectors.copy()
     other[200] += 1
     with pytest.raises(InvalidInputError, match="another fit: basis"):

@@ -344,8 +344,17 @@ def test_regression_one_class_and_few_vectors(folder, capsys, moons):
     ran(capsys, *fit, "CoreVectorOneClass", "--nu", "0.2")
     predicted = ran(capsys, "predict", "r.npz", "-m", "m.corevec").split()
     assert set(predicted) == {"-1", "1"}
-    few = [*fit, "SubspaceRegressor", "--n-basis", "8", "--tol", "1"]
+    few = [*fit, "SubspaceRegressor", "--n-basis", "8"]
     assert told(capsys, *few)["vectors"] == 8
+    code, out, err = run(capsys, *few, "--require-certificate")
+    assert code == 1
+    assert "NOT certified: relative gap" in out
+    assert "; n_vectors reached" in out
+    assert "Allow more vectors (--n-basis)" in err
+    assert "warning" not in err
+    code, _, err = run(capsys, *few, "--tol", "1")
+    assert code == 2
+    assert "tol=1 must be below 1" in err
     assert len(formats.load("m.corevec").basis_vectors_) == 8
 
 
@@ -723,6 +732,25 @@ def test_stream_is_test_then_train(folder, capsys, moons):
     assert found["test_then_train_accuracy"] == pytest.approx(right / 350)
     loaded = formats.load("m.corevec")
     assert np.allclose(loaded.coef_, twin.coef_)
+    # The ball has a bound of its own; nothing is said of the machine.
+    assert found["certificate"] is None
+    assert found["ball_bound"]["factor"] == pytest.approx(twin.ball_bound_.factor)
+    assert found["ball_bound"]["n_rows"] == 400
+
+
+@pytest.mark.parametrize("command", ["stream", "train"])
+def test_a_model_of_one_pass_is_never_said_to_be_certified(folder, capsys, command):
+    words = ["-m", "m.corevec", "--estimator", "StreamingBallClassifier"]
+    out = ran(capsys, command, "moons.txt", *words)
+    assert "times as large as the smallest one; the machine's gap is not" in out
+    assert "certified" not in out
+    assert "onverged" not in out
+    if command == "train":
+        words += ["--require-certificate", "--verbose"]
+        code, out, err = run(capsys, command, "moons.txt", *words)
+        assert code == 1
+        assert "Bound of a ball, not of the machine that predicts:" in out
+        assert "StreamingBallClassifier measures no gap of its own" in err
 
 
 def test_stream_from_a_pipe(folder, moons):

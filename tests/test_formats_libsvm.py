@@ -122,7 +122,7 @@ def test_svm_predict_gives_our_labels_for_two_classes(kernel, rows, tmp_path):
     "model",
     [
         corevec.CoreVectorClassifier(C=0.5, weights="all", random_state=0),
-        corevec.SubspaceClassifier(12, random_state=0, tol=1.0),
+        corevec.SubspaceClassifier(12, random_state=0),
         corevec.StreamingBallClassifier(),
         corevec.StreamingBallClassifier(kernel="rbf"),
         corevec.StructuralSVM(),
@@ -153,7 +153,7 @@ def test_svm_predict_gives_the_labels_of_every_two_class_model(model, tmp_path):
         corevec.CoreVectorRegressor(C=10.0, gamma=0.4, random_state=0),
         corevec.CoreVectorRegressor(C=10.0, kernel="linear", random_state=0),
         corevec.CoreVectorRegressor(kernel="poly", coef0=1.0, degree=2, gamma=0.3),
-        corevec.SubspaceRegressor(15, random_state=0, tol=1.0),
+        corevec.SubspaceRegressor(15, random_state=0),
         SVR(gamma=0.4),
         SVR(kernel="sigmoid", gamma=0.02),
         NuSVR(),
@@ -216,9 +216,7 @@ def without_ties(values):
             multi_class="ovo", gamma=1e-3, weights="all", max_core=40, random_state=0
         ),
         OneVsOneClassifier(corevec.CoreVectorClassifier(gamma=1e-3, random_state=0)),
-        OneVsOneClassifier(
-            corevec.SubspaceClassifier(8, gamma=1e-3, tol=1.0, random_state=0)
-        ),
+        OneVsOneClassifier(corevec.SubspaceClassifier(8, gamma=1e-3, random_state=0)),
         OneVsOneClassifier(SVC(kernel="linear")),
         SVC(gamma=1e-3),
         NuSVC(nu=0.05, gamma=1e-3),

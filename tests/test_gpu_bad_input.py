@@ -44,7 +44,7 @@ def target_of(kind):
 def made(kind, **params):
     """Return a small model; vectors are few where their number must be given."""
     if kind in (SubspaceClassifier, SubspaceRegressor):
-        return kind(5, tol=1.0, **params)
+        return kind(5, **params)
     return kind(**params)
 
 

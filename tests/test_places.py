@@ -272,7 +272,7 @@ def test_rows_that_do_not_fit_are_worked_on_where_they_are(model, target):
 def test_few_vectors_of_rows_that_do_not_fit(tmp_path):
     """The vectors come from a sample; the weights are those of all rows."""
     rows, y, _ = place("dask-7", tmp_path, LABEL)
-    asked = {"n_basis": 20, "basis": "nystroem", "C": 1.0, "gamma": 0.2, "tol": 1.0}
+    asked = {"n_basis": 20, "basis": "nystroem", "C": 1.0, "gamma": 0.2}
     model = SubspaceClassifier(**asked, memory_budget=2**17, random_state=0)
     found = model.fit(rows, y)
     own = SubspaceClassifier(**asked | {"basis": found.basis_vectors_}, random_state=0)

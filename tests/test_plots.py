@@ -272,8 +272,10 @@ def test_a_display_refuses_a_model_of_another_kind(cloud, ball, moons, classifie
     stream = StreamingBallClassifier().fit(*moons)
     with pytest.raises(InvalidInputError, match="keeps no vectors"):
         plots.CoreVectorsDisplay.from_estimator(stream, moons[0])
-    with pytest.raises(InvalidInputError, match="no history_ of rounds"):
+    with pytest.raises(InvalidInputError, match=r"no history_ of rounds.*certify"):
         plots.ConvergenceDisplay.from_estimator(stream)
+    with pytest.raises(InvalidInputError, match=r"has no certificate_.*certify\(model"):
+        plots.CertificateDisplay.from_estimator(stream)
     with pytest.raises(InvalidInputError, match="SVC has no certificate_"):
         plots.CertificateDisplay.from_estimator(SVC().fit(*moons))
 
@@ -344,8 +346,7 @@ def test_several_problems_are_summed(iris_model):
 
 
 def test_a_model_in_a_span_shows_its_own_gap_and_the_certified_one(moons):
-    with pytest.warns(NotCertifiedWarning):
-        model = SubspaceClassifier(n_basis=5, loss="hinge", random_state=0).fit(*moons)
+    model = SubspaceClassifier(n_basis=5, loss="hinge", random_state=0).fit(*moons)
     display = plots.ConvergenceDisplay.from_estimator(model, y="gap")
     labels = display.ax_.get_legend_handles_labels()[1]
     assert "gap within the span" in labels

@@ -257,8 +257,8 @@ def models(moons):
             X @ X.T,
             y,
         ),
-        "subspace": (SubspaceClassifier(n_basis=5, tol=1.0).fit(X, y), X, y),
-        "hinge": (SubspaceClassifier(5, loss="hinge", tol=1.0).fit(X, y), X, y),
+        "subspace": (SubspaceClassifier(n_basis=5).fit(X, y), X, y),
+        "hinge": (SubspaceClassifier(5, loss="hinge").fit(X, y), X, y),
         "stream": (StreamingBallClassifier().fit(X, y), X, y),
         "structural": (StructuralSVM().fit(X, y), X, y),
         "compressed": (compress(machine, 4, random_state=0), X, y),
@@ -305,6 +305,30 @@ def test_every_kind_of_model_and_rows_has_a_sound_page(kind, every_model, report
     assert len(ids) == len(set(ids))
     named = {v for _, name, v in page.attributes if name == "aria-labelledby"}
     assert named <= set(ids)
+
+
+def test_the_page_of_a_ball_says_nothing_of_a_converged_machine(every_model, report):
+    model, X, y = every_model["stream"]
+    html = report(model, X, y)
+    assert "Bound of the ball" in html
+    assert "StreamingBallClassifier has no certificate: one pass" in html
+    assert f"{model.ball_bound_.factor:.6g} times as large" in html
+    assert "onverged" not in Page(html).text("li") + Page(html).text("p")
+
+
+def test_the_page_of_few_vectors_says_that_their_number_was_reached(
+    every_model, report
+):
+    for kind in ("subspace", "hinge"):
+        model, X, y = every_model[kind]
+        assert not model.certificate_.converged
+        page = Page(report(model, X, y))
+        assert "n_vectors reached" in page.text("strong")
+        assert "because n_vectors was reached" in page.text("p")
+        assert "more vectors may reach a better value" in page.text("li")
+        card = model.certificate_._repr_html_()
+        assert ">n_vectors reached<" in card
+        assert ">converged<" not in card
 
 
 # What it must not do ------------------------------------------------------------------
@@ -389,9 +413,7 @@ def test_what_cannot_be_reported_is_refused(change, text, report, moons, classif
 
 def test_a_model_that_does_not_predict_is_refused(report, rng):
     points = rng.normal(size=(60, 3))
-    surface = ImplicitSurface(tol=1.0).fit(
-        points / np.linalg.norm(points, axis=1)[:, None]
-    )
+    surface = ImplicitSurface().fit(points / np.linalg.norm(points, axis=1)[:, None])
     with pytest.raises(InvalidInputError, match="ImplicitSurface does not predict"):
         report(surface, points)
 
@@ -501,7 +523,7 @@ def test_the_warning_of_a_fit_is_not_needed_to_see_that_it_did_not_converge(
     report, moons
 ):
     with pytest.warns(NotCertifiedWarning):
-        model = SubspaceClassifier(n_basis=3, random_state=0).fit(*moons)
+        model = CoreVectorClassifier(max_iter=1, batch=1, random_state=0).fit(*moons)
     said = Page(report(model, *moons)).text()
     assert "trainingnot converged" in said
-    assert "all basis vectors allowed were used" in said
+    assert "the rounds allowed were used up" in said

@@ -96,11 +96,10 @@ def test_the_attributes_of_a_binary_model():
     assert isinstance(model.radius_, float)
     assert isinstance(model.n_updates_, int)
     assert 0 < model.lower_radius_ <= model.radius_
-    found = model.certificate_
-    assert (found.n_verified, found.stopped_by, found.passes) == (400, "one pass", 1.0)
-    assert found.primal == pytest.approx(model.radius_**2)
-    assert found.dual == pytest.approx(model.lower_radius_**2)
-    assert not found.converged
+    found = model.ball_bound_
+    assert (found.n_rows, found.interrupted, found.parts) == (400, False, ())
+    assert (found.radius, found.lower_radius) == (model.radius_, model.lower_radius_)
+    assert found.factor == pytest.approx(model.radius_ / model.lower_radius_)
     assert np.isnan(model.test_then_train_accuracy_)
 
 
@@ -108,7 +107,9 @@ def test_the_attributes_of_many_classes():
     X, y = three_classes()
     model = StreamingBallClassifier(C=2.0, kernel="rbf", gamma=0.05).fit(X, y)
     assert model.radius_.shape == model.lower_radius_.shape == (3,)
-    assert len(model.certificate_.parts) == 3
+    bound = model.ball_bound_
+    np.testing.assert_array_equal([part.radius for part in bound.parts], model.radius_)
+    assert bound.factor == max(model.radius_ / model.lower_radius_)
     kept = len(model.support_vectors_)
     assert model.dual_coef_.shape == (3, kept)
     assert model.n_updates_.sum() == kept
@@ -126,7 +127,7 @@ def test_a_small_stream_by_hand():
     assert model.radius_ == pytest.approx(np.sqrt(6) / 2)
     assert model.coef_ == pytest.approx(np.array([[0.5, -0.5]]) / 1.5)
     assert model.lower_radius_ == pytest.approx(model.radius_)
-    assert model.certificate_.converged
+    assert model.ball_bound_.factor == pytest.approx(1.0)
     exact = naive.hinge(X @ X.T, np.array([1, -1]), 0.5, bias=False)
     assert certify(model, X, y).primal == pytest.approx(exact.primal)
 
@@ -170,6 +171,26 @@ def test_the_gap_of_the_machine_on_given_rows(kernel):
     assert not found.converged
 
 
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_the_gap_of_several_classes_is_that_of_the_values_that_are_compared(kernel):
+    X, y = three_classes()
+    C = 0.3
+    model = StreamingBallClassifier(C=C, kernel=kernel, gamma=0.05).fit(X, y)
+    vectors, coef = X, None
+    if kernel == "rbf":
+        vectors, coef = model.support_vectors_, model.dual_coef_
+    for t, part in enumerate(certify(model, X, y).parts):
+        signs = np.where(y == model.classes_[t], 1, -1)
+        w = model.coef_[t] if coef is None else coef[t]
+        own = np.eye(len(w)) if coef is None else naive.gram(vectors, gamma=0.05)
+        norm_sq = w @ own @ w + model.intercept_[t] ** 2
+        f = model.decision_function(X)[:, t]
+        primal = naive.hinge_primal(f, norm_sq, signs, C, np.ones(len(y)))
+        assert part.primal == pytest.approx(primal, rel=1e-9)
+        exact = naive.hinge(naive.gram(X, kernel=kernel, gamma=0.05), signs, C)
+        assert part.dual <= exact.primal * (1 + 1e-9)
+
+
 def test_certify_wants_labels():
     X, y = two_classes(50)
     model = StreamingBallClassifier().fit(X, y)
@@ -183,8 +204,65 @@ def test_many_balls_come_near_the_machine():
     model = StreamingBallClassifier(C=0.1, n_balls=300).fit(X, y)
     # All rows in one ball: the solution, up to the other machine's tol.
     assert certify(model, X, y).primal == pytest.approx(exact, rel=1e-3)
-    assert model.certificate_.relative_gap < 1e-9
+    assert model.ball_bound_.factor == pytest.approx(1.0, abs=1e-9)
     assert certify(model, X, y).relative_gap < 1e-3
+
+
+# --- what is proved of the ball, and what of the machine ------------------------------
+
+
+def twelve_classes():
+    """Return rows of twelve classes, one of them far out: its norm is the radius."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 10))
+    y = np.argmax(X @ rng.normal(size=(10, 12)), axis=1)
+    X[300] *= 100
+    return X, y
+
+
+def test_a_small_ball_is_not_called_a_converged_machine():
+    """The case of avila: a proved factor near 1, and a machine that predicts badly."""
+    X, y = twelve_classes()
+    model = StreamingBallClassifier().fit(X, y)
+    assert model.ball_bound_.factor < 1.001
+    gap = certify(model, X, y)
+    assert (gap.converged, gap.relative_gap > 0.5) == (False, True)
+    for words in (str(model.ball_bound_), model.ball_bound_._repr_html_()):
+        assert "onverged" not in words
+        assert "certify(model, X, y)" in words
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_streaming_model_has_no_certificate_and_says_who_makes_one(kernel):
+    X, y = two_classes(60)
+    for model in (
+        StreamingBallClassifier(kernel=kernel),
+        StreamingOneClass(kernel=kernel),
+    ):
+        assert not hasattr(model, "certificate_")
+        assert not hasattr(model, "ball_bound_")
+        model.fit(X, y)
+        with pytest.raises(AttributeError, match=r"corevec\.certify\(model, X, y\)"):
+            model.certificate_  # noqa: B018 - asking is what is tested
+        assert certify(model, X, y).n_rows == 60
+        assert model.ball_bound_.n_rows == 60
+
+
+def test_a_joined_ball_has_the_bound_of_all_rows():
+    X, y = two_classes()
+    left = StreamingBallClassifier(C=0.5).fit(X[:150], y[:150])
+    right = StreamingBallClassifier(C=0.5).fit(X[150:], y[150:])
+    right._stopped_by = "interrupt"
+    bound = left.merge(right).ball_bound_
+    assert (bound.n_rows, bound.radius) == (400, left.radius_)
+    assert bound.interrupted
+    assert bound.seconds >= right.ball_bound_.seconds
+    # All lifted rows have the same norm eta; the smallest ball is eta - min a'Qa.
+    signs = np.where(y == "yes", 1.0, -1.0)
+    eta = np.einsum("ij,ij->i", X, X).max() + 1.0 + 1 / 0.5
+    exact = eta - 1 / (2 * naive.hinge(X @ X.T, signs, 0.5).dual)
+    assert bound.lower_radius**2 <= exact * (1 + 1e-9)
+    assert bound.radius**2 >= exact * (1 - 1e-9)
 
 
 # --- streams --------------------------------------------------------------------------
@@ -262,7 +340,7 @@ def test_callbacks_of_scikit_learn_see_the_model_of_every_block():
     stopped = StreamingBallClassifier().set_callbacks(Recorder(X, y, last=2))
     stopped.fit(pieces(X, y))
     assert stopped.n_rows_seen_ == 51
-    assert stopped.certificate_.stopped_by == "interrupt"
+    assert stopped.ball_bound_.interrupted
 
 
 def test_labels_that_are_missing_from_the_first_block():
@@ -521,7 +599,8 @@ def test_an_interrupt_keeps_the_blocks_so_far():
 
     model = StreamingBallClassifier().fit(blocks())
     assert model.n_rows_seen_ == 200
-    assert model.certificate_.stopped_by == "interrupt"
+    assert model.ball_bound_.interrupted
+    assert "interrupted" in str(model.ball_bound_)
     assert model.score(X, y) > 0.8
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -745,4 +824,4 @@ def test_a_pass_that_went_on_was_not_interrupted():
     model = StreamingBallClassifier().partial_fit(X, y, classes=[0, 1])
     model._stopped_by = "interrupt"
     model.partial_fit(X, y)
-    assert model.certificate_.stopped_by == "one pass"
+    assert not model.ball_bound_.interrupted

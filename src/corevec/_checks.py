@@ -23,6 +23,17 @@ def check_number(
     )
 
 
+def check_gap(who: str, name: str, value: Any, default: str = "1e-3") -> None:
+    """Check a relative duality gap that is asked for: above 0 and below 1."""
+    remedy = f"{default} is the default."
+    check_number(who, name, value, above=0, remedy=remedy)
+    if value >= 1:
+        raise InvalidInputError(
+            f"{who}: {name}={value!r} must be below 1: a relative gap of 1 says "
+            f"nothing about a model. {remedy}"
+        )
+
+
 def check_flag(who: str, name: str, value: Any) -> None:
     """Check a parameter that must be True or False."""
     if not isinstance(value, bool | np.bool_):
@@ -46,4 +57,4 @@ def is_count(value: Any) -> bool:
     return whole and int(value) >= 1
 
 
-__all__ = ["check_choice", "check_flag", "check_number", "is_count"]
+__all__ = ["check_choice", "check_flag", "check_gap", "check_number", "is_count"]

@@ -1,6 +1,6 @@
 """A certificate in words, and as a small card for notebooks; standard library only.
 
-The report uses the same words.
+So is the bound of a ball. The report uses the same words.
 """
 
 from __future__ import annotations
@@ -40,7 +40,12 @@ _STOPPED = {
     "tol": "the gap asked for was reached",
     "ball_epsilon": "the paper's rule was met",
     "max_core": "the largest core set allowed was full",
-    "n_basis": "all basis vectors allowed were used",
+    "n_vectors": (
+        "n_vectors was reached: the model has as many vectors as it was allowed, and "
+        "their weights are solved"
+    ),
+    "n_basis": "all basis vectors allowed were used",  # in older files
+    "memory_budget": "only some of the rows, which fit the memory, decide the weights",
     "max_iter": "the rounds allowed were used up",
     "max_time": "the time allowed was used up",
     "interrupt": "it was interrupted",
@@ -67,9 +72,21 @@ def is_of_cells(certificate: Any) -> bool:
 def state_in_words(certificate: Any) -> str:
     """Return the first line of a certificate: what it says of the whole problem."""
     why = f"(stopped by {certificate.stopped_by})"
+    if certificate.stopped_by == "n_vectors":
+        why = "(n_vectors reached)"
     if is_of_cells(certificate):
         return _OF_CELLS if certificate.stopped_by == "cells" else f"{_OF_CELLS} {why}"
     return f"{'converged' if certificate.converged else 'NOT converged'} {why}"
+
+
+def short_state(certificate: Any) -> str:
+    """Return in two words what a certificate says of the whole problem."""
+    if is_of_cells(certificate):
+        return _OF_CELLS
+    if certificate.converged:
+        return "converged"
+    reached = certificate.stopped_by == "n_vectors"
+    return "n_vectors reached" if reached else "not converged"
 
 
 def certificate_card(certificate: Any) -> str:
@@ -85,9 +102,7 @@ def certificate_card(certificate: Any) -> str:
     str
         One ``div`` with its own style.
     """
-    state = "converged" if certificate.converged else "not converged"
-    if is_of_cells(certificate):
-        state = _OF_CELLS
+    state = short_state(certificate)
     kind = "state yes" if certificate.converged else "state"
     facts = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>"
@@ -130,6 +145,38 @@ def facts_of(certificate: Any) -> list[tuple[str, str]]:
         facts.append(("ball", f"radius {certificate.radius:.6g}, {within}"))
     work = f"{certificate.passes:.2f} passes over the rows, {certificate.seconds:.2f} s"
     return [*facts, ("work", work)]
+
+
+def ball_facts(bound: Any) -> list[tuple[str, str]]:
+    """Return what is proved about a ball, and who says more, as names and values."""
+    early = ", then it was interrupted" if bound.interrupted else ""
+    facts = [
+        ("ball", f"every row seen lies within {bound.radius:.6g} of the centre"),
+        (
+            "smallest ball",
+            f"has a radius of {bound.lower_radius:.6g} or more: this one is at most "
+            f"{bound.factor:.6g} times as large",
+        ),
+        ("rows", f"{bound.n_rows:,} seen, each once, in {bound.seconds:.2f} s{early}"),
+    ]
+    if bound.parts:
+        worst = f"the loosest of {len(bound.parts)}, one per class (see .parts)"
+        facts.append(("balls", worst))
+    said = "not measured here: corevec.certify(model, X, y) measures it, on given rows"
+    return [*facts, ("machine", said)]
+
+
+def ball_card(bound: Any) -> str:
+    """Return the bound of a ball as HTML that stands alone, every word escaped."""
+    facts = "".join(
+        f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>"
+        for name, value in ball_facts(bound)
+    )
+    return (
+        f'<div class="corevec-card"><style>{_CARD_STYLE}</style>'
+        "<strong>Bound of a ball</strong> <span>not of the machine that predicts</span>"
+        f"<dl>{facts}</dl></div>"
+    )
 
 
 def stopped_in_words(certificate: Any) -> str:
@@ -200,6 +247,11 @@ def what_is_not_proved(certificate: Any) -> list[str]:
         said.append(
             "Anything about the global problem, over all rows at once: that is a "
             "different one, which this model was not made to solve."
+        )
+    elif not certificate.converged and certificate.stopped_by == "n_vectors":
+        said.append(
+            "That this is the best machine of all: its weights are solved, and more "
+            "vectors may reach a better value, within the bounds above."
         )
     elif not certificate.converged and math.isfinite(certificate.primal):
         said.append(
@@ -296,10 +348,13 @@ def _parts(certificate: Any) -> str:
 
 
 __all__ = [
+    "ball_card",
+    "ball_facts",
     "certificate_card",
     "facts_of",
     "is_of_cells",
     "share",
+    "short_state",
     "state_in_words",
     "stopped_in_words",
     "what_is_not_proved",

@@ -175,14 +175,11 @@ class _Solved:
 
 
 def _outcome(solved: _Solved, certificates: list[Certificate]) -> Outcome:
-    stopped_by = solved.stopped_by
-    if stopped_by in ("max_core", "stall"):
-        stopped_by = "n_basis"
     functions, n = solved.functions, len(certificates)
     return Outcome(
         functions=functions,
         certificates=[
-            one if one.converged else replace(one, stopped_by=stopped_by)
+            one if one.converged else replace(one, stopped_by=solved.stopped_by)
             for one in certificates
         ],
         offsets=np.array(solved.offsets),
@@ -205,7 +202,8 @@ def _solve(
 ) -> tuple[KernelExpansion, list[float], str, list[Certificate]]:
     """Return functions, offsets, what stopped the rounds, and certificates.
 
-    No certificates where the rounds have not proved what was asked for.
+    "n_vectors" where the weights are solved: more vectors alone would help. No
+    certificates where the rounds have not proved what was asked for.
     """
     tol = min(settings.tol, WEIGHTS_TOL)
     if is_streamed(problems, source, len(basis)):
@@ -222,11 +220,17 @@ def _solve(
         if all(one.gap <= settings.tol for one in found):
             given = settings.tol, progress, stopped_by
             proofs = span.certificates(found, functions, *given)
+        if stopped_by == "stall" and all(one.gap_within <= tol for one in found):
+            stopped_by = "n_vectors"  # solved in the span: only the bound is missing
         return functions, [one.offset for one in found], stopped_by, proofs
     view, scaled = view_that_fits(problems, source, rng)
     fits, stopped_by = subspace.solve(
         scaled, view, basis, tol, progress, rng, False, start, feature_sq
     )
+    if stopped_by in ("max_core", "stall") and view.n_rows < source.n_rows:
+        stopped_by = "memory_budget"
+    elif stopped_by == "max_core":  # solved
+        stopped_by = "n_vectors"
     functions = subspace.expansion(fits, basis)
     return functions, [fit.offset for fit in fits], stopped_by, []
 
@@ -253,7 +257,7 @@ def _certify(
         source,
         basis,
         how=wanted.certificate,
-        # Whoever accepts any gap still wants to know it.
+        # Whoever accepts a large gap still wants to know it.
         tol=min(settings.tol, WEIGHTS_TOL),
         rng=rng,
         affordable=affordable,

@@ -47,7 +47,11 @@ class Certificate:
         Whether the rule asked for was met, with the primal taken over all rows.
     stopped_by : str
         "tol", "ball_epsilon", "max_core", "max_iter", "max_time", "interrupt",
-        "stall", "sample" (the rule was met on a sample of the rows only), or "cells":
+        "stall", "sample" (the rule was met on a sample of the rows only), "n_vectors"
+        (the model has as many vectors as it was allowed, and their weights are solved:
+        only more vectors would lower the gap), "memory_budget" (only some of the rows,
+        as many as fit, decided the weights), "one pass" (of `certify`: no tolerance
+        stops a model of one pass), or "cells":
         each cell's own problem was certified, and nothing about the problem over all
         rows; primal and dual are sums over the cells, the gap is that of the worst.
     tol : float
@@ -143,8 +147,12 @@ def worst_of(parts: list[Certificate], problem: str) -> Certificate:
         return parts[0]
     not_done = [part for part in parts if not part.converged]
     worst = max(not_done or parts, key=lambda part: part.relative_gap)
+    # A part that was cut short is not hidden by one whose weights are solved.
+    cut = [part.stopped_by for part in not_done if part.stopped_by != "n_vectors"]
+    whole = worst.stopped_by != "n_vectors" or not cut
     return replace(
         worst,
+        stopped_by=worst.stopped_by if whole else cut[0],
         problem=f"{problem} of {worst.problem}",
         # Parts may differ in rows (the scales of a surface): the share counts.
         n_verified=min(

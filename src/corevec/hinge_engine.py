@@ -200,7 +200,7 @@ def _judged(certificate: Certificate, tol: float) -> Certificate:
     reached = certificate.relative_gap <= tol
     stopped_by = "tol" if reached else certificate.stopped_by
     if stopped_by == "max_core":
-        stopped_by = "n_basis"
+        stopped_by = "n_vectors"  # the weights in the span are solved
     return replace(certificate, converged=reached, stopped_by=stopped_by, tol=tol)
 
 

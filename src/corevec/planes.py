@@ -134,8 +134,9 @@ def cutting_planes(
         at = _improve(state, newest, space, rules)
         _record(state, space, progress)
         spent = progress.spent()
-        if spent is not None or _is_done(state, space, rules) or _is_stalled(state):
-            stopped_by = spent or ("stall" if _is_stalled(state) else "max_core")
+        done = _is_done(state, space, rules)
+        if spent is not None or done or _is_stalled(state):
+            stopped_by = spent or ("max_core" if done else "stall")
             break
         state.cuts.drop_idle(0 if rules.is_literal else IDLE_ROUNDS)  # line 11
         _add_cut(state, at, space, progress)  # lines 12-14

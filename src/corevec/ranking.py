@@ -74,6 +74,7 @@ class Choice:
     basis: Basis
     is_complete: bool = False  # numerically the span of all rows
     is_definite: bool = True  # whether the kernel is, on the rows looked at
+    is_as_asked: bool = False  # as many rows as the user allowed, no fewer
 
 
 def choose_basis(
@@ -88,7 +89,7 @@ def choose_basis(
         found = _pivots(source, kernel, np.sort(pairs.rows), RANK_THRESHOLD)
         if most is None or most >= len(found.basis):
             return found
-        return Choice(found.basis.leading(most), False, found.is_definite)
+        return Choice(found.basis.leading(most), False, found.is_definite, True)
 
     def some(size: int) -> Array:
         return np.sort(rng.choice(pairs.rows, min(size, len(pairs)), replace=False))
@@ -98,9 +99,8 @@ def choose_basis(
     if low_rank is not None and (most is None or most >= len(low_rank)):
         return Choice(low_rank, True)
     k = int(min(most or BASIS_ROWS, np.sqrt(source.memory_budget / 48)))
-    return replace(
-        _pivots(source, kernel, some(k), SPREAD_THRESHOLD), is_complete=False
-    )
+    found = _pivots(source, kernel, some(k), SPREAD_THRESHOLD)
+    return replace(found, is_complete=False, is_as_asked=k == most)
 
 
 def _is_small(pairs: Pairs, source: Source) -> bool:
@@ -149,6 +149,8 @@ class Ranking:
             added = len(self.choice.basis) - len(state.v)
             state, ended = self._minimise(np.append(state.v, np.zeros(added)), rng)
         why = self.progress.spent() if ended == "spent" else None
+        if ended == "until" and self.choice.is_as_asked:
+            why = "n_vectors"
         return self.outcome(state, why)
 
     def _minimise(self, v: Array, rng: np.random.Generator) -> tuple[State, str]:

@@ -6,7 +6,8 @@ primal value is therefore taken at the best multiple t of the function,
 .. math:: P = \min_{t \ge 0} \tfrac{t^2}2 (\|w\|^2 + b_0^2)
           + \tfrac12 \sum_i \omega_i \max(0, 1 - t\, y_i f_i)^2,
 
-and the dual value at the violations there, :math:`\beta_i = \omega_i \max(0, 1 - t\,
+(of several classes, whose values are compared, at the function as it is: t = 1), and
+the dual value at the violations there, :math:`\beta_i = \omega_i \max(0, 1 - t\,
 y_i f_i)` (design.md 1.3).
 """
 
@@ -33,12 +34,18 @@ _MULTIPLE = "; at the best multiple of f"
 
 
 def gap_of(
-    problem: Problem, function: KernelExpansion, norm_sq: float, source: Source
+    problem: Problem,
+    function: KernelExpansion,
+    norm_sq: float,
+    source: Source,
+    *,
+    at_best: bool = True,
 ) -> Certificate:
     """Return the certificate of the best multiple of one function on all rows.
 
     `norm_sq` is ``|w|^2 + b0^2``. For the linear kernel both values are exact at one
-    pass each, whatever the number of rows.
+    pass each, whatever the number of rows. Without `at_best` it is that of the function
+    as it is: of several classes the largest value wins, so that multiples count.
     """
     clock = Progress(source.n_rows)
     basis = function.prepared()
@@ -49,7 +56,8 @@ def gap_of(
         return np.column_stack([terms.sign * values, terms.omega, terms.sign])
 
     margin, omega, sign = source.map(score).T
-    scale = best_scale(margin, omega, norm_sq)
+    scale = best_scale(margin, omega, norm_sq) if at_best else 1.0
+    name = problem.name + (_MULTIPLE if at_best else "")
     if function.kernel.name != "linear" or function.kernel.normalized:
         scaled = replace(
             function,
@@ -57,14 +65,14 @@ def gap_of(
             intercept=scale * function.intercept,
         )
         found = verify(problem, scaled, 0.0, source)
-        return replace(found, problem=f"{found.problem}{_MULTIPLE}")
+        return replace(found, problem=name)
     excess = np.maximum(1.0 - scale * margin, 0.0)
     beta = omega * excess
     primal = scale**2 * norm_sq / 2 + float(beta @ excess) / 2
     dual = _linear_dual(problem, source, beta, omega, sign)
     gap = relative_gap(primal, dual)
     return Certificate(
-        problem=f"{problem.name}{_MULTIPLE}",
+        problem=name,
         primal=primal,
         dual=dual,
         relative_gap=gap,

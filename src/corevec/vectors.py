@@ -100,10 +100,8 @@ def vectors_asked_for(
         yield _choose(problems, source, kernel, wanted, settings, progress, rng)
         return
     assert isinstance(kernel, Kernel)
-    # Whoever accepts any gap wants all vectors.
-    tol = settings.tol if settings.tol < 1 else 0.0
     for found in pursuit.grow(
-        problems, source, kernel, size, progress, rng, present, tol
+        problems, source, kernel, size, progress, rng, present, settings.tol
     ):
         yield Vectors(Rows(found, np.full(found.shape[0], -1)))
 

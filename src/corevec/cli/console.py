@@ -18,7 +18,7 @@ import typer
 
 # A fit may have a thousand rounds: a line per second tells as much.
 _SECONDS_BETWEEN_LINES = 1.0
-# Parameters that a warning advises to change, where it does not set one: `tol=1.0`.
+# Parameters that a warning advises to change, where it does not set one: `tube=0.1`.
 _PARAMETER = re.compile(
     r"\b(?<!by )(max_core|max_iter|max_time|memory_budget|n_basis|tol)\b(?!=)"
 )
@@ -157,8 +157,15 @@ def certificate_fields(certificate: Any) -> dict[str, Any]:
     return found
 
 
+def ball_fields(bound: Any) -> dict[str, Any]:
+    """Return the bound of a ball as a dict, with the factor that it proves."""
+    parts = [ball_fields(part) for part in bound.parts]
+    return asdict(bound) | {"factor": bound.factor, "parts": parts}
+
+
 __all__ = [
     "OutputOptions",
+    "ball_fields",
     "certificate_fields",
     "jsonable",
     "note",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from corevec._html import is_of_cells
-from corevec.cli.console import certificate_fields, note
+from corevec.cli.console import ball_fields, certificate_fields, note
 from corevec.cli.data import Table
 from corevec.cli.errors import CliError, ExitCode, data_error, usage_error
 from corevec.cli.models import estimator_of, save_model
@@ -73,8 +73,27 @@ def write_model(model: Any, path: Path, stages: Stages) -> int:
 
 def was_interrupted(model: Any) -> bool:
     """Whether Ctrl-C ended the fit."""
+    bound = _ball_bound(model)
+    if bound is not None:
+        return bool(bound.interrupted)
     certificate = getattr(estimator_of(model), "certificate_", None)
     return certificate is not None and certificate.stopped_by == "interrupt"
+
+
+def _ball_bound(model: Any) -> Any:
+    """Return what a model of one pass proves about its ball; None for other models."""
+    return getattr(estimator_of(model), "ball_bound_", None)
+
+
+def ball_in_a_line(model: Any) -> str | None:
+    """Return what is proved about a ball, and what is not; None without a ball."""
+    bound = _ball_bound(model)
+    if bound is None:
+        return None
+    return (
+        f"ball at most {bound.factor:.6g} times as large as the smallest one; the "
+        "machine's gap is not measured (`corevec certify` measures it)"
+    )
 
 
 def n_vectors(model: Any) -> int | None:
@@ -105,6 +124,9 @@ def summary_of_fit(model: Any, seconds: float) -> list[str]:
     certificate = getattr(estimator, "certificate_", None)
     if certificate is not None:
         lines.append(f"        {certificate_in_a_line(certificate)}")
+    ball = ball_in_a_line(model)
+    if ball is not None:
+        lines.append(f"        {ball}")
     count = n_vectors(model)
     if count:
         lines.append(f"        {count:,} vectors in the model")
@@ -119,9 +141,12 @@ def certificate_in_a_line(certificate: Any) -> str:
     rows = f"{certificate.n_verified:,} of {certificate.n_rows:,} rows"
     asked = f" ({certificate.tol:g} asked)" if certificate.tol > 0 else ""
     gap = "worst gap" if is_of_cells(certificate) else "relative gap"
+    why = f"stopped by {certificate.stopped_by}"
+    if certificate.stopped_by == "n_vectors":
+        why = "n_vectors reached"
     return (
-        f"{state}: {gap} {certificate.relative_gap:.2g}{asked}, measured on "
-        f"{rows}; stopped by {certificate.stopped_by}"
+        f"{state}: {gap} {certificate.relative_gap:.2g}{asked}, measured on {rows}; "
+        f"{why}"
     )
 
 
@@ -148,31 +173,48 @@ def ending(model: Any, path: Path, require_certificate: bool) -> ExitCode:
     """Say how a fit ended and return the exit code."""
     certificate = getattr(estimator_of(model), "certificate_", None)
     if was_interrupted(model):
-        note(
-            f"interrupted: the best model so far is saved in {path}; its certificate "
-            f"says {certificate_in_a_line(certificate)}."
-        )
+        said = "there is no certificate"
+        if certificate is not None:
+            said = f"its certificate says {certificate_in_a_line(certificate)}"
+        note(f"interrupted: the best model so far is saved in {path}; {said}.")
         return ExitCode.INTERRUPTED
     if require_certificate and not (certificate and certificate.converged):
-        if certificate and is_of_cells(certificate):
-            note(
-                "not certified, as --require-certificate asks: with --cells each cell "
-                "is certified, never the problem over all rows; the model is in "
-                f"{path} all the same. Fit without --cells, or without this option."
-            )
-            return ExitCode.NOT_CERTIFIED
+        why, remedy = _why_not_certified(model, certificate)
         note(
-            f"not certified, as --require-certificate asks; the model is in {path} all "
-            "the same. Allow more (--max-time, --max-core), or ask for less (--tol)."
+            f"not certified, as --require-certificate asks{why}; the model is in "
+            f"{path} all the same. {remedy}"
         )
         return ExitCode.NOT_CERTIFIED
     return ExitCode.OK
+
+
+def _why_not_certified(model: Any, certificate: Any) -> tuple[str, str]:
+    """Return what a certificate lacks, and what to do."""
+    if certificate is None:
+        name = type(estimator_of(model)).__name__
+        return (
+            f": {name} measures no gap of its own",
+            "Measure it with `corevec certify`, or fit without this option.",
+        )
+    if is_of_cells(certificate):
+        return (
+            ": with --cells each cell is certified, never the problem over all rows",
+            "Fit without --cells, or without this option.",
+        )
+    if certificate.stopped_by == "n_vectors":
+        return (
+            ": n_vectors reached, the weights of the vectors are solved",
+            "Allow more vectors (--n-basis), or ask for less (--tol).",
+        )
+    return "", "Allow more (--max-time, --max-core), or ask for less (--tol)."
 
 
 def fields_of_fit(model: Any) -> dict[str, Any]:
     """Return what the JSON object says of a fitted model."""
     estimator = estimator_of(model)
     certificate = getattr(estimator, "certificate_", None)
+    bound = _ball_bound(model)
+    ball = {} if bound is None else {"ball_bound": ball_fields(bound)}
     return {
         "estimator": type(estimator).__name__,
         "parameters": {
@@ -181,6 +223,7 @@ def fields_of_fit(model: Any) -> dict[str, Any]:
             if n not in ("verbose", "warm_start")
         },
         "certificate": None if certificate is None else certificate_fields(certificate),
+        **ball,
         "vectors": n_vectors(model),
         "interrupted": was_interrupted(model),
     }
@@ -196,6 +239,7 @@ def nothing_saved(path: Path) -> CliError:
 
 __all__ = [
     "Stages",
+    "ball_in_a_line",
     "certificate_in_a_line",
     "ending",
     "fields_of_fit",

@@ -15,6 +15,7 @@ from corevec.cli.data import ReadingOptions, stream_of
 from corevec.cli.errors import CliError, ExitCode, data_error, reading, usage_error
 from corevec.cli.fitting import (
     Stages,
+    ball_in_a_line,
     fields_of_fit,
     in_bytes,
     nothing_saved,
@@ -194,6 +195,7 @@ def _ended(
     )
     if accuracy == accuracy:
         out.say(f"        test-then-train accuracy {100 * accuracy:.4g} %")
+    out.say(f"        {ball_in_a_line(model)}")
     if path is not None:
         out.say(f"wrote   {path}, {in_bytes(size or 0)}")
     out.result(

@@ -224,9 +224,10 @@ def _say(model: Any, stages: Stages, out: OutputOptions) -> None:
         out.say(line)
     if not out.verbose:
         return
-    certificate = getattr(estimator_of(model), "certificate_", None)
-    if certificate is not None:
-        out.say(str(certificate))
+    for name in ("certificate_", "ball_bound_"):
+        found = getattr(estimator_of(model), name, None)
+        if found is not None:
+            out.say(str(found))
     times = ", ".join(f"{name} {value:.2f} s" for name, value in stages.seconds.items())
     out.say(f"time    {times}")
     memory = peak_memory()

@@ -49,22 +49,27 @@ Array = npt.NDArray[Any]
 
 REMEDIES = {
     "max_core": "Raise max_core or memory_budget, or relax tol.",
-    "n_basis": (
-        "A model in the span of few vectors can be as accurate as the full one with a "
-        "gap that is not small. Raise n_basis, or ask for less: tol=1.0 accepts any."
+    "memory_budget": (
+        "Not all rows fit the memory, so that some of them decided the weights. Raise "
+        "memory_budget."
     ),
     "max_iter": "Raise max_iter, or relax tol.",
     "max_time": "Raise max_time, or relax tol.",
     "interrupt": "The fit was interrupted; fit again to go on.",
     "stall": (
-        "Rounding, a kernel that is not positive definite, or slow convergence at a "
-        "large C allows no more."
+        "Rounding, a kernel that is not positive definite, or slow convergence (a "
+        "large C, a small memory_budget) allows no more."
     ),
     "ball_epsilon": (
         "The sampled rows were within the ball, others are not: use sampling='full', "
         "or ball_epsilon=None to stop by the duality gap."
     ),
 }
+
+
+# What ends a fit where the user asked for it: so many vectors, a sample of the rows.
+# The certificate says so; a warning would ask for another wish.
+AS_ASKED = ("n_vectors", "sample")
 
 
 class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
@@ -320,7 +325,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
 
     def _warn_unless_certified(self) -> None:
         found = self.certificate_
-        if found.converged or found.stopped_by == "sample":
+        if found.converged or found.stopped_by in AS_ASKED:
             return
         who = type(self).__name__
         if found.dual_bound == "none" and found.dual == -np.inf:

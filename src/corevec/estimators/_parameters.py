@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from corevec._checks import check_choice, check_flag, check_number
+from corevec._checks import check_choice, check_flag, check_gap, check_number
 from corevec._checks import is_count as _is_count
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import check_kernel_name
@@ -33,7 +33,7 @@ def check_parameters(model: Any) -> None:
         who, "degree", model.degree, above=0, remedy="Use 3 for a cubic kernel."
     )
     check_number(who, "coef0", model.coef0)
-    check_number(who, "tol", model.tol, above=0, remedy="1e-3 is the default.")
+    check_gap(who, "tol", model.tol)
     if model.ball_epsilon is not None:
         check_number(
             who,
@@ -124,6 +124,7 @@ __all__ = [
     "_is_count",
     "check_choice",
     "check_flag",
+    "check_gap",
     "check_number",
     "check_parameters",
     "check_positive",

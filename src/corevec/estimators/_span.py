@@ -125,7 +125,14 @@ class InSpan:
         if saved is not None and saved.chosen:
             wanted = replace(wanted, basis=Rows(saved.values, saved.index))
         asked = problems, source, kernel, wanted
-        return solve(*asked, model._settings(), progress)
+        outcome = solve(*asked, model._settings(), progress)
+        if isinstance(self.basis, str) and wanted.size(source.n_rows) == source.n_rows:
+            # All rows are the basis: it is not their number that keeps a gap.
+            outcome.certificates = [
+                replace(c, stopped_by="stall") if c.stopped_by == "n_vectors" else c
+                for c in outcome.certificates
+            ]
+        return outcome
 
     def _attributes(self, functions: KernelExpansion) -> dict[str, Any]:
         """Return the fitted attributes that follow from the functions alone."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from corevec.certificate import Certificate, relative_gap, worst_of
+from corevec.certificate import Certificate
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._rows import CHECKS, named
 from corevec.estimators._stream_blocks import Block, BlockReporter, first_unusable
@@ -29,6 +29,7 @@ from corevec.progress import Progress
 from corevec.sources import DEFAULT_MEMORY_BUDGET, as_source, brought_here, is_far
 from corevec.streaming import BallStream, LinearStream, Signs, stacked
 from corevec.streaming_balls import Form, UnusableRow
+from corevec.streaming_bound import BallBound, loosest_of
 from corevec.streaming_kernel import KernelStream
 
 Array = npt.NDArray[Any]
@@ -248,29 +249,24 @@ class StreamingEstimator(CoreVectorEstimator):
         return sum(stream.n_updates for stream in self._streams)
 
     @property  # made when asked for: every block would make another one
-    def certificate_(self) -> Certificate:  # type: ignore[override]
-        """What is known about the ball: the worst machine's, with all in `.parts`."""
-        parts = [self._ball_certificate(stream) for stream in self._streams]
-        return worst_of(parts, "one ball per class: that")
+    def ball_bound_(self) -> BallBound:
+        """What is proved about the ball: of the loosest class, all in `.parts`."""
+        interrupted = self.__dict__.get("_stopped_by") == "interrupt"
+        parts = []
+        for stream in self._streams:
+            whole = stream.whole()
+            radii = whole.radius, whole.lower_radius
+            parts.append(BallBound(*radii, stream.n_rows, self._seconds, interrupted))
+        return loosest_of(parts)
 
-    def _ball_certificate(self, stream: BallStream) -> Certificate:
-        whole = stream.whole()
-        primal, dual = whole.radius**2, whole.lower_radius**2
-        gap = relative_gap(primal, dual)
-        return Certificate(
-            problem="minimum enclosing ball: min R^2 over the lifted rows seen",
-            primal=primal,
-            dual=dual,
-            relative_gap=gap,
-            ball_epsilon=0.0,
-            radius=whole.radius,
-            n_verified=stream.n_rows,
-            n_rows=stream.n_rows,
-            passes=1.0,
-            seconds=self._seconds,
-            converged=bool(gap <= self.tol),
-            stopped_by=self.__dict__.get("_stopped_by", "one pass"),
-            tol=self.tol,
+    @property
+    def certificate_(self) -> Certificate:  # type: ignore[override]
+        """Not there: one pass cannot measure the gap of the machine it leaves."""
+        raise AttributeError(
+            f"{type(self).__name__} has no certificate_: the gap of the machine that "
+            "predicts is not known after one pass. To measure it on rows of your "
+            "choice, call corevec.certify(model, X, y); ball_bound_ holds what is "
+            "proved about the ball around the rows seen."
         )
 
     # Functions ----------------------------------------------------------------------
@@ -356,3 +352,5 @@ class StreamingEstimator(CoreVectorEstimator):
         ]
         self._position += other._position
         self._seconds += other._seconds
+        if "_stopped_by" in other.__dict__:
+            self._stopped_by = other._stopped_by

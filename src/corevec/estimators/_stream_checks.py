@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from corevec.estimators._parameters import (
     _check_gamma,
     check_choice,
+    check_gap,
     check_number,
     check_positive,
 )
@@ -32,7 +33,7 @@ def check_streaming(model: Any) -> None:
     _check_gamma(who, model.gamma)
     check_number(who, "degree", model.degree, above=0, remedy="Use 3.")
     check_number(who, "coef0", model.coef0)
-    check_number(who, "tol", model.tol, above=0, remedy="1e-3 is the default.")
+    check_gap(who, "tol", model.tol)
     if model.C is not None or model._form.constrained:
         check_positive(who, "C", model.C)
     _check_count(who, "n_balls", model.n_balls, 1, "Use 1, or 8 for a smaller ball.")

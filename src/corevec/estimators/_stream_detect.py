@@ -73,7 +73,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
     radius_, lower_radius_ : float
         Every row seen, lifted by its slack, lies within `radius_` of the centre; the
         smallest ball is not smaller than `lower_radius_`.
-    n_updates_, n_rows_seen_, certificate_
+    n_updates_, n_rows_seen_, ball_bound_
         As in `StreamingBallClassifier`.
     centre_norm_sq_ : float
         Squared norm of the centre in the feature space.

@@ -52,6 +52,8 @@ class CoreVectorRanker(CoreVectorEstimator):
     max_core : int, optional
         Largest number of basis rows. The default is all of up to 3,000 rows, the rank
         of a kernel of low rank, else 1000 (less where `memory_budget` asks for it).
+        Where a number that is given keeps the gap above `tol`, the certificate says
+        "n_vectors reached", without a warning.
     max_iter : int, optional
         Rounds of Newton's method over all pairs.
     max_time, memory_budget, n_jobs, random_state, verbose : optional

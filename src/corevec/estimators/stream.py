@@ -80,8 +80,8 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
     fit_intercept : bool, default=True
         Whether to have the (penalised) bias. The paper has none.
     tol : float, default=1e-3
-        Relative gap at which `certificate_` says ``converged``. One pass is one pass:
-        it stops nothing.
+        Relative gap of the machine up to which `corevec.certify` says ``converged``,
+        below 1. One pass is one pass: it stops nothing.
     verbose : int, default=0
         While fitting: 1, a live line on a terminal with rows, rows/s and accuracy so
         far; 2, one log record per block.
@@ -111,9 +111,11 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
     test_then_train_accuracy_ : float
         Share of the rows that was classified rightly before the model learned their
         block; nan unless a stream was given to ``fit``, or ``verbose`` is set.
-    certificate_ : Certificate
-        ``radius_**2`` and ``lower_radius_**2`` as primal and dual value. For the gap
-        of the machine on given rows see `corevec.certify`.
+    ball_bound_ : BallBound
+        The two radii with their factor, rows and seconds, in words; the loosest class
+        where there are more than two. It is a bound of the ball, not of the machine:
+        there is no `certificate_`, because one pass cannot measure that gap.
+        `corevec.certify` does, on given rows.
 
     Examples
     --------
@@ -183,7 +185,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         -------
         self
             The model. Ctrl-C ends a stream early: the model is that of the blocks so
-            far, and ``certificate_.stopped_by`` says "interrupt".
+            far, and ``ball_bound_.interrupted`` is True.
         """
         self._check()
         self._forget()
@@ -357,7 +359,11 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         self._tested += other._tested
 
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
-        """Return the gap of the machine, at its best multiple, on the given rows."""
+        """Return the gap of the machine on the given rows.
+
+        Of two classes at its best multiple, which has the same sign; of several as it
+        predicts, because their values are compared.
+        """
         check_is_fitted(self)
         refuse_far(type(self).__name__, X)
         if y is None:
@@ -370,21 +376,19 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         codes = encoded(who, y, weights, self.classes_, lambda row: f"row {row}")
         labels = Labels(X.shape[0], codes, weights)
         source, functions = as_source(X, self.memory_budget), self._functions
-        parts = []
-        for t, (stream, positive) in enumerate(
-            zip(self._streams, self._machines(), strict=True)
-        ):
-            bias = bool(self.fit_intercept)
+        parts, at_best = [], len(self._streams) == 1
+        for t, positive in enumerate(self._machines()):
+            bias, whole = bool(self.fit_intercept), self._streams[t].whole()
             problem = two_class(labels, float(self.C), positive, has_bias=bias)
-            whole, few = stream.whole(), np.flatnonzero(functions.coef[:, t])
-            scale = whole.centre_norm_sq
+            few, scale = np.flatnonzero(functions.coef[:, t]), whole.centre_norm_sq
             one = KernelExpansion(
                 functions.kernel,
                 Rows(functions.basis.values[few], few),
                 functions.coef[few, t : t + 1] / scale,
                 functions.intercept[t : t + 1] / scale,
             )
-            found = gap_of(problem, one, whole.norm_sq / scale**2, source)
+            norm_sq = whole.norm_sq / scale**2
+            found = gap_of(problem, one, norm_sq, source, at_best=at_best)
             done = bool(found.relative_gap <= self.tol)
             parts.append(
                 replace(found, converged=done, tol=self.tol, stopped_by="one pass")

@@ -21,6 +21,7 @@ from corevec.estimators._callbacks import (
 from corevec.estimators._parameters import (
     _count,
     check_flag,
+    check_gap,
     check_number,
     check_positive,
 )
@@ -271,7 +272,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_positive("StructuralSVM", "C", self.C)
-        check_number("StructuralSVM", "tol", self.tol, above=0)
+        check_gap("StructuralSVM", "tol", self.tol)
         if self.max_iter is not None:
             _count("StructuralSVM", "max_iter", self.max_iter)
         for name in ("epsilon", "max_time"):

@@ -71,9 +71,10 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         (squared hinge only), those of all vectors, whether others span them or not;
         the certificate is that of the former.
     tol : float, default=1e-3
-        Relative duality gap of the full problem asked for. 1.0 accepts any, without a
-        warning, and takes all `n_basis` vectors; the weights in the span are solved to
-        1e-2 at least.
+        Relative duality gap of the full problem at which `certificate_` says
+        ``converged``, below 1; the weights in the span are solved to it, and to 1e-2
+        at least. Few vectors often leave a larger gap: the certificate then says
+        "n_vectors reached", without a warning, because so many were asked for.
     certificate : {"auto", "exact", "projection", "sample"}, default="auto"
         How the dual value is bounded: summed over all pairs of violated rows; the
         cheap bound of the span, loose where the kernel is not of low rank; from a

@@ -104,7 +104,8 @@ class ConvergenceDisplay:
                 WHO,
                 own,
                 "has no history_ of rounds",
-                "Models of one pass keep none; CertificateDisplay draws their bounds.",
+                "Models of one pass keep none; corevec.certify(model, X, y) measures "
+                "their gap, and CertificateDisplay.from_certificate draws it.",
             )
         return cls(curves=curves, certificate=own.certificate_).plot(ax, x=x, y=y)
 

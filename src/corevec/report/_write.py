@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from corevec._html import is_of_cells
+from corevec._html import ball_facts, is_of_cells, short_state
 from corevec.exceptions import InvalidInputError
 from corevec.plots._history import curves_of
 from corevec.plots._model import last_step
@@ -95,8 +95,9 @@ def write_report(
     found = _measured(model, X, y, X_test, y_test)
     speed, timed = _facts.microseconds_per_row(model, X if X_test is None else X_test)
     certificate = getattr(own, "certificate_", None)
-    if seconds is None and certificate is not None:
-        seconds = certificate.seconds
+    bound = getattr(own, "ball_bound_", None)
+    if seconds is None:
+        seconds = getattr(certificate or bound, "seconds", None)
     curves = curves_of(own)
     heading = title or (f"{name} on {data_name}" if data_name else name)
     cost = [
@@ -104,7 +105,7 @@ def write_report(
         ("time per row", f"{speed:.3g} µs, {timed:,} rows together, measured now"),
     ]
     sections = [
-        _certificate_section(certificate, name),
+        _certificate_section(certificate, bound, name),
         _convergence_section(curves, own),
         _result_section(found, kind),
         _page.section("cost", "Size and cost of a prediction", _page.facts(cost)),
@@ -181,11 +182,21 @@ def _tiles(
 def _state_tile(certificate: Any) -> str:
     if is_of_cells(certificate):
         return _page.tile("certified", "each cell, not the whole")
-    state = "converged" if certificate.converged else "not converged"
-    return _page.tile("training", state, "good" if certificate.converged else "bad")
+    state = "good" if certificate.converged else "bad"
+    if certificate.stopped_by == "n_vectors":
+        state = ""  # as many vectors as asked for: neither
+    return _page.tile("training", short_state(certificate), state)
 
 
-def _certificate_section(certificate: Any, name: str) -> str:
+def _certificate_section(certificate: Any, bound: Any, name: str) -> str:
+    if bound is not None:
+        said = (
+            f"{name} has no certificate: one pass cannot measure how far the machine "
+            "that predicts is from the best one. What is proved concerns the ball "
+            "around the rows seen."
+        )
+        body = _page.note(said) + _page.facts(ball_facts(bound))
+        return _page.section("certificate", "Bound of the ball", body, wide=True)
     if certificate is None:
         said = (
             f"{name} has no certificate. corevec.certify(model, X, y) measures the gap "

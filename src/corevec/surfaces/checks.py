@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_array
 
-from corevec.estimators._parameters import check_choice, check_number
+from corevec.estimators._parameters import check_choice, check_gap, check_number
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import DISTANCE_KERNELS
 
@@ -33,7 +33,7 @@ def check_surface_parameters(model: Any) -> None:
         check_whole(model.max_core, "max_core", 1)
     check_whole(model.neighbors, "neighbors", LEAST_POINTS)
     check_number(WHO, "C", model.C, above=0, remedy="100 is the default.")
-    check_number(WHO, "tol", model.tol, above=0, remedy="1e-2 is the default.")
+    check_gap(WHO, "tol", model.tol, default="1e-2")
     check_number(WHO, "memory_budget", model.memory_budget, above=0, remedy="Bytes.")
     if model.tube is not None:
         remedy = "A length in the units of the points, or None."
