@@ -86,7 +86,14 @@ _ESTIMATORS: dict[type, tuple[str, ...]] = {
     estimators.CoreVectorOneClass: (*_ROWS, *_CELLS, "n_support_", "offset_"),
     estimators.CoreVectorRanker: (*_ROWS, "n_pairs_", "n_queries_"),
     estimators.CoreVectorRegressor: (*_ROWS, *_CELLS, *_TARGETS),
-    estimators.SVDD: (*_ROWS, "centre_norm_sq_", "n_support_", "offset_", "radius_"),
+    estimators.SVDD: (
+        *_ROWS,
+        "centre_norm_sq_",
+        "diagonal_",
+        "n_support_",
+        "offset_",
+        "radius_",
+    ),
     estimators.SubspaceClassifier: (*_SPAN, "classes_"),
     estimators.SubspaceRegressor: (*_SPAN, *_TARGETS),
     estimators.CoreSetNystroem: (
