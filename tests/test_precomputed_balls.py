@@ -22,6 +22,7 @@ from corevec import (
 )
 from corevec.exceptions import InvalidInputError
 from corevec.formats import load, save
+from corevec.report import write_report
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))
@@ -229,3 +230,11 @@ def test_certify_takes_the_training_matrix_in_another_form():
     assert rounded.primal == pytest.approx(expected.primal, rel=1e-5)
     svc = SVC(kernel="precomputed").fit(LINEAR, Y)
     assert certify(svc, LINEAR, Y).relative_gap < 1e-2
+
+
+def test_a_report_needs_a_constant_diagonal(tmp_path):
+    with pytest.raises(InvalidInputError, match=r"write_report: k\(x, x\) varies"):
+        write_report(tmp_path / "page.html", ball(), LINEAR)
+    K = gaussian(X, X)
+    page = write_report(tmp_path / "page.html", ball(K), K)
+    assert "SVDD" in page.read_text()

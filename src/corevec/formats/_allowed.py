@@ -225,7 +225,6 @@ ENTRIES: dict[type, Entry] = {
     for cls, attributes in table.items()
 }
 BY_NAME: dict[str, Entry] = {entry.name: entry for entry in ENTRIES.values()}
-GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
 def trusted_types() -> list[str]:
@@ -250,7 +249,6 @@ __all__ = [
     "BY_NAME",
     "ENTRIES",
     "Entry",
-    "GENERATORS",
     "LEFT_BEHIND",
     "describe",
     "trusted_types",
