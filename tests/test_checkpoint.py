@@ -231,6 +231,51 @@ def test_a_damaged_file_is_named(content, tmp_path):
         model.fit(X[:100], SIDE[:100])
 
 
+def last(value):
+    return lambda array: np.r_[array[:-1], np.array([value], array.dtype)]
+
+
+ARRAYS = {
+    "column beyond": ("csr_indices", last(4), "indices"),
+    "column negative": ("csr_indices", last(-1), "indices"),
+    "starts beyond": ("csr_indptr", last(10**6), "ind"),
+    "fewer starts": ("csr_indptr", lambda a: a[:-1], "index pointer"),
+    "more columns": ("shape", last(5), "values has shape"),
+    "fewer numbers": ("index", lambda a: a[:-1], "values has shape"),
+    "a row beyond": ("index", last(N), "index holds numbers that are no rows"),
+    "numbers of floats": ("index", lambda a: a + 0.5, "index has shape"),
+    "fewer coefficients": ("coef", lambda a: a[:-1], "coef has shape"),
+    "coefficients of float32": ("coef", lambda a: a.astype("f4"), "coef has shape"),
+    "more intercepts": ("intercept", lambda a: np.r_[a, a], "intercept has shape"),
+    "an entry beyond": ("entries_0", last(2 * N), "entries_0 holds numbers that are"),
+    "an entry before": ("entries_0", last(-1), "entries_0 holds numbers that are no"),
+    "fewer multipliers": ("multipliers_0", lambda a: a[1:], "multipliers_0 has shape"),
+}
+
+
+@pytest.fixture(scope="module")
+def sparse_checkpoint(tmp_path_factory):
+    """Return rows, a model, and the arrays of the checkpoint of its fit."""
+    path = tmp_path_factory.mktemp("sparse") / "fit.npz"
+    values = sparse.csr_matrix(np.where(np.abs(X) > 1, X, 0.0))
+    model = CoreVectorClassifier(C=10.0, checkpoint=path, **CORE)
+    with pytest.warns(NotCertifiedWarning):
+        clone(model).set_params(max_iter=3).fit(values, SIDE)
+    with np.load(path) as file:
+        return values, model, dict(file)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_that_do_not_fit_together_are_refused(name, sparse_checkpoint, tmp_path):
+    """The compiled loops do not look at the ends of arrays."""
+    values, model, arrays = sparse_checkpoint
+    key, change, words = ARRAYS[name]
+    np.savez(tmp_path / "bad.npz", **{**arrays, key: change(arrays[key])})
+    model = clone(model).set_params(checkpoint=tmp_path / "bad.npz")
+    with pytest.raises(InvalidInputError, match=rf"or is damaged \(.*{words}"):
+        model.fit(values, SIDE)
+
+
 def test_a_checkpoint_is_a_path():
     with pytest.raises(InvalidInputError, match="checkpoint=3 must be the path"):
         CoreVectorClassifier(checkpoint=3).fit(X[:100], SIDE[:100])

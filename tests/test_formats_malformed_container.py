@@ -292,7 +292,7 @@ CONTAINERS = {
     ),
     "random state": (
         lambda e: headed(e, set_in(classifier, "random_state", {"random_state": [1]})),
-        "random_state: this is no state of a RandomState",
+        "random_state: a RandomState needs key, pos, has_gauss and gauss",
     ),
     "generator": (
         lambda e: headed(

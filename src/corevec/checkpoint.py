@@ -81,15 +81,24 @@ class Checkpoint:
             EOFError,
             KeyError,
             OSError,
+            OverflowError,
+            TypeError,
             ValueError,
             zipfile.BadZipFile,
         ) as error:
-            raise InvalidInputError(
-                f"checkpoint={str(self.path)!r} is no checkpoint of corevec, or is "
-                f"damaged ({type(error).__name__}: {error}). Remove it to start anew."
-            ) from None
+            raise self._damaged(error) from None
         self._check(saved.header)
+        try:
+            _check_arrays(saved, self.asked)
+        except ValueError as error:
+            raise self._damaged(error) from None
         return saved
+
+    def _damaged(self, error: Exception) -> InvalidInputError:
+        return InvalidInputError(
+            f"checkpoint={str(self.path)!r} is no checkpoint of corevec, or is damaged "
+            f"({type(error).__name__}: {error}). Remove it to start anew."
+        )
 
     def check_place(self) -> None:
         """Raise where no file can be written: now, not after the first round."""
@@ -237,6 +246,7 @@ def _unpacked(arrays: dict[str, Array]) -> Saved:
     else:
         parts = tuple(arrays[f"csr_{name}"] for name in ("data", "indices", "indptr"))
         values = sparse.csr_matrix(parts, shape=tuple(arrays["shape"]))
+        values.check_format(full_check=True)
     cores = range(int(header.pop("cores")))
     return Saved(
         values,
@@ -249,3 +259,39 @@ def _unpacked(arrays: dict[str, Array]) -> Saved:
         bool(header.pop("chosen")),
         header,
     )
+
+
+def _check_arrays(saved: Saved, asked: dict[str, Any]) -> None:
+    """Raise ValueError where arrays do not fit together: compiled loops do not look."""
+    values, n = saved.values, len(saved.index)
+    if values.ndim != 2 or values.dtype not in (np.float32, np.float64):
+        raise ValueError(f"values are {values.ndim}-dimensional, of {values.dtype}")
+    columns = asked.get("columns", values.shape[1])
+    _check_array("values", values, values.dtype, (n, columns))
+    _check_array("coef", saved.coef, np.float64, (n, saved.coef.shape[-1]))
+    _check_array("intercept", saved.intercept, np.float64, saved.coef.shape[1:])
+    if saved.offsets is not None:
+        _check_array("offsets", saved.offsets, np.float64, saved.offsets.shape[:1])
+    _check_numbers("index", saved.index, -1, asked.get("rows"))
+    for t, entries in enumerate(saved.support):
+        # A regression has two entries per row: too low, too high.
+        most = None if "rows" not in asked else 2 * asked["rows"]
+        _check_numbers(f"entries_{t}", entries, 0, most)
+        name = f"multipliers_{t}"
+        _check_array(name, saved.multipliers[t], np.float64, entries.shape)
+
+
+def _check_array(name: str, array: Any, dtype: Any, shape: tuple[int, ...]) -> None:
+    if array.dtype != dtype or array.shape != shape:
+        raise ValueError(
+            f"{name} has shape {array.shape} of {array.dtype}, not {shape} of "
+            f"{np.dtype(dtype)}"
+        )
+
+
+def _check_numbers(name: str, array: Array, least: int, most: int | None) -> None:
+    """Check row numbers from `least` up to, but not including, `most`."""
+    _check_array(name, array, np.int64, array.shape[:1])
+    high = array.max(initial=least)
+    if array.min(initial=least) < least or (most is not None and high >= max(most, 1)):
+        raise ValueError(f"{name} holds numbers that are no rows")

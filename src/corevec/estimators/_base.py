@@ -364,6 +364,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         X = self._validate_new(X)
         if self.kernel == "precomputed":
             check_square(type(self).__name__, X)
+            self._check_training_matrix(X)
         given = self._given(X, y, sample_weight)
         problems = self._problems_for(given)
         with Workers(self.n_jobs) as workers:
@@ -377,6 +378,21 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
                     for t, problem in enumerate(problems)
                 ]
         return worst_of(parts, "one machine per class, pair or target")
+
+    def _check_training_matrix(self, K: Any) -> None:
+        """Refuse a square matrix whose columns are not the training rows.
+
+        A matrix of other rows, or of these in another order, has the same shape; a row
+        of the model is known by its values against all training rows.
+        """
+        basis = self._functions.basis
+        if not _nearly_equal(K[basis.index], basis.values):
+            who = type(self).__name__
+            raise InvalidInputError(
+                f"certify: with kernel='precomputed' the {who} is certified on its "
+                "training matrix, but rows support_ of X are not those that it was "
+                "fitted on. Give that matrix, with its rows and columns in that order."
+            )
 
     def _certify_one(self, t: int, problem: Problem, source: Source) -> Certificate:
         outcome: Outcome = self._outcome
@@ -494,6 +510,15 @@ def _equal(a: Any, b: Any) -> bool:
     if sparse.issparse(a):
         return bool((a != b).nnz == 0)
     return bool(np.array_equal(a, b))
+
+
+def _nearly_equal(a: Any, b: Any) -> bool:
+    """Whether blocks of kernel values, dense or sparse, agree up to float32."""
+    if len(b.shape) != 2 or b.shape[0] == 0:
+        return True
+    if sparse.issparse(a) or sparse.issparse(b):
+        a, b = sparse.csr_matrix(a), sparse.csr_matrix(b)
+    return bool(abs(a - b).max() <= 1e-6 * abs(b).max())
 
 
 def _compatible(source: Source, basis: Rows) -> bool:

@@ -15,7 +15,7 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corevec.estimators._lazy import lazily
-from corevec.estimators._outliers import ScoredDetector
+from corevec.estimators._outliers import BallDetector, refused_diagonal
 from corevec.estimators._rows import CHECKS
 from corevec.estimators.classify import _votes
 from corevec.sources import (
@@ -38,6 +38,7 @@ class Form:
     offset: float = 0.0  # "detector", "ball": score_samples - offset decides
     one_output: bool = True
     upright: bool = True  # "ovo": whether a pair's value is above 0 for its second
+    diagonal: float | None = None  # "ball", precomputed: k(x, x) of all rows, if known
 
 
 class CompressedModel(BaseEstimator):
@@ -186,26 +187,33 @@ class CompressedRegressor(RegressorMixin, CompressedModel):
     """The `CompressedModel` of a regressor."""
 
 
-class CompressedDetector(ScoredDetector, CompressedModel):
+class CompressedDetector(BallDetector, CompressedModel):
     """The `CompressedModel` of a one-class machine or a ball."""
 
     @lazily
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: Any, diagonal: Any = None) -> Array:
         """Return the larger values, the more a row belongs.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to score.
+            Rows to score (kernel values against the training rows if precomputed).
+        diagonal : array-like of shape (n_rows,), optional
+            k(x, x) of each row, for a ball with ``kernel="precomputed"``; see `SVDD`.
 
         Returns
         -------
         ndarray of shape (n_rows,)
             f(x), or minus the squared distance from a ball's centre.
         """
-        values = self._values(X)[:, 0]
-        if self._form.kind == "detector":
+        values, form = self._values(X)[:, 0], self._form
+        if form.kind == "detector":
+            if diagonal is not None:
+                raise refused_diagonal(
+                    type(self).__name__, "a one-class machine needs no k(x, x)"
+                )
             return np.asarray(values - self.intercept_[0])
         X = validate_data(self, X, reset=False, **CHECKS)
-        own = as_source(X, self.memory_budget).map(self._functions.kernel.diagonal)
+        kernel = self._functions.kernel
+        own = self._diagonal_of(X, kernel, form.diagonal, diagonal)
         return np.asarray(2 * values - own - self._centre_norm_sq)

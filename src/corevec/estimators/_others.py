@@ -119,8 +119,10 @@ def _with_support(given: Given) -> Given:
             "columns. Fit it without those rows."
         )
     if unstored:  # precomputed, or callable: there scikit-learn keeps all its rows
-        rows = getattr(model, "_BaseLibSVM__Xfit", None)
+        rows, own = getattr(model, "_BaseLibSVM__Xfit", None), _own(model)
         vectors = given.X[numbers] if rows is None else _at(rows, numbers)
+        if own is not None:  # a row of the matrix is known by its values
+            vectors = own.basis.values
     # scikit-learn numbers the rows without those of weight 0; others number all.
     for rows in (numbers, present[numbers[numbers < len(present)]]):
         if len(rows) == len(numbers) and _same(given.X[rows], vectors):

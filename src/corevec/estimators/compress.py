@@ -200,7 +200,8 @@ def _read_ours(model: Any) -> tuple[KernelExpansion, Form]:
     if is_outlier_detector(model):
         offset = float(model.offset_)
         if isinstance(model, SVDD | StreamingOneClass):
-            return own, Form("ball", offset=offset)
+            constant = getattr(model, "diagonal_", None)
+            return own, Form("ball", offset=offset, diagonal=constant)
         shifted = replace(own, intercept=np.array([-offset]))
         return shifted, Form("detector", offset=offset)
     if is_classifier(model):

@@ -15,10 +15,10 @@ from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._cells import check_cells, fit_cells
 from corevec.estimators._given import Given, weights_of
 from corevec.estimators._lazy import lazily
-from corevec.estimators._outliers import ScoredDetector
+from corevec.estimators._outliers import BallDetector, ScoredDetector, constant_of
 from corevec.estimators._parameters import check_positive, check_share
 from corevec.exceptions import InvalidInputError
-from corevec.kernels import Rows
+from corevec.kernels import Rows, make_kernel
 from corevec.oracle import Subset
 from corevec.problems import Labels, Problem, one_class, svdd
 from corevec.progress import Progress
@@ -37,7 +37,7 @@ MOST_C = 1e3
 SEARCH_FITS = 40
 
 
-class _Detector(ScoredDetector, CoreVectorEstimator):
+class _Detector(CoreVectorEstimator):
     """What the two detectors share: checks of rows without labels."""
 
     def _checked_rows(self, X: Any, sample_weight: Any) -> Given:
@@ -50,7 +50,7 @@ class _Detector(ScoredDetector, CoreVectorEstimator):
         return self._given(X, None, sample_weight)
 
 
-class CoreVectorOneClass(_Detector):
+class CoreVectorOneClass(ScoredDetector, _Detector):
     r"""One-class L2-SVM for very many rows, with a certificate.
 
     Solves the CVM paper's one-class machine (section 3.2.1), scaled to rho = 1,
@@ -359,7 +359,7 @@ def _next_C(C: float, low: float, high: float, excess: float) -> float:
     return C * float(np.clip(excess**1.5, 0.05, 20.0))
 
 
-class SVDD(_Detector):
+class SVDD(BallDetector, _Detector):
     r"""Smallest enclosing ball in the kernel's feature space, with a certificate.
 
     Hard margin (``C=None``): :math:`\min R^2` with every row inside. Soft margin:
@@ -370,6 +370,12 @@ class SVDD(_Detector):
     With a kernel of constant k(x, x) (rbf, laplacian, any normalised one) the soft ball
     is the one-class machine with four times the C; SVDD pays where k(x, x) varies
     (linear, poly), or where centre and radius are what is wanted.
+
+    With ``kernel="precomputed"`` the distance of a row needs its k(x, x), which a
+    matrix against the training rows does not hold. Where it is the same for all
+    training rows (at least two of them, to 1e-6 of it), it is taken to be the same for
+    every row. Otherwise give ``diagonal=`` to `predict`, `decision_function`,
+    `score_samples` and `distance`.
 
     Parameters
     ----------
@@ -394,6 +400,9 @@ class SVDD(_Detector):
         ``-radius_**2``; ``decision_function = score_samples - offset_``.
     support_, support_vectors_, n_support_, dual_coef_ : ndarray
         The centre: ``sum_j dual_coef_[0, j] phi(support_vectors_[j])``.
+    diagonal_ : float or None
+        With ``kernel="precomputed"`` only: the k(x, x) that all training rows have in
+        common and that new rows are judged with; None where it varies.
     certificate_, history_, n_iter_, n_core_
         As in `CoreVectorClassifier`.
 
@@ -463,7 +472,7 @@ class SVDD(_Detector):
         Parameters
         ----------
         X : array-like, CSR matrix or memmap of shape (n_rows, n_features)
-            Training rows.
+            Training rows; a square kernel matrix for ``kernel="precomputed"``.
         y : ignored
             There for scikit-learn's sake.
         sample_weight : array-like of shape (n_rows,), optional
@@ -485,32 +494,63 @@ class SVDD(_Detector):
         self.radius_ = float(np.sqrt(max(radius_sq, 0.0)))
         self.offset_ = -(self.radius_**2)
         self.n_support_ = len(self.support_)
+        self.__dict__.pop("diagonal_", None)
+        if self.kernel == "precomputed":
+            self.diagonal_ = constant_of(_own_diagonal(given.X))
         return self
 
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Array:
+        """Fit the ball, and return +1 for its rows, -1 for the outliers among them.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Training rows; a square kernel matrix for ``kernel="precomputed"``, whose
+            own diagonal is k(x, x).
+        y : ignored
+            There for scikit-learn's sake.
+        **kwargs
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of int of shape (n_rows,)
+            As `predict` of the training rows.
+        """
+        if self.kernel != "precomputed":
+            return np.asarray(super().fit_predict(X, y, **kwargs))
+        self.fit(X, **kwargs)
+        return self.predict(X, diagonal=_own_diagonal(self._validate_new(X)))
+
     @lazily
-    def distance(self, X: Any) -> Array:
+    def distance(self, X: Any, diagonal: Any = None) -> Array:
         """Return each row's distance from the centre, in the feature space.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to measure.
+            Rows to measure (kernel values against the training rows if precomputed).
+        diagonal : array-like of shape (n_rows,), optional
+            k(x, x) of each row, see `score_samples`.
 
         Returns
         -------
         ndarray of shape (n_rows,)
             ``sqrt(k(x, x) - 2 f(x) + |c|^2)``; compare with ``radius_``.
         """
-        return (-self.score_samples(X)).clip(min=0.0) ** 0.5
+        return (-self.score_samples(X, diagonal=diagonal)).clip(min=0.0) ** 0.5
 
     @lazily
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: Any, diagonal: Any = None) -> Array:
         """Return minus the squared distance from the centre.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to score.
+            Rows to score (kernel values against the training rows if precomputed).
+        diagonal : array-like of shape (n_rows,), optional
+            k(x, x) of each row, for ``kernel="precomputed"`` only. Needed where
+            ``diagonal_`` is None; where it is a number, that number otherwise.
 
         Returns
         -------
@@ -518,17 +558,16 @@ class SVDD(_Detector):
             The larger, the closer to the centre.
         """
         values = self._values(X)[:, 0]
-        X = self._validate_new(X)
-        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-            raise InvalidInputError(
-                f"SVDD: with kernel='precomputed' the distance of new rows needs their "
-                f"own k(x, x), which a matrix of shape {X.shape} against the training "
-                "rows does not hold; only the training matrix can be scored."
-            )
-        source = as_source(X, self.memory_budget)
-        own = source.map_there(self._functions.kernel.diagonal)
+        constant = getattr(self, "diagonal_", None)
+        rows = self._validate_new(X)
+        own = self._diagonal_of(rows, self._functions.kernel, constant, diagonal)
         return 2 * values - there(own, values) - self.centre_norm_sq_
 
     def _problems_for(self, given: Given) -> list[Problem]:
         labels = Labels(given.n_rows, sample_weight=given.weights, mass=given.mass)
         return [svdd(labels, self.C)]
+
+
+def _own_diagonal(K: Any) -> Array:
+    """Return the diagonal of a training matrix."""
+    return make_kernel("precomputed").diagonal(Rows(K, np.arange(K.shape[0])))

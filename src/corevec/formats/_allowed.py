@@ -86,7 +86,14 @@ _ESTIMATORS: dict[type, tuple[str, ...]] = {
     estimators.CoreVectorOneClass: (*_ROWS, *_CELLS, "n_support_", "offset_"),
     estimators.CoreVectorRanker: (*_ROWS, "n_pairs_", "n_queries_"),
     estimators.CoreVectorRegressor: (*_ROWS, *_CELLS, *_TARGETS),
-    estimators.SVDD: (*_ROWS, "centre_norm_sq_", "n_support_", "offset_", "radius_"),
+    estimators.SVDD: (
+        *_ROWS,
+        "centre_norm_sq_",
+        "diagonal_",
+        "n_support_",
+        "offset_",
+        "radius_",
+    ),
     estimators.SubspaceClassifier: (*_SPAN, "classes_"),
     estimators.SubspaceRegressor: (*_SPAN, *_TARGETS),
     estimators.CoreSetNystroem: (
@@ -218,7 +225,6 @@ ENTRIES: dict[type, Entry] = {
     for cls, attributes in table.items()
 }
 BY_NAME: dict[str, Entry] = {entry.name: entry for entry in ENTRIES.values()}
-GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
 def trusted_types() -> list[str]:
@@ -243,7 +249,6 @@ __all__ = [
     "BY_NAME",
     "ENTRIES",
     "Entry",
-    "GENERATORS",
     "LEFT_BEHIND",
     "describe",
     "trusted_types",

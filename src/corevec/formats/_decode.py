@@ -12,8 +12,13 @@ from scipy import sparse
 
 from corevec.bases import Basis
 from corevec.exceptions import InvalidInputError
-from corevec.formats._allowed import BY_NAME, GENERATORS, Entry
+from corevec.formats._allowed import BY_NAME, Entry
 from corevec.formats._libsvm_base import LibsvmModel
+from corevec.formats._random_states import (
+    STATES,
+    check_generator,
+    check_random_state,
+)
 from corevec.formats._sound import check_sound
 from corevec.formats._sound_models import check_model
 
@@ -173,23 +178,19 @@ class Decoder:
     def _random_state(self, node: Any, place: str, depth: int) -> Any:
         items = self._items(node, "random_state", place)
         parts = [self.value(item, place, depth) for item in items]
+        check_random_state(parts, place, self.wrong)
         made = np.random.RandomState()
-        try:
-            made.set_state(("MT19937", *parts))
-        except (TypeError, ValueError, IndexError, OverflowError) as error:
-            self.wrong(place, f"this is no state of a RandomState: {error}")
+        made.set_state(("MT19937", *parts))
         return made
 
     def _generator(self, node: Any, place: str, depth: int) -> Any:
         name = node["generator"]
-        if name not in GENERATORS:
+        if not isinstance(name, str) or name not in STATES:
             self.wrong(place, f"the generator {name!r:.40} is not known")
         state = self.value(node.get("state"), place, depth)
+        check_generator(name, state, place, self.wrong)
         bits = getattr(np.random, name)()
-        try:
-            bits.state = state
-        except (TypeError, ValueError, KeyError, OverflowError) as error:
-            self.wrong(place, f"this is no state of {name}: {error}")
+        bits.state = state
         return np.random.Generator(bits)
 
     def _object(self, node: Any, place: str, depth: int) -> Any:

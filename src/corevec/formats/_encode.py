@@ -30,7 +30,8 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 
 from corevec.exceptions import InvalidInputError
-from corevec.formats._allowed import ENTRIES, GENERATORS, LEFT_BEHIND, Entry, describe
+from corevec.formats._allowed import ENTRIES, LEFT_BEHIND, Entry, describe
+from corevec.formats._random_states import STATES
 from corevec.formats._sound import check_sound
 from corevec.formats._sound_models import check_model
 
@@ -77,8 +78,7 @@ class Encoder:
         if sparse.issparse(value):
             return self._csr(value, place)
         if isinstance(value, np.random.RandomState):
-            state: Any = value.get_state(legacy=True)
-            return {"random_state": [self.node(v, place) for v in state[1:]]}
+            return self._random_state(value, place)
         if isinstance(value, np.random.Generator):
             return self._generator(value, place)
         return self._object(value, place)
@@ -127,10 +127,22 @@ class Encoder:
             "is_array": not sparse.isspmatrix(value),
         }
 
+    def _random_state(self, value: np.random.RandomState, place: str) -> Node:
+        state: Any = value.get_state(legacy=False)
+        name = state["bit_generator"]
+        if name != "MT19937":
+            raise InvalidInputError(
+                f"{self.who}: {place} is a RandomState of {name}, and the format holds "
+                "those of MT19937. Use numpy.random.Generator, or RandomState(seed)."
+            )
+        inner = state["state"]
+        parts = (inner["key"], inner["pos"], state["has_gauss"], state["gauss"])
+        return {"random_state": [self.node(v, place) for v in parts]}
+
     def _generator(self, value: np.random.Generator, place: str) -> Node:
         state = dict(value.bit_generator.state)
         name = str(state["bit_generator"])
-        if name not in GENERATORS:
+        if name not in STATES:
             raise self._refused(place, value)
         return {"generator": name, "state": self.node(state, place)}
 

@@ -49,6 +49,7 @@ _FIELD_KINDS: dict[str, tuple[type, ...]] = {
     "bool": (bool, np.bool_),
     "int": (int, np.integer),
     "float": (int, float, np.integer, np.floating),
+    "float | None": (int, float, np.integer, np.floating, type(None)),
     "Array": (np.ndarray,),
 }
 
@@ -79,8 +80,21 @@ def _has_shape(value: Any, shape: tuple[int | None, ...]) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    is_number = isinstance(value, int | float | np.integer | np.floating)
-    return is_number and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, int | np.integer):  # the compiled loops take 64 bits
+        return not isinstance(value, bool) and -(2**63) <= int(value) < 2**63
+    return isinstance(value, float | np.floating) and math.isfinite(value)
+
+
+def _is_count(value: Any, least: int = 0) -> bool:
+    """Whether a value is a plain whole number; NumPy's own overflow silently."""
+    return type(value) is int and least <= value < 2**63
+
+
+def _check_row_numbers(value: Any, what: str, wrong: Wrong, least: int = 0) -> None:
+    """Check an array of row numbers; -1 stands for a vector that is no row."""
+    right = isinstance(value, np.ndarray) and value.dtype == np.int64
+    if not right or value.ndim != 1 or value.min(initial=0) < least:
+        wrong(f"{what} must be an int64 array of row numbers, from {least} on")
 
 
 def _is_rows(values: Any) -> bool:
@@ -115,9 +129,8 @@ def _(made: Kernel, wrong: Wrong) -> None:
 def _(made: Rows, wrong: Wrong) -> None:
     if not _is_rows(made.values):
         wrong("values must be rows of float64 or float32")
-    index = made.index
-    right = isinstance(index, np.ndarray) and index.dtype == np.int64
-    if not right or index.shape != (made.values.shape[0],):
+    _check_row_numbers(made.index, "index", wrong, least=-1)
+    if len(made.index) != made.values.shape[0]:
         wrong("index must hold one int64 per row")
 
 
@@ -126,7 +139,13 @@ def _fit_together(kernel: Any, rows: Any, wrong: Wrong) -> None:
         wrong("kernel must be a kernel")
     if not isinstance(rows, Rows):
         wrong("basis must be Rows")
-    shift = None if isinstance(kernel, PrecomputedKernel) else kernel.row_map.shift
+    if isinstance(kernel, PrecomputedKernel):
+        columns = rows.values.shape[1]
+        _check_row_numbers(rows.index, "the index of a precomputed kernel", wrong)
+        if rows.index.max(initial=-1) >= columns:
+            wrong(f"the index of a precomputed kernel must be below {columns} columns")
+        return
+    shift = kernel.row_map.shift
     if shift is not None and shift.shape != (rows.values.shape[1],):
         wrong("the kernel's shift must have one entry per column")
 
@@ -157,6 +176,31 @@ def _(made: Outcome, wrong: Wrong) -> None:
     _check_fields(made, wrong)
     if not isinstance(made.functions, KernelExpansion):
         wrong("functions must be a KernelExpansion")
+    n_outputs = made.functions.coef.shape[1]
+    for name in ("offsets", "norms_sq"):
+        check_floats(getattr(made, name), (None,), name, wrong)
+    for name in ("certificates", "support", "multipliers", "n_core"):
+        if not isinstance(getattr(made, name), list):
+            wrong(f"{name} must be a list")
+    if len(made.multipliers) not in (0, n_outputs):
+        wrong(f"multipliers must be those of {n_outputs} functions, or none")
+    if made.multipliers and len(made.support) != n_outputs:
+        wrong(f"support must hold the row numbers of {n_outputs} functions")
+    for t, numbers in enumerate(made.support):
+        least = 0 if made.multipliers else -1
+        _check_row_numbers(numbers, f"support[{t}]", wrong, least)
+    for t, values in enumerate(made.multipliers):
+        check_floats(values, (len(made.support[t]),), f"multipliers[{t}]", wrong)
+
+
+@check_sound.register
+def _(made: StreamForm, wrong: Wrong) -> None:
+    _check_fields(made, wrong)
+    # Without a ball to keep, elements would be joined for ever.
+    if not _is_count(made.n_balls, least=1):
+        wrong("n_balls must be a whole number of at least 1")
+    if not _is_number(made.bias):
+        wrong("bias must be a finite number")
 
 
 @check_sound.register
@@ -188,11 +232,19 @@ def _(made: KernelStream, wrong: Wrong) -> None:
     check_floats(made.coef, (m, n), "coef", wrong)
     check_floats(made.products, (m, m), "products", wrong)
     _fit_together(made.kernel, Rows(made.rows, np.arange(n)), wrong)
+    least = made.form.n_balls + 1  # or no row could be removed
+    if made.budget is not None and not _is_count(made.budget, least):
+        wrong(f"budget must be None or a whole number of at least {least}")
 
 
 def _stream(made: BallStream, wrong: Wrong) -> None:
     if not isinstance(made.form, StreamForm) or not isinstance(made.balls, Balls):
         wrong("a stream needs a form and balls")
+    for name in ("n_rows", "n_updates"):
+        if not _is_count(getattr(made, name)):
+            wrong(f"{name} must be a whole number of at least 0")
+    if not _is_number(made.eta):
+        wrong("eta must be a finite number")
     whole = made._whole
     if whole is not None and not isinstance(whole, Whole):
         wrong("_whole must be None or a Whole")
@@ -245,7 +297,9 @@ def _(made: LibsvmText, wrong: Wrong) -> None:
                 wrong(f"{name} must be whole numbers, one per class")
         k = made.n_classes
         counts: Any = made.counts
-        if len(counts) != k or counts.min() < 0 or counts.sum() != n:
+        # Each of them too: a sum beyond 64 bits comes back at a small number.
+        possible = len(counts) == k and counts.min() >= 0 and counts.max() <= n
+        if not possible or counts.sum() != n:
             wrong("counts must be those of the vectors")
     elif made.labels is not None or made.counts is not None:
         wrong("labels and counts belong to classifiers")

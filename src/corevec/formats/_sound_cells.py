@@ -29,7 +29,8 @@ DEEPEST = 40
 @check_sound.register
 def _(made: Tree, wrong: Wrong) -> None:
     _check_fields(made, wrong)
-    if isinstance(made.depth, bool) or not 0 <= made.depth <= DEEPEST:
+    # A NumPy number of 8 bits would shift itself to 0 cells.
+    if type(made.depth) is not int or not 0 <= made.depth <= DEEPEST:
         wrong(f"depth must be a whole number from 0 to {DEEPEST}")
     n_nodes = (1 << int(made.depth)) - 1
     check_floats(made.directions, (n_nodes, None), "directions", wrong)

@@ -40,6 +40,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "certificate_": (Certificate,),
     "classes_": (np.ndarray,),
     "coef_": (np.ndarray,),
+    "diagonal_": (float, type(None)),
     "dual_coef_": (np.ndarray,),
     "estimators_": (list,),
     "feature_names_in_": (np.ndarray,),

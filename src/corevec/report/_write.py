@@ -86,6 +86,7 @@ def write_report(
             f"write_report: {type(own).__name__} does not predict. A report needs a "
             "classifier, regressor, detector or ranker."
         )
+    _refuse_unknown_diagonal(own)
     X, X_test = _rows.as_rows(X), None if X_test is None else _rows.as_rows(X_test)
     _check_rows(model, X, y, "X", "y")
     if X_test is not None:
@@ -125,6 +126,17 @@ def write_report(
     target = Path(path)
     target.write_text(html, encoding="utf-8")
     return target
+
+
+def _refuse_unknown_diagonal(own: Any) -> None:
+    """Refuse a ball that judges rows only where it is told their k(x, x)."""
+    if getattr(own, "diagonal_", 0.0) is None:
+        raise InvalidInputError(
+            f"write_report: k(x, x) varies in the precomputed kernel of this "
+            f"{type(own).__name__}, so that it judges rows with diagonal= only, which "
+            "a report cannot give. Fit it with a kernel by its name, or on a "
+            "normalised matrix, K[i, j] / sqrt(K[i, i] K[j, j])."
+        )
 
 
 def _check_rows(model: Any, X: Any, y: Any, rows: str, labels: str) -> None:
