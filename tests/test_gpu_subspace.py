@@ -138,7 +138,9 @@ def assert_same_fits(found, wanted, where):
     for fit, one in zip(fits, known, strict=True):
         assert fit.v == pytest.approx(one.v, rel=CLOSE, abs=CLOSE)
         assert abs(fit.n_violated - one.n_violated) <= 1  # which is near 0
-        assert fit.violations().numpy() == pytest.approx(one.violations(), abs=CLOSE)
+        # Violations are sums over the weights: each weight is within CLOSE.
+        near = pytest.approx(one.violations(), abs=3 * CLOSE)
+        assert fit.violations().numpy() == near
     proofs = certificates(fits, where[0], basis, progress)
     wanted = certificates(known, where[1], own, clock)
     for proof, one in zip(proofs, wanted, strict=True):
