@@ -118,12 +118,12 @@ def overhead(job):
 
 def one_pass(job):
     """One look at all rows with a given function, for several numbers of rows."""
-    from corevec.expansion import KernelExpansion
+    from corevec.certificates.scan import Question, look
+    from corevec.data.sources import Coded, Workers
+    from corevec.data.sources.dask import dask_source
     from corevec.kernels import Rows, make_kernel
-    from corevec.oracle import Question, look
-    from corevec.problems import Labels, two_class
-    from corevec.sources import Coded, Workers
-    from corevec.sources.dask import dask_source
+    from corevec.models.expansion import KernelExpansion
+    from corevec.problems.family import Labels, two_class
 
     rng = np.random.default_rng(0)
     size = job["params"]["vectors"]

@@ -7,7 +7,7 @@ import torch
 
 from benchmarks.gpu_sheet import DEVICE, SMALL, blocks, fits, synchronised
 from corevec import CoreVectorClassifier
-from corevec.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
 
 GAMMA = 0.37
 SIZES = (10**4, 3 * 10**4, 10**5) if SMALL else (10**6, 10**8, 10**9)

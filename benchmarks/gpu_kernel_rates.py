@@ -7,7 +7,7 @@ import torch
 
 from benchmarks import gpu_kernels
 from benchmarks.gpu_sheet import IS_CUDA
-from corevec import _fused
+from corevec.backend.gpu import triton_times as _fused
 
 COLUMNS = (2, 22, 128, 784)
 BASIS = 1000

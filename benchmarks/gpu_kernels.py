@@ -20,7 +20,8 @@ from typing import Any
 
 import torch
 
-from corevec import _fused, _torch_kernels
+from corevec.backend.gpu import kernels as _torch_kernels
+from corevec.backend.gpu import triton_times as _fused
 
 COLUMNS = (2, 22, 54, 128, 784)
 BASIS = (160, 1000)

@@ -8,7 +8,7 @@ import torch
 
 from benchmarks.gpu_sheet import DEVICE, IS_CUDA, SMALL, blocks, synchronised, timed_fit
 from corevec import CoreVectorOneClass
-from corevec.sources import Workers, device_source
+from corevec.data.sources import Workers, device_source
 
 COLUMNS = 16
 ROWS = 200_000 if SMALL else 250_000_000  # 16 GB

@@ -4,9 +4,9 @@ import naive
 import numpy as np
 import pytest
 
-from corevec.cell_solver import solve_cell
+from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
-from corevec.sources import Workers, as_source, row_statistics
+from corevec.solvers.cells.solve import solve_cell
 
 NEAR = {"gamma": 2.0, "C": 5.0, "random_state": 0, "n_jobs": 1}
 NAMES = np.array(["ash", "birch", "cedar", "dogwood"])

@@ -9,9 +9,9 @@ from sklearn.datasets import dump_svmlight_file
 
 import corevec
 from corevec import CoreVectorRegressor
-from corevec.cell_problems import rows_that_weigh
-from corevec.cell_solver import solve_cell
-from corevec.sources import as_source
+from corevec.data.sources import as_source
+from corevec.solvers.cells.cell import rows_that_weigh
+from corevec.solvers.cells.solve import solve_cell
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

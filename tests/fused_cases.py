@@ -70,7 +70,7 @@ def profiles(precision):
     """Return each profile at single numbers: one column, one basis row."""
     import torch
 
-    from corevec import _torch_kernels
+    from corevec.backend.gpu import kernels as _torch_kernels
 
     x = torch.from_numpy(values_to_try(precision).astype(precision))[:, None]
     one, zero = torch.ones((1, 1), dtype=x.dtype), torch.zeros((1, 1), dtype=x.dtype)
@@ -104,7 +104,7 @@ def main(precision, out):
     """Write what the fused kernels make of every case."""
     import torch
 
-    from corevec import _torch_kernels
+    from corevec.backend.gpu import kernels as _torch_kernels
 
     # NumPy, inside the interpreter, warns of overflow in values nobody uses.
     warnings.simplefilter("ignore")

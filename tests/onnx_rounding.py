@@ -11,7 +11,7 @@ import naive
 import numpy as np
 from scipy import sparse
 
-from corevec.formats._onnx_models import meaning_of
+from corevec.formats.onnx.models import meaning_of
 from corevec.kernels import Rows
 
 

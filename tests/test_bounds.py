@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from corevec import bounds
-from corevec.bases import basis_of_rows
-from corevec.expansion import KernelExpansion
+from corevec.certificates import dual_bounds as bounds
+from corevec.certificates.projection import all_sums
+from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
-from corevec.problems import Labels, regression, two_class
-from corevec.projection import all_sums
-from corevec.sources import Workers, as_source, row_statistics
+from corevec.models.basis import basis_of_rows
+from corevec.models.expansion import KernelExpansion
+from corevec.problems.family import Labels, regression, two_class
 
 
 def set_up(seed, n=120, k=15, C=2.0, kind="rbf", task="classes"):

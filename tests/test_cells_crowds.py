@@ -20,12 +20,12 @@ from far_cells import (
 
 import corevec
 from corevec import CoreVectorClassifier, CoreVectorRegressor
-from corevec.cell_crowds import Crowd
+from corevec.data.sources import Workers
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
-from corevec.problems import Labels
-from corevec.sources import Workers
-from corevec.trees import Tree
+from corevec.problems.family import Labels
+from corevec.solvers.cells.duplicates import Crowd
+from corevec.solvers.cells.tree import Tree
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -7,8 +7,8 @@ from cells_twin import NEAR, board, by_hand, solve_one
 from scipy import sparse
 
 from corevec import CoreVectorClassifier
-from corevec.cell_problems import MERGED_FROM
-from corevec.problems import Labels, regression, two_class
+from corevec.problems.family import Labels, regression, two_class
+from corevec.solvers.cells.cell import MERGED_FROM
 
 
 def crowded():

@@ -14,11 +14,11 @@ from corevec import (
     CoreVectorRegressor,
     NotCertifiedWarning,
 )
-from corevec.cells import fit
+from corevec._runtime.progress import Progress
+from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
-from corevec.problems import Labels, two_class
-from corevec.progress import Progress
-from corevec.sources import Workers, as_source, row_statistics
+from corevec.problems.family import Labels, two_class
+from corevec.solvers.cells.fit import fit
 
 # --- time -----------------------------------------------------------------------------
 

@@ -34,13 +34,13 @@ from corevec import (
     CoreVectorOneClass,
     CoreVectorRegressor,
     NotCertifiedWarning,
-    cells,
 )
-from corevec.cell_parts import PartedRows
+from corevec._runtime.progress import Progress
+from corevec.data.sources import Coded, Workers, far_source
 from corevec.exceptions import InvalidInputError
-from corevec.problems import Labels, one_class, two_class
-from corevec.progress import Progress
-from corevec.sources import Coded, Workers, far_source
+from corevec.problems.family import Labels, one_class, two_class
+from corevec.solvers.cells import fit as cells
+from corevec.solvers.cells.partition import PartedRows
 
 PLACES = ("parquet", "libsvm", "dask-1", "dask-3", "dask-csr")
 

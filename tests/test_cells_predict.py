@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from corevec import CoreVectorClassifier, CoreVectorRegressor
+from corevec.data.sources import as_source
 from corevec.estimators._cells import values_for_labels
 from corevec.kernels import Rows
-from corevec.sources import as_source
 
 
 def flagged(n, n_numbers, n_flags, seed=0):

@@ -8,8 +8,8 @@ from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 
 import corevec
-from corevec.cells_verify import certify_cells
-from corevec.sources import Workers, as_source
+from corevec.data.sources import Workers, as_source
+from corevec.solvers.cells.certificate import certify_cells
 
 X, Y = make_moons(600, noise=0.25, random_state=0)
 NEW, NEW_Y = make_moons(500, noise=0.25, random_state=1)
@@ -193,7 +193,7 @@ def test_threads_change_nothing():
 
 def test_equal_rows_of_a_large_cell_count_together(monkeypatch):
     """Repeated rows that no tree splits: the same values as with a weight each."""
-    monkeypatch.setattr("corevec.cell_problems.MERGED_FROM", 100)
+    monkeypatch.setattr("corevec.solvers.cells.cell.MERGED_FROM", 100)
     rows, labels = np.repeat(X[:40], 20, axis=0), np.repeat(Y[:40], 20)
     model = corevec.CoreVectorClassifier(cells=800, gamma=2.0, n_jobs=1).fit(
         rows, labels

@@ -22,9 +22,9 @@ from corevec import (
     SubspaceClassifier,
     SubspaceRegressor,
 )
-from corevec.checkpoint import Checkpoint, Saved
+from corevec._runtime.progress import Progress
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
-from corevec.progress import Progress
+from corevec.models.checkpoint import Checkpoint, Saved
 
 N = 9_000
 
@@ -284,7 +284,7 @@ def test_a_checkpoint_is_a_path():
 WRITER = """
 import sys
 import numpy as np
-from corevec.checkpoint import Checkpoint, Saved
+from corevec.models.checkpoint import Checkpoint, Saved
 file = Checkpoint(sys.argv[1], {"C": 1})
 for number in range(10**9):
     part = np.full((20_000, 5), float(number))

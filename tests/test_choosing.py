@@ -8,17 +8,17 @@ import strategies
 from hypothesis import given
 from scipy import sparse
 
-from corevec.bases import basis_of_rows
-from corevec.choosing import (
+from corevec.data.sources import Workers, as_source, row_statistics
+from corevec.exceptions import InvalidInputError
+from corevec.kernels import CallableKernel, PrecomputedKernel, make_kernel
+from corevec.models.basis import basis_of_rows
+from corevec.solvers.basis.select import (
     BY_NAME,
     incomplete_cholesky,
     kmeans,
     randomly_pivoted_cholesky,
     uniform,
 )
-from corevec.exceptions import InvalidInputError
-from corevec.kernels import CallableKernel, PrecomputedKernel, make_kernel
-from corevec.sources import Workers, as_source, row_statistics
 
 BY_ROWS = ["uniform", "rpcholesky", "cholesky"]
 

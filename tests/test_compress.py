@@ -25,13 +25,13 @@ from corevec import (
     KernelError,
     StreamingBallClassifier,
     StreamingOneClass,
-    reduced,
 )
+from corevec.data.sources import Workers
 from corevec.estimators.compress import CompressedModel, compress
-from corevec.expansion import KernelExpansion
 from corevec.kernels import Rows, make_kernel
-from corevec.reduced import Budget, _moving
-from corevec.sources import Workers
+from corevec.models.expansion import KernelExpansion
+from corevec.solvers.compression import reduced_set as reduced
+from corevec.solvers.compression.reduced_set import Budget, _moving
 
 RBF = {"kernel": "rbf", "gamma": 1.0}
 

@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from corevec.streams._arrow import as_labels
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from corevec import InvalidInputError
-from corevec.sources import (
+from corevec.data.sources import (
     TARGET,
     WEIGHT,
     Brought,
@@ -28,10 +29,9 @@ from corevec.sources import (
     Workers,
     row_statistics,
 )
-from corevec.sources._files import ReadAhead
-from corevec.sources.disk import LibsvmSource, NpySource, ParquetSource
-from corevec.sources.opening import open as open_rows
-from corevec.streams._arrow import as_labels
+from corevec.data.sources._files import ReadAhead
+from corevec.data.sources.disk import LibsvmSource, NpySource, ParquetSource
+from corevec.data.sources.opening import open as open_rows
 
 BUDGET = 1 << 28
 # So little that blocks have the least number of rows, 256.
@@ -364,8 +364,8 @@ def test_a_source_travels_to_another_process(small, tmp_path):
 MEMORY = """
 import json, sys, threading, time
 import numpy as np
-from corevec.sources import Workers
-from corevec.sources.opening import open as open_rows
+from corevec.data.sources import Workers
+from corevec.data.sources.opening import open as open_rows
 import pyarrow.parquet
 
 def anonymous():

@@ -21,7 +21,7 @@ import corevec
 from corevec import reference
 from corevec.exceptions import InvalidInputError
 from corevec.formats import load, load_libsvm, save, save_libsvm, skops_trusted
-from corevec.formats._allowed import ENTRIES
+from corevec.formats.native.allowed import ENTRIES
 from corevec.kernels import Points
 
 FILES = Path(__file__).parent / "files"

@@ -526,9 +526,9 @@ def test_vectors_in_pairs_that_share_no_class_are_listed_several_times(
     n_classes, tmp_path, rng
 ):
     """Any matrix of coefficients comes out as the same machines."""
-    from corevec.formats._libsvm_base import _Machines
-    from corevec.formats._libsvm_pairs import listed_by_class
-    from corevec.formats._libsvm_text import LibsvmText
+    from corevec.formats.libsvm.base import _Machines
+    from corevec.formats.libsvm.pairs import listed_by_class
+    from corevec.formats.libsvm.text import LibsvmText
     from corevec.kernels import Rows
 
     n_pairs = n_classes * (n_classes - 1) // 2

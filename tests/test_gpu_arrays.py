@@ -12,10 +12,10 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch", reason="torch is not installed (corevec[gpu])")
 
-from corevec import arrays  # noqa: E402
+from corevec.backend import arrays  # noqa: E402
+from corevec.data.sources import TARGET, WEIGHT, Workers, device_source, gpu  # noqa: E402
+from corevec.data.sources.columns import Coded  # noqa: E402
 from corevec.kernels import Rows, make_kernel  # noqa: E402
-from corevec.sources import TARGET, WEIGHT, Workers, device_source, gpu  # noqa: E402
-from corevec.sources.columns import Coded  # noqa: E402
 
 N = 2_000
 RNG = np.random.default_rng(6)

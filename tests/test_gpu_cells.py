@@ -15,18 +15,18 @@ from corevec import (  # noqa: E402
     CoreVectorOneClass,
     CoreVectorRegressor,
     InvalidInputError,
-    _cell_loops,
     certify,
 )
-from corevec._cell_tensors import BROKEN, SOLVED, Machines, newton, times  # noqa: E402
-from corevec.cell_batches import solve_cells  # noqa: E402
-from corevec.cell_places import RowsHere, at_hand  # noqa: E402
-from corevec.cell_solver import solve_cell  # noqa: E402
+from corevec.backend.gpu.cells import BROKEN, SOLVED, Machines, newton, times  # noqa: E402
+from corevec.backend.loops import cells as _cell_loops  # noqa: E402
+from corevec.data.sources import TARGET, WEIGHT, Brought, Coded, row_statistics  # noqa: E402
+from corevec.data.sources.gpu import TensorSource  # noqa: E402
 from corevec.exceptions import NotCertifiedWarning  # noqa: E402
 from corevec.kernels import make_kernel  # noqa: E402
-from corevec.problems import Labels, one_class, regression, two_class  # noqa: E402
-from corevec.sources import TARGET, WEIGHT, Brought, Coded, row_statistics  # noqa: E402
-from corevec.sources.gpu import TensorSource  # noqa: E402
+from corevec.problems.family import Labels, one_class, regression, two_class  # noqa: E402
+from corevec.solvers.cells.gpu_batches import solve_cells  # noqa: E402
+from corevec.solvers.cells.placement import RowsHere, at_hand  # noqa: E402
+from corevec.solvers.cells.solve import solve_cell  # noqa: E402
 
 # Of function values, whose size is about 1, and of objectives. Sums of n coefficients,
 # which are large where C is, have an error of some eps times their absolute sum; rows

@@ -12,7 +12,9 @@ from naive import gram
 
 torch = pytest.importorskip("torch", reason="torch is not installed (corevec[gpu])")
 
-from corevec import _loops, _torch_kernels, kernels  # noqa: E402
+from corevec import kernels  # noqa: E402
+from corevec.backend.gpu import kernels as _torch_kernels  # noqa: E402
+from corevec.backend.loops import kernels as _loops  # noqa: E402
 
 HERE = Path(__file__).parent
 CASES = [*fused_cases.grid(), *fused_cases.corners()]
@@ -134,7 +136,8 @@ def test_codes_are_those_of_the_loops():
 
 def test_codes_of_the_fused_kernels():
     pytest.importorskip("triton", reason="triton is not installed (corevec[gpu])")
-    from corevec import _fused, _fused_profiles
+    from corevec.backend.gpu import triton_profiles as _fused_profiles
+    from corevec.backend.gpu import triton_times as _fused
 
     names = ("RBF", "LAPLACIAN", "INVERSE_DISTANCE", "POLYNOMIAL", "SIGMOID")
     for name in names:
@@ -154,6 +157,6 @@ def test_triton_can_be_switched_off(monkeypatch):
 
 def test_no_numba_is_loaded():
     pytest.importorskip("triton", reason="triton is not installed (corevec[gpu])")
-    lines = "import sys, corevec._fused, corevec._torch_kernels"
+    lines = "import sys, corevec.backend.gpu.triton_times, corevec.backend.gpu.kernels"
     code = f"{lines}; sys.exit('numba' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -16,16 +16,18 @@ import numpy as np
 import pytest
 from naive import gram
 
-from corevec import CoreVectorClassifier, oracle, problems
+from corevec import CoreVectorClassifier
+from corevec.certificates import scan as oracle
+from corevec.data.sources.columns import Brought
+from corevec.data.sources.memory import DenseSource
 from corevec.exceptions import KernelError
-from corevec.expansion import KernelExpansion
 from corevec.kernels import Kernel, RowMap, Rows
-from corevec.sources.columns import Brought
-from corevec.sources.memory import DenseSource
+from corevec.models.expansion import KernelExpansion
+from corevec.problems.family import family as problems
 
 torch = pytest.importorskip("torch", reason="torch is not installed (corevec[gpu])")
 
-from corevec.sources.gpu import TensorSource  # noqa: E402
+from corevec.data.sources.gpu import TensorSource  # noqa: E402
 
 FAR = 3_000_000_000  # a row number that needs more than 32 bits
 FIELDS = ("loss", "slope", "curve", "worst", "violation", "n_violated")
@@ -340,7 +342,8 @@ def test_rows_whose_numbers_have_gaps(interpreted, way):
 @pytest.mark.parametrize("n_trials", [1, 2, 3])
 def test_what_is_asked_lies_where_triton_was_compiled_for(n_trials):
     pytest.importorskip("triton", reason="triton is not installed (corevec[gpu])")
-    from corevec import _fused_answers, _torch_kernels
+    from corevec.backend.gpu import kernels as _torch_kernels
+    from corevec.backend.gpu import triton_launch as _fused_answers
 
     numbers, one = torch.arange(300), torch.ones(300, dtype=torch.float64)
     trials = tuple((1.0 + q, 0.5 * q) for q in range(n_trials))
@@ -359,7 +362,7 @@ def test_what_is_asked_lies_where_triton_was_compiled_for(n_trials):
 
 def main(out):
     """Write what is seen in every case, the fused way in one kernel and in two."""
-    from corevec import _torch_kernels
+    from corevec.backend.gpu import kernels as _torch_kernels
 
     # NumPy, inside the interpreter, warns of overflow in values nobody uses.
     warnings.simplefilter("ignore")

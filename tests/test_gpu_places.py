@@ -16,10 +16,10 @@ from corevec import (  # noqa: E402
     CoreVectorRegressor,
     SubspaceClassifier,
     SubspaceRegressor,
-    arrays,
     certify,
 )
-from corevec.sources import gpu  # noqa: E402
+from corevec.backend import arrays  # noqa: E402
+from corevec.data.sources import gpu  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::corevec.exceptions.NotCertifiedWarning"

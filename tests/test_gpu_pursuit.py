@@ -15,22 +15,19 @@ from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch.overrides import TorchFunctionMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from corevec import (  # noqa: E402
-    SubspaceClassifier,
-    SubspaceRegressor,
-    arrays,
-    moving,
-    newton,
-    plans,
-    pursuit,
-    subspace_start,
-)
-from corevec.arrays import here  # noqa: E402
+from corevec import SubspaceClassifier, SubspaceRegressor  # noqa: E402
+from corevec._runtime.progress import Progress  # noqa: E402
+from corevec.backend import arrays  # noqa: E402
+from corevec.backend.arrays import here  # noqa: E402
+from corevec.data.sources import Workers, as_source, gpu, row_statistics  # noqa: E402
+from corevec.data.sources.columns import Brought, Coded, Standardised  # noqa: E402
 from corevec.kernels import make_kernel  # noqa: E402
-from corevec.problems import Labels, regression, two_class  # noqa: E402
-from corevec.progress import Progress  # noqa: E402
-from corevec.sources import Workers, as_source, gpu, row_statistics  # noqa: E402
-from corevec.sources.columns import Brought, Coded, Standardised  # noqa: E402
+from corevec.problems.family import Labels, regression, two_class  # noqa: E402
+from corevec.solvers.basis import pursuit  # noqa: E402
+from corevec.solvers.basis import schedules as plans  # noqa: E402
+from corevec.solvers.basis import variable_projection as moving  # noqa: E402
+from corevec.solvers.numeric import primal_newton as newton  # noqa: E402
+from corevec.solvers.subspace import sample_start as subspace_start  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::corevec.exceptions.NotCertifiedWarning"

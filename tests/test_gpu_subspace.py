@@ -18,19 +18,10 @@ from corevec import (  # noqa: E402
     InvalidInputError,
     SubspaceClassifier,
     SubspaceRegressor,
-    newton,
-    subspace,
-    subspace_start,
 )
-from corevec.bases import basis_of  # noqa: E402
-from corevec.cell_batches import solve_cells  # noqa: E402
-from corevec.cell_places import RowsHere  # noqa: E402
-from corevec.cell_solver import solve_cell  # noqa: E402
-from corevec.kernels import make_kernel  # noqa: E402
-from corevec.oracle import Subset  # noqa: E402
-from corevec.problems import Labels, regression, two_class  # noqa: E402
-from corevec.progress import Progress  # noqa: E402
-from corevec.sources import (  # noqa: E402
+from corevec._runtime.progress import Progress  # noqa: E402
+from corevec.certificates.scan import Subset  # noqa: E402
+from corevec.data.sources import (  # noqa: E402
     TARGET,
     WEIGHT,
     Brought,
@@ -40,8 +31,17 @@ from corevec.sources import (  # noqa: E402
     device_source,
     gpu,
 )
-from corevec.subspace_start import Order, present_there  # noqa: E402
-from corevec.views import view_that_fits  # noqa: E402
+from corevec.kernels import make_kernel  # noqa: E402
+from corevec.models.basis import basis_of  # noqa: E402
+from corevec.problems.family import Labels, regression, two_class  # noqa: E402
+from corevec.solvers.cells.gpu_batches import solve_cells  # noqa: E402
+from corevec.solvers.cells.placement import RowsHere  # noqa: E402
+from corevec.solvers.cells.solve import solve_cell  # noqa: E402
+from corevec.solvers.numeric import primal_newton as newton  # noqa: E402
+from corevec.solvers.subspace import iterative as subspace  # noqa: E402
+from corevec.solvers.subspace import sample_start as subspace_start  # noqa: E402
+from corevec.solvers.subspace.sample_start import Order, present_there  # noqa: E402
+from corevec.solvers.subspace.working_set import view_that_fits  # noqa: E402
 
 N, K, SAMPLE = 2_000, 40, 800
 RNG = np.random.default_rng(8)

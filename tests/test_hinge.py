@@ -11,15 +11,15 @@ from scipy import sparse
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.svm import SVC
 
-from corevec import hinge
-from corevec.bases import basis_of
-from corevec.hinge_bounds import HingeProblem, dual_value, hinge_problem
-from corevec.hinge_spans import Span
+from corevec._runtime.progress import Progress
+from corevec.certificates.hinge import HingeProblem, dual_value, hinge_problem
+from corevec.data.sources import as_source, row_statistics
 from corevec.kernels import Kernel, PrecomputedKernel, make_kernel
-from corevec.planes import Rules, cutting_planes, line_search
-from corevec.problems import Labels
-from corevec.progress import Progress
-from corevec.sources import as_source, row_statistics
+from corevec.models.basis import basis_of
+from corevec.problems.family import Labels
+from corevec.solvers.cutting_plane import fits as hinge
+from corevec.solvers.cutting_plane.loop import Rules, cutting_planes, line_search
+from corevec.solvers.cutting_plane.spans import Span
 
 GAMMA = 0.7
 RBF = Kernel("rbf", gamma=GAMMA)

@@ -11,9 +11,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, SVR
 
 from corevec import compress
-from corevec.expansion import KernelExpansion
 from corevec.kernels import Rows, make_kernel
-from corevec.moments import ARRAYS, moments_of
+from corevec.models.expansion import KernelExpansion
+from corevec.solvers.compression.moments import ARRAYS, moments_of
 
 COLUMNS = 1500
 

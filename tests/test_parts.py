@@ -5,14 +5,15 @@ import numpy as np
 import pytest
 from scipy import linalg, sparse
 
-from corevec import _loops, qp
-from corevec.bases import basis_from
-from corevec.expansion import KernelExpansion
+from corevec.backend.loops import kernels as _loops
+from corevec.certificates.projection import projection_dual
+from corevec.certificates.scan import Subset
+from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import KERNEL_NAMES, Rows, make_kernel
-from corevec.oracle import Subset
-from corevec.problems import Labels, two_class
-from corevec.projection import projection_dual
-from corevec.sources import Workers, as_source, row_statistics
+from corevec.models.basis import basis_from
+from corevec.models.expansion import KernelExpansion
+from corevec.problems.family import Labels, two_class
+from corevec.solvers.numeric import dual_qp as qp
 
 # Rounding of a kernel value: a few units of the precision times the d terms of a
 # distance, times gamma |x|^2 in the exponent (below 100 here).

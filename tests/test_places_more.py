@@ -20,8 +20,8 @@ from corevec import (
     StreamingBallClassifier,
     SubspaceClassifier,
 )
+from corevec.data.sources.dask import lost_rows_explained
 from corevec.exceptions import InvalidInputError, RowsLostError
-from corevec.sources.dask import lost_rows_explained
 
 pd = pytest.importorskip("pandas")
 dd = pytest.importorskip("dask.dataframe")

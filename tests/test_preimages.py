@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from corevec.data.sources import as_source
 from corevec.kernels import CallableKernel, Kernel, PrecomputedKernel, Rows
-from corevec.preimages import NEW, Residual, best_training_row, preimage
-from corevec.sources import as_source
+from corevec.solvers.basis.preimages import NEW, Residual, best_training_row, preimage
 
 KERNELS = {
     "rbf": Kernel("rbf", gamma=0.4),

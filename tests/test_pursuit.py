@@ -9,12 +9,15 @@ from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
 
-from corevec import SubspaceClassifier, certify, moving, plans, pursuit
-from corevec.certificate import relative_gap
+from corevec import SubspaceClassifier, certify
+from corevec._runtime.progress import Progress
+from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
-from corevec.problems import Labels, regression, two_class
-from corevec.progress import Progress
-from corevec.sources import Workers, as_source, row_statistics
+from corevec.models.certificate import relative_gap
+from corevec.problems.family import Labels, regression, two_class
+from corevec.solvers.basis import pursuit
+from corevec.solvers.basis import schedules as plans
+from corevec.solvers.basis import variable_projection as moving
 
 # Weights are solved until no value moves by more than 0.03, by Newton: far closer.
 NEARLY_SOLVED = 1e-3

@@ -19,10 +19,11 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from corevec import InvalidInputError, NotCertifiedWarning, certify, ranking
-from corevec import pairs as pairs_module
+from corevec import InvalidInputError, NotCertifiedWarning, certify
 from corevec.estimators.rank import CoreVectorRanker
-from corevec.pairs import pairs_of
+from corevec.problems.family import pairs as pairs_module
+from corevec.problems.pairs import pairs_of
+from corevec.solvers.ranking import solve as ranking
 
 # --- the slow twin: every pair ----------------------------------------------------
 

@@ -15,12 +15,12 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from corevec import InvalidInputError, NotCertifiedWarning
+from corevec.data.sources import as_source
 from corevec.kernels import make_kernel
 from corevec.reference import SMO, SimpleSVM
 from corevec.reference._free_rows import FreeRows
 from corevec.reference._kernel_rows import KernelRows
 from corevec.reference.smo import Box, _Run
-from corevec.sources import as_source
 
 # Both stop by a violation in units of f. scikit-learn compares repeated with weighted
 # rows to 1e-7, which a violation of 1e-10 allows on its 15 rows; SMO's default of 1e-3

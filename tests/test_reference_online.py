@@ -21,13 +21,13 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from corevec import InvalidInputError, NotCertifiedWarning
+from corevec.data.sources import as_source
 from corevec.kernels import make_kernel
 from corevec.reference._kernel_rows import KernelRows
 from corevec.reference._lasvm_rows import Expansion
 from corevec.reference.bvm import Ball, BallVectorMachine
 from corevec.reference.lasvm import LASVM
 from corevec.reference.pegasos import Pegasos
-from corevec.sources import as_source
 
 TO_THE_END = {"n_epochs": None, "tau": 1e-9}
 # LASVM to the end: a step inside the box makes two gradients equal but for rounding,

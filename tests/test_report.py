@@ -501,7 +501,7 @@ def test_the_card_lists_the_parts_of_several_problems():
     ],
 )
 def test_the_words_follow_the_certificate(change, proved, not_proved):
-    from corevec._html import what_is_not_proved, what_is_proved
+    from corevec.models.certificate_text import what_is_not_proved, what_is_proved
 
     found = replace(CERTIFICATE, **change)
     assert proved in " ".join(what_is_proved(found))

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from scipy import sparse
 from scipy.optimize import brentq, minimize
 
+from corevec.data.sources import as_source, row_statistics
 from corevec.kernels import make_kernel
-from corevec.sources import as_source, row_statistics
-from corevec.streaming import LinearStream, Signs
-from corevec.streaming_balls import Balls, Form, UnusableRow, enclosed
-from corevec.streaming_gap import best_scale
-from corevec.streaming_kernel import KernelStream
-from corevec.streaming_sample import RowSample
+from corevec.solvers.streaming.certificate import best_scale
+from corevec.solvers.streaming.geometry import Balls, Form, UnusableRow, enclosed
+from corevec.solvers.streaming.kernel_stream import KernelStream
+from corevec.solvers.streaming.reservoir import RowSample
+from corevec.solvers.streaming.stream import LinearStream, Signs
 
 FORMS = [(1, False), (2, False), (5, False), (2, True), (4, True)]
 forms = st.sampled_from(FORMS)

@@ -12,6 +12,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from corevec.streams.libsvm_rows import BlockInWork, Rules
+from corevec.streams.text import WholeLines
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -19,10 +21,8 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from sklearn.linear_model import SGDClassifier
 
 from corevec import InvalidInputError
-from corevec._text_loops import ALL_READ
+from corevec.backend.loops.text import ALL_READ
 from corevec.streams import read_csv, read_libsvm, read_parquet, scan_libsvm
-from corevec.streams.libsvm_rows import BlockInWork, Rules
-from corevec.streams.text import WholeLines
 
 ODD = (
     b"# a note\n"

@@ -11,15 +11,15 @@ from corevec import (
     CoreVectorRegressor,
     SubspaceClassifier,
     certify,
-    subspace,
-    subspace_start,
 )
-from corevec.bases import basis_of
+from corevec._runtime.progress import Progress
+from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
-from corevec.problems import Labels, two_class
-from corevec.progress import Progress
-from corevec.sources import Workers, as_source, row_statistics
-from corevec.views import view_that_fits
+from corevec.models.basis import basis_of
+from corevec.problems.family import Labels, two_class
+from corevec.solvers.subspace import iterative as subspace
+from corevec.solvers.subspace import sample_start as subspace_start
+from corevec.solvers.subspace.working_set import view_that_fits
 
 N = 2500  # above `engine.SUBSPACE_ROWS`
 SHAPE = {"C": 10.0, "gamma": 0.3, "random_state": 0, "n_jobs": 1}

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from corevec.sources import Workers, as_source
-from corevec.trees import graft, grow, levels
+from corevec.data.sources import Workers, as_source
+from corevec.solvers.cells.tree import graft, grow, levels
 
 
 def grown(values, size, seed=0, **how):

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from corevec.certificate import Certificate
+    from corevec.data.sources.opening import open as open
     from corevec.estimators import (
         SVDD,
         CompressedModel,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         NotCertifiedWarning,
         RowsLostError,
     )
-    from corevec.sources.opening import open as open
+    from corevec.models.certificate import Certificate
     from corevec.surfaces import ImplicitSurface
 
 __version__ = "0.1.0"
@@ -64,14 +64,14 @@ __all__ = [
 # Where the names that are no estimators live. `open` is not in __all__: a star import
 # would replace the builtin.
 _ROOMS = {
-    "Certificate": "corevec.certificate",
+    "Certificate": "corevec.models.certificate",
     "CorevecError": "corevec.exceptions",
     "ImplicitSurface": "corevec.surfaces",
     "InvalidInputError": "corevec.exceptions",
     "KernelError": "corevec.exceptions",
     "NotCertifiedWarning": "corevec.exceptions",
     "RowsLostError": "corevec.exceptions",
-    "open": "corevec.sources.opening",
+    "open": "corevec.data.sources.opening",
 }
 # Rooms for the user: `corevec.formats.save` works after `import corevec`.
 _OPEN = ("formats", "plots", "reference", "report", "streams", "surfaces")

@@ -12,7 +12,7 @@ from corevec.cli.console import note
 from corevec.cli.errors import data_error
 
 if TYPE_CHECKING:
-    from corevec.streams.tables import Columns
+    from corevec.data.readers.tables import Columns
 
 # Names in a message; a file may have thousands.
 _LISTED_NAMES = 20

@@ -15,8 +15,8 @@ from corevec.cli.errors import ExitCode, data_error, reading, usage_error
 from corevec.cli.guess import as_file, delimiter_of, format_of, has_header
 
 if TYPE_CHECKING:
-    from corevec.streams import RowStream
-    from corevec.streams.tables import Columns
+    from corevec.data.readers import RowStream
+    from corevec.data.readers.tables import Columns
 
 # Columns of LIBSVM text before they are counted: the largest index of SciPy's rows.
 _ANY_COLUMNS = 2**31 - 1
@@ -191,7 +191,7 @@ def open_stream(
     path: Path, format: str, options: ReadingOptions, **how: Any
 ) -> RowStream:
     """Return the blocks of a text or Parquet file; `how` goes to its reader."""
-    from corevec.streams import read_csv, read_libsvm, read_parquet
+    from corevec.data.readers import read_csv, read_libsvm, read_parquet
 
     how["errors"] = "skip" if options.skip_bad_rows else "raise"
     if format == "libsvm":

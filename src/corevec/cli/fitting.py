@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from corevec._html import is_of_cells
 from corevec.cli.console import ball_fields, certificate_fields, note
 from corevec.cli.data import Table
 from corevec.cli.errors import CliError, ExitCode, data_error, usage_error
 from corevec.cli.models import estimator_of, save_model
 from corevec.cli.parameters import is_about_a_parameter
+from corevec.models.certificate_text import is_of_cells
 
 
 @dataclass

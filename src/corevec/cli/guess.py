@@ -92,7 +92,7 @@ def _format_by_first_line(path: Path) -> str:
 
 def first_line(path: Path) -> bytes:
     """Return the first line that is neither blank nor a note; empty without any."""
-    from corevec.streams.text import WholeLines
+    from corevec.data.readers.text import WholeLines
 
     with WholeLines("corevec", path, 1 << 16, _LONGEST_LINE) as lines:
         while lines.more():

@@ -160,7 +160,7 @@ def _facts(
             path = existing(data)
             is_libsvm = format_of(path, options.format) == "libsvm"
             if is_libsvm and (options.n_features is None or known is None):
-                from corevec.streams import scan_libsvm
+                from corevec.data.readers import scan_libsvm
 
                 how = "skip" if options.skip_bad_rows else "raise"
                 facts = scan_libsvm(path, errors=how)

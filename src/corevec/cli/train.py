@@ -155,7 +155,7 @@ def _read(
 ) -> tuple[Table, Table | None]:
     """Read the rows to fit on, and those to measure the model on."""
     with stages.stage("start"):
-        import corevec.streams  # noqa: F401 - loading compiled code is not reading
+        import corevec.data.readers  # noqa: F401 - loading compiled code is not reading
     with stages.stage("read"):
         try:
             table = read_table(data, options)

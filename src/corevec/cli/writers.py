@@ -126,7 +126,7 @@ def _write_npy(path: Path, blocks: Blocks, _: Header) -> int:
 
 
 def _write_parquet(path: Path, blocks: Blocks, header: Header) -> int:
-    from corevec.streams._arrow import arrow
+    from corevec.data.readers._arrow import arrow
 
     pa = arrow("corevec convert")
     writer, n_rows = None, 0

@@ -16,11 +16,16 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from corevec import engine
-from corevec.cell_places import refuse_device_elsewhere
-from corevec.cells_verify import certify_cells
-from corevec.certificate import Certificate, worst_of
-from corevec.checkpoint import Checkpoint, Saved, described
+from corevec._runtime.progress import Progress
+from corevec.certificates.scan import Subset
+from corevec.certificates.verify import verify
+from corevec.data.sources import (
+    Column,
+    Source,
+    Workers,
+    as_source,
+    row_statistics,
+)
 from corevec.estimators._callbacks import CallbackSupportMixin, RoundReporter
 from corevec.estimators._given import FarGiven, Given
 from corevec.estimators._rows import TakesRows, check_square
@@ -30,20 +35,15 @@ from corevec.exceptions import (
     NotCertifiedWarning,
     RowsLostError,
 )
-from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows, RowStatistics, make_kernel
-from corevec.oracle import Subset
-from corevec.problems import Problem
-from corevec.progress import Progress
-from corevec.settings import Outcome, Settings
-from corevec.sources import (
-    Column,
-    Source,
-    Workers,
-    as_source,
-    row_statistics,
-)
-from corevec.verify import verify
+from corevec.models.certificate import Certificate, worst_of
+from corevec.models.checkpoint import Checkpoint, Saved, described
+from corevec.models.expansion import KernelExpansion
+from corevec.models.result import Outcome, Settings
+from corevec.problems.family import Problem
+from corevec.solvers.cells.certificate import certify_cells
+from corevec.solvers.cells.placement import refuse_device_elsewhere
+from corevec.solvers.strategy import exact as engine
 
 Array = npt.NDArray[Any]
 
@@ -480,7 +480,7 @@ def certify(
     if isinstance(model, CoreVectorEstimator):
         return model._certify(X, y, sample_weight)
     # Its module needs this one.
-    from corevec.estimators._others import certify_other
+    from corevec.estimators._third_party import certify_other
 
     return certify_other(model, X, y, sample_weight)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from corevec.progress import logger
+from corevec._runtime.progress import logger
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

@@ -13,12 +13,15 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from corevec import cells
-from corevec.cell_places import RowsHere, at_hand, refuse_device_elsewhere
-from corevec.cell_problems import rows_that_weigh
-from corevec.cell_rows import FarRows
-from corevec.cell_trials import Trial, error_of, misses, trials
-from corevec.cells_verify import cells_certificate
+from corevec._runtime.progress import Progress, logger
+from corevec.data.sources import (
+    Chosen,
+    Source,
+    Workers,
+    as_source,
+    is_far,
+    row_statistics,
+)
 from corevec.estimators._callbacks import RoundReporter
 from corevec.estimators._given import Given
 from corevec.exceptions import (
@@ -27,17 +30,14 @@ from corevec.exceptions import (
     NotCertifiedWarning,
 )
 from corevec.kernels import AnyKernel, Kernel, make_kernel
-from corevec.problems import Problem
-from corevec.progress import Progress, logger
-from corevec.sources import (
-    Chosen,
-    Source,
-    Workers,
-    as_source,
-    is_far,
-    row_statistics,
-)
-from corevec.trees import grow
+from corevec.problems.family import Problem
+from corevec.solvers.cells import fit as cells
+from corevec.solvers.cells.cell import rows_that_weigh
+from corevec.solvers.cells.certificate import cells_certificate
+from corevec.solvers.cells.out_of_core import FarRows
+from corevec.solvers.cells.placement import RowsHere, at_hand, refuse_device_elsewhere
+from corevec.solvers.cells.tree import grow
+from corevec.solvers.cells.tuning import Trial, error_of, misses, trials
 
 Array = npt.NDArray[Any]
 

@@ -14,15 +14,15 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from corevec.estimators._lazy import lazily
-from corevec.estimators._outliers import BallDetector, refused_diagonal
-from corevec.estimators._rows import CHECKS
-from corevec.estimators.classify import _votes
-from corevec.sources import (
+from corevec.data.sources import (
     DEFAULT_MEMORY_BUDGET,
     Workers,
     as_source,
 )
+from corevec.estimators._lazy import lazily
+from corevec.estimators._outliers import BallDetector, refused_diagonal
+from corevec.estimators._rows import CHECKS
+from corevec.estimators.classify import _votes
 
 Array = npt.NDArray[Any]
 

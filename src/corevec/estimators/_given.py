@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
-from corevec.arrays import (
+from corevec.backend.arrays import (
     cast,
     full,
     here,
@@ -25,9 +25,7 @@ from corevec.arrays import (
     namespace,
     there,
 )
-from corevec.exceptions import InvalidInputError
-from corevec.kernels import Rows
-from corevec.sources import (
+from corevec.data.sources import (
     TARGET,
     WEIGHT,
     Brought,
@@ -38,6 +36,8 @@ from corevec.sources import (
     Standardised,
     of_rows,
 )
+from corevec.exceptions import InvalidInputError
+from corevec.kernels import Rows
 
 Array = npt.NDArray[Any]
 

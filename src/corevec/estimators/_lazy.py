@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
-from corevec.arrays import back_from, is_tensor
-from corevec.sources import is_dask, is_on_device
+from corevec.backend.arrays import back_from, is_tensor
+from corevec.data.sources import is_dask, is_on_device
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -24,7 +24,7 @@ def lazily(method: Method) -> Method:
     @wraps(method)
     def called(self: Any, X: Any, *others: Any, **named: Any) -> Any:
         if is_on_device(X) and not is_tensor(X):
-            from corevec.sources.gpu import as_tensor
+            from corevec.data.sources.gpu import as_tensor
 
             tensor = as_tensor(type(self).__name__, "X", X)
             return back_from(method(self, tensor, *others, **named), X)
@@ -32,7 +32,7 @@ def lazily(method: Method) -> Method:
             return method(self, X, *others, **named)
         check_is_fitted(self)
         # Its module needs Dask, which whoever gives a collection has.
-        from corevec.sources.dask_lazy import mapped
+        from corevec.data.sources.dask_lazy import mapped
 
         check = getattr(self, "_check_far_columns", None)
         if check is not None:

@@ -9,12 +9,12 @@ import numpy.typing as npt
 from sklearn.base import OutlierMixin
 from sklearn.utils import check_array
 
-from corevec.arrays import cast
+from corevec.backend.arrays import cast
+from corevec.data.sources import as_source
 from corevec.estimators._lazy import lazily
 from corevec.estimators._rows import named
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel
-from corevec.sources import as_source
 
 Array = npt.NDArray[Any]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from corevec._checks import check_choice, check_flag, check_gap, check_number
-from corevec._checks import is_count as _is_count
+from corevec._runtime.checks import check_choice, check_flag, check_gap, check_number
+from corevec._runtime.checks import is_count as _is_count
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import check_kernel_name
 
@@ -117,7 +117,7 @@ def _check_gamma(who: str, gamma: Any) -> None:
     )
 
 
-# Some of these come from `corevec._checks`, which needs no scikit-learn.
+# Some of these come from `corevec._runtime.checks`, which needs no scikit-learn.
 __all__ = [
     "GAMMAS",
     "_check_gamma",

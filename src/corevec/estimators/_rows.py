@@ -16,12 +16,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from corevec.cell_places import valued_here
-from corevec.estimators._given import FarGiven, Given, check_values
-from corevec.estimators._parameters import check_parameters
-from corevec.exceptions import InvalidInputError, RowsLostError
-from corevec.kernels import Rows
-from corevec.sources import (
+from corevec.data.sources import (
     Source,
     Workers,
     as_source,
@@ -31,6 +26,11 @@ from corevec.sources import (
     is_far,
     is_on_device,
 )
+from corevec.estimators._given import FarGiven, Given, check_values
+from corevec.estimators._parameters import check_parameters
+from corevec.exceptions import InvalidInputError, RowsLostError
+from corevec.kernels import Rows
+from corevec.solvers.cells.placement import valued_here
 
 Array = npt.NDArray[Any]
 

@@ -10,16 +10,18 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_array
 
-from corevec import basis_engine, bounds, hinge_engine
+from corevec._runtime.progress import Progress
+from corevec.certificates import dual_bounds as bounds
+from corevec.data.sources import Source
 from corevec.estimators._parameters import check_choice
 from corevec.exceptions import InvalidInputError
-from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows
-from corevec.problems import Problem
-from corevec.progress import Progress
-from corevec.settings import Outcome
-from corevec.sources import Source
-from corevec.vectors import Wanted
+from corevec.models.expansion import KernelExpansion
+from corevec.models.result import Outcome
+from corevec.problems.family import Problem
+from corevec.solvers.basis.choose import Wanted
+from corevec.solvers.strategy import few_vectors as basis_engine
+from corevec.solvers.strategy import hinge as hinge_engine
 
 Array = npt.NDArray[Any]
 

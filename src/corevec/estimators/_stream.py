@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from corevec.certificate import Certificate
+from corevec._runtime.progress import Progress
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET, as_source, brought_here, is_far
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._rows import CHECKS, named
 from corevec.estimators._stream_blocks import Block, BlockReporter, first_unusable
@@ -23,14 +24,13 @@ from corevec.estimators._stream_checks import (
 )
 from corevec.estimators._stream_far import refuse_tensors
 from corevec.exceptions import InvalidInputError, KernelError
-from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows, make_kernel
-from corevec.progress import Progress
-from corevec.sources import DEFAULT_MEMORY_BUDGET, as_source, brought_here, is_far
-from corevec.streaming import BallStream, LinearStream, Signs, stacked
-from corevec.streaming_balls import Form, UnusableRow
-from corevec.streaming_bound import BallBound, loosest_of
-from corevec.streaming_kernel import KernelStream
+from corevec.models.certificate import Certificate
+from corevec.models.expansion import KernelExpansion
+from corevec.solvers.streaming.ball_bound import BallBound, loosest_of
+from corevec.solvers.streaming.geometry import Form, UnusableRow
+from corevec.solvers.streaming.kernel_stream import KernelStream
+from corevec.solvers.streaming.stream import BallStream, LinearStream, Signs, stacked
 
 Array = npt.NDArray[Any]
 

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from corevec._runtime.progress import logger
 from corevec.estimators._callbacks import RoundReporter
 from corevec.exceptions import InvalidInputError
-from corevec.progress import logger
 
 Array = npt.NDArray[Any]
 Block = tuple[Any, Any, Any]  # rows, labels, weights

@@ -11,7 +11,8 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from corevec.certificate import Certificate
+from corevec.certificates.verify import verify
+from corevec.data.sources import as_source, is_far
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import ScoredDetector
@@ -22,12 +23,11 @@ from corevec.estimators._stream_blocks import blocks_of, is_stream
 from corevec.estimators._stream_checks import refuse_weights
 from corevec.estimators._stream_far import fit_far, refuse_far, refuse_tensors
 from corevec.kernels import Rows
-from corevec.problems import Labels, svdd
-from corevec.qp import balance
-from corevec.sources import as_source, is_far
-from corevec.streaming_balls import Form
-from corevec.streaming_sample import RowSample
-from corevec.verify import verify
+from corevec.models.certificate import Certificate
+from corevec.problems.family import Labels, svdd
+from corevec.solvers.numeric.dual_qp import balance
+from corevec.solvers.streaming.geometry import Form
+from corevec.solvers.streaming.reservoir import RowSample
 
 Array = npt.NDArray[Any]
 # Rows whose differences from the centre are written out at a time.

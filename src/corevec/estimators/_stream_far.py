@@ -7,10 +7,10 @@ from typing import Any
 
 from sklearn.base import clone
 
+from corevec.data.sources import TARGET, WEIGHT, far_source, is_far, is_on_device
 from corevec.estimators._given import FarGiven
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Rows
-from corevec.sources import TARGET, WEIGHT, far_source, is_far, is_on_device
 
 
 def fit_far(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:

@@ -13,7 +13,8 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from corevec.arrays import cast, column_of, entries_of, full, here_if_tensor
+from corevec.backend.arrays import cast, column_of, entries_of, full, here_if_tensor
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET, is_far
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._cells import check_cells, fit_cells, values_for_labels
@@ -22,8 +23,7 @@ from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_choice, check_positive
 from corevec.estimators._rows import named
 from corevec.exceptions import InvalidInputError
-from corevec.problems import Labels, Problem, two_class
-from corevec.sources import DEFAULT_MEMORY_BUDGET, is_far
+from corevec.problems.family import Labels, Problem, two_class
 
 Array = npt.NDArray[Any]
 

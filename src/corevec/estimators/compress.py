@@ -20,6 +20,12 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from corevec.data.sources import (
+    DEFAULT_MEMORY_BUDGET,
+    Workers,
+    as_source,
+    row_statistics,
+)
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._compressed import (
     CompressedClassifier,
@@ -33,15 +39,9 @@ from corevec.estimators._rows import CHECKS
 from corevec.estimators.detect import SVDD
 from corevec.estimators.stream import StreamingBallClassifier, StreamingOneClass
 from corevec.exceptions import InvalidInputError, KernelError
-from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows, make_kernel
-from corevec.reduced import Budget, Reduced, reduce_expansion
-from corevec.sources import (
-    DEFAULT_MEMORY_BUDGET,
-    Workers,
-    as_source,
-    row_statistics,
-)
+from corevec.models.expansion import KernelExpansion
+from corevec.solvers.compression.reduced_set import Budget, Reduced, reduce_expansion
 
 Array = npt.NDArray[Any]
 

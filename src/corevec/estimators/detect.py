@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corevec.arrays import column_of, namespace, there
-from corevec.checkpoint import Checkpoint
+from corevec._runtime.progress import Progress
+from corevec.backend.arrays import column_of, namespace, there
+from corevec.certificates.scan import Subset
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._cells import check_cells, fit_cells
@@ -19,11 +21,9 @@ from corevec.estimators._outliers import BallDetector, ScoredDetector, constant_
 from corevec.estimators._parameters import check_positive, check_share
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows, make_kernel
-from corevec.oracle import Subset
-from corevec.problems import Labels, Problem, one_class, svdd
-from corevec.progress import Progress
-from corevec.settings import Outcome
-from corevec.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
+from corevec.models.checkpoint import Checkpoint
+from corevec.models.result import Outcome
+from corevec.problems.family import Labels, Problem, one_class, svdd
 
 Array = npt.NDArray[Any]
 

@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_array
 
-from corevec import ranking
+from corevec._runtime.progress import Progress
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_choice, check_positive
 from corevec.exceptions import InvalidInputError, KernelError
-from corevec.pairs import Pairs, pairs_of
-from corevec.progress import Progress
-from corevec.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
+from corevec.problems.pairs import Pairs, pairs_of
+from corevec.solvers.ranking import solve as ranking
 
 Array = npt.NDArray[Any]
 

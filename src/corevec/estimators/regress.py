@@ -11,7 +11,8 @@ import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array
 
-from corevec.arrays import column_of, here_if_tensor, there
+from corevec.backend.arrays import column_of, here_if_tensor, there
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Column
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._cells import check_cells, fit_cells
@@ -19,9 +20,8 @@ from corevec.estimators._given import FarGiven, Given
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_flag, check_number, check_positive
 from corevec.exceptions import InvalidInputError
-from corevec.expansion import KernelExpansion
-from corevec.problems import Labels, Problem, regression
-from corevec.sources import DEFAULT_MEMORY_BUDGET, Column
+from corevec.models.expansion import KernelExpansion
+from corevec.problems.family import Labels, Problem, regression
 
 Array = npt.NDArray[Any]
 

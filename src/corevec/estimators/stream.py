@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from corevec.certificate import Certificate, worst_of
+from corevec.data.sources import as_source, is_far
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_flag
@@ -30,12 +30,12 @@ from corevec.estimators._stream_labels import (
     winner,
 )
 from corevec.exceptions import InvalidInputError
-from corevec.expansion import KernelExpansion
 from corevec.kernels import Rows
-from corevec.problems import Labels, two_class
-from corevec.sources import as_source, is_far
-from corevec.streaming_balls import Form
-from corevec.streaming_gap import gap_of
+from corevec.models.certificate import Certificate, worst_of
+from corevec.models.expansion import KernelExpansion
+from corevec.problems.family import Labels, two_class
+from corevec.solvers.streaming.certificate import gap_of
+from corevec.solvers.streaming.geometry import Form
 
 Array = npt.NDArray[Any]
 
@@ -173,7 +173,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         ----------
         X : array-like or CSR matrix of shape (n_rows, n_features), or iterable
             Rows; or, with ``y=None``, an iterable of blocks ``(X, y)`` or ``(X, y,
-            sample_weight)``, such as a generator or a reader of `corevec.streams`.
+            sample_weight)``, such as a generator or a reader of `corevec.data.readers`.
         y : array-like of shape (n_rows,), optional
             Labels: numbers or strings, two classes or more.
         sample_weight : array-like of shape (n_rows,), optional

@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from corevec import structures
+from corevec._runtime.progress import Progress
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source, brought_here
 from corevec.estimators._base import REMEDIES, CoreVectorEstimator
 from corevec.estimators._callbacks import (
     CallbackSupportMixin,
@@ -27,9 +28,12 @@ from corevec.estimators._parameters import (
 )
 from corevec.estimators._rows import CHECKS, named
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
-from corevec.progress import Progress
-from corevec.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source, brought_here
-from corevec.structures import MulticlassOracle, Oracle, PlainOracle
+from corevec.solvers.cutting_plane import structured as structures
+from corevec.solvers.cutting_plane.structured import (
+    MulticlassOracle,
+    Oracle,
+    PlainOracle,
+)
 
 Array = npt.NDArray[Any]
 

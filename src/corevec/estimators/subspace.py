@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corevec import hinge_engine
-from corevec.certificate import Certificate
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Source
 from corevec.estimators._parameters import check_flag, check_positive
 from corevec.estimators._span import InSpan
 from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.regress import CoreVectorRegressor
 from corevec.exceptions import InvalidInputError
-from corevec.expansion import KernelExpansion
-from corevec.problems import Problem
-from corevec.sources import DEFAULT_MEMORY_BUDGET, Source
+from corevec.models.certificate import Certificate
+from corevec.models.expansion import KernelExpansion
+from corevec.problems.family import Problem
+from corevec.solvers.strategy import hinge as hinge_engine
 
 Array = npt.NDArray[Any]
 

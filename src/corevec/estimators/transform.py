@@ -15,8 +15,13 @@ from sklearn.base import (
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from corevec.bases import SPREAD_THRESHOLD, Basis, basis_of_rows
-from corevec.choosing import BY_NAME, randomly_pivoted_cholesky
+from corevec.data.sources import (
+    DEFAULT_MEMORY_BUDGET,
+    Source,
+    Workers,
+    as_source,
+    brought_here,
+)
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import (
@@ -31,13 +36,8 @@ from corevec.estimators.detect import CoreVectorOneClass
 from corevec.estimators.regress import CoreVectorRegressor
 from corevec.exceptions import InvalidInputError, KernelError, NotCertifiedWarning
 from corevec.kernels import AnyKernel, Rows, check_kernel_name, finite
-from corevec.sources import (
-    DEFAULT_MEMORY_BUDGET,
-    Source,
-    Workers,
-    as_source,
-    brought_here,
-)
+from corevec.models.basis import SPREAD_THRESHOLD, Basis, basis_of_rows
+from corevec.solvers.basis.select import BY_NAME, randomly_pivoted_cholesky
 
 Array = npt.NDArray[Any]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from corevec.formats.container import load, save, skops_trusted
-from corevec.formats.libsvm import load_libsvm, save_libsvm
+from corevec.formats.libsvm.convert import load_libsvm, save_libsvm
+from corevec.formats.native.container import load, save, skops_trusted
 
 if TYPE_CHECKING:
-    from corevec.formats.onnx_graph import save_onnx, to_onnx
+    from corevec.formats.onnx.graph import save_onnx, to_onnx
 
 __all__ = [
     "load",
@@ -25,7 +25,7 @@ def __getattr__(name: str) -> Any:
     """Return the two functions for ONNX, imported when they are asked for."""
     if name not in ("save_onnx", "to_onnx"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from corevec.formats import onnx_graph
+    from corevec.formats.onnx import graph as onnx_graph
 
     return getattr(onnx_graph, name)
 

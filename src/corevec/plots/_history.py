@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corevec.certificate import Certificate
+from corevec.models.certificate import Certificate
 
 Array = npt.NDArray[Any]
 

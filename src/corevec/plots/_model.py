@@ -11,9 +11,9 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from corevec.data.sources import column_names
 from corevec.estimators._rows import check_same_names
 from corevec.exceptions import InvalidInputError
-from corevec.sources import column_names
 
 Array = npt.NDArray[Any]
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from corevec.estimators import SVDD, CoreVectorOneClass
 from corevec.exceptions import InvalidInputError
-from corevec.expansion import KernelExpansion
 from corevec.kernels import Rows
+from corevec.models.expansion import KernelExpansion
 from corevec.plots._drawing import (
     BLUE,
     INK,

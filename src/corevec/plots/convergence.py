@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corevec._html import is_of_cells
-from corevec.certificate import Certificate
 from corevec.exceptions import InvalidInputError
+from corevec.models.certificate import Certificate
+from corevec.models.certificate_text import is_of_cells
 from corevec.plots._drawing import (
     BLUE,
     GREY,

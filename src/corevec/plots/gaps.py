@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from corevec._html import is_of_cells
-from corevec.certificate import Certificate
+from corevec.models.certificate import Certificate
+from corevec.models.certificate_text import is_of_cells
 from corevec.plots._drawing import (
     BLUE,
     GREY,

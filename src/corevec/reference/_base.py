@@ -18,13 +18,19 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from corevec.data.sources import (
+    Source,
+    Workers,
+    as_source,
+    brought_here,
+    row_statistics,
+)
 from corevec.estimators._parameters import _check_gamma, check_number
 from corevec.estimators._rows import CHECKS, check_square, named
 from corevec.exceptions import InvalidInputError, KernelError, NotCertifiedWarning
-from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, check_kernel_name, make_kernel
+from corevec.models.expansion import KernelExpansion
 from corevec.reference._kernel_rows import KernelRows
-from corevec.sources import Source, Workers, as_source, brought_here, row_statistics
 
 Array = npt.NDArray[Any]
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from corevec import _reference_loops as loops
+from corevec.reference import _smo_loops as loops
 
 Array = npt.NDArray[Any]
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corevec.data.sources import Source
 from corevec.kernels import FEW_COLUMNS, AnyKernel, Points, Rows, finite
-from corevec.sources import Source
 
 Array = npt.NDArray[Any]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corevec import _reference_active_loops as loops
-from corevec.expansion import KernelExpansion
+from corevec.models.expansion import KernelExpansion
+from corevec.reference import _online_loops as loops
 from corevec.reference._kernel_rows import KernelRows
 
 Array = npt.NDArray[Any]

@@ -38,7 +38,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from corevec import _reference_active_loops as loops
 from corevec.estimators._parameters import (
     _count,
     check_choice,
@@ -46,7 +45,8 @@ from corevec.estimators._parameters import (
     check_positive,
 )
 from corevec.exceptions import InvalidInputError
-from corevec.expansion import KernelExpansion
+from corevec.models.expansion import KernelExpansion
+from corevec.reference import _online_loops as loops
 from corevec.reference._base import (
     NO_LIMIT,
     Machine,

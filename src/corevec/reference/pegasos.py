@@ -20,18 +20,18 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from corevec import _reference_active_loops as loops
+from corevec.data.sources import Source
 from corevec.estimators._parameters import (
     check_choice,
     check_flag,
     check_number,
     check_positive,
 )
-from corevec.expansion import KernelExpansion
 from corevec.kernels import AnyKernel, Rows
+from corevec.models.expansion import KernelExpansion
+from corevec.reference import _online_loops as loops
 from corevec.reference._base import Machine, ReferenceClassifier, check_limit
 from corevec.reference._kernel_rows import KernelRows
-from corevec.sources import Source
 
 Array = npt.NDArray[Any]
 

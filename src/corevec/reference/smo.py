@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corevec import _reference_loops as loops
 from corevec.estimators._parameters import check_choice, check_flag, check_positive
+from corevec.reference import _smo_loops as loops
 from corevec.reference._base import (
     NO_LIMIT,
     Machine,

@@ -14,7 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from corevec._html import stopped_in_words, what_is_not_proved, what_is_proved
+from corevec.models.certificate_text import (
+    stopped_in_words,
+    what_is_not_proved,
+    what_is_proved,
+)
 from corevec.plots._history import Curves, bounds_of
 from corevec.report._facts import Facts
 from corevec.report._results import Confusion, Results

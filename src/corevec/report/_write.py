@@ -9,8 +9,8 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from corevec._html import ball_facts, is_of_cells, short_state
 from corevec.exceptions import InvalidInputError
+from corevec.models.certificate_text import ball_facts, is_of_cells, short_state
 from corevec.plots._history import curves_of
 from corevec.plots._model import last_step
 from corevec.report import _facts, _page, _rows

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corevec.expansion import KernelExpansion
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
 from corevec.kernels import Rows
-from corevec.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
+from corevec.models.expansion import KernelExpansion
 
 Array = npt.NDArray[Any]
 

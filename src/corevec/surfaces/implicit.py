@@ -12,13 +12,13 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from corevec.certificate import Certificate, worst_of
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET
 from corevec.estimators._parameters import check_choice
 from corevec.estimators.regress import CoreVectorRegressor
 from corevec.exceptions import NotCertifiedWarning
-from corevec.expansion import KernelExpansion
 from corevec.kernels import Rows, make_kernel
-from corevec.sources import DEFAULT_MEMORY_BUDGET
+from corevec.models.certificate import Certificate, worst_of
+from corevec.models.expansion import KernelExpansion
 from corevec.surfaces.checks import (
     WHO,
     check_surface_parameters,

@@ -1,0 +1,1 @@
+"""Arrays of NumPy and tensors of a GPU, and every compiled loop."""

@@ -1,0 +1,358 @@
+"""Kernel values of torch tensors, on the CPU or a GPU: the functions of `_loops`.
+
+`times` is `Kernel.times` and `block` is `Kernel.block` for rows that are prepared
+(mapped, in one precision). On a GPU `times` runs the fused kernels of `_fused`;
+without Triton, or with ``COREVEC_TRITON=0``, it makes the same values in plain torch,
+tile by tile. `answers` is a look of `oracle` at such values, reduced where they are.
+Nothing here imports Numba.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+# The codes of `_loops`, which loads Numba; a test holds them together.
+RBF, LAPLACIAN, INVERSE_DISTANCE, LINEAR, POLYNOMIAL, SIGMOID = range(6)
+# As in `kernels`: up to here distances are explicit differences, which do not cancel.
+FEW_COLUMNS = 8
+# As in `_loops`: when a squared distance is made of differences.
+NEAR, UNIT, HARMLESS = 1.0 / 64.0, 1.1102230246251565e-16, 2e-13
+# Kernel values in memory at a time: as `kernels` on a CPU; on a GPU 2**25, enough work
+# for each of some ten launches of a tile (256 MB in float64, and as much again once).
+_TILE_VALUES = {"cpu": 1 << 19, "cuda": 1 << 25}
+# Rows of a block from which one kernel makes the values and reduces them. Below, the
+# values are made by `times` and reduced by a kernel that serves all: at 2**20 rows that
+# takes some 20 us more (100 bytes a row), and another kernel takes a second to compile.
+ROWS_IN_ONE = 1 << 20
+
+
+def times(
+    code: int,
+    gamma: float,
+    coef0: float,
+    degree: float,
+    X: Tensor,
+    Z: Tensor,
+    coef: Tensor,
+    x_squares: Tensor | None = None,
+    z_squares: Tensor | None = None,
+    config: dict[str, int] | None = None,
+) -> Tensor:
+    """Return ``kernel(X, Z) @ coef`` in float64; the kernel is not stored.
+
+    Parameters
+    ----------
+    code, gamma, coef0, degree
+        As in `_loops.profile`.
+    X, Z : Tensor of shape (n, d) and (k, d)
+        Prepared rows and basis rows, of one precision, on one device.
+    coef : Tensor of shape (k, outputs)
+    x_squares, z_squares : Tensor of shape (n,) and (k,), optional
+        Squared norms; made here where they are needed and not given.
+    config : dict, optional
+        Tile sizes instead of the fused kernels' own, for benchmarks.
+    """
+    if len(X) == 0 or len(Z) == 0 or coef.shape[1] == 0:
+        return X.new_zeros((len(X), coef.shape[1]), dtype=torch.float64)
+    if code == LINEAR:
+        together = (Z.double().T @ coef.double()).to(X.dtype)
+        with _full_precision(X):
+            return (X @ together).double()
+    X, Z = X.contiguous(), Z.contiguous()
+    if _needs_squares(code, X):
+        x_squares, z_squares = _squares(X, x_squares), _squares(Z, z_squares)
+    if not fused(X) or cancels(code, gamma, Z, z_squares):
+        return _tiled(code, gamma, coef0, degree, X, Z, coef, x_squares, z_squares)
+    from corevec.backend.gpu import (
+        triton_times as _fused,  # Triton loads in a second, and may be missing
+    )
+
+    with _device_of(X):
+        return _fused.times(
+            code, gamma, coef0, degree, X, Z, coef, x_squares, z_squares, config
+        )
+
+
+def _device_of(X: Tensor) -> AbstractContextManager[Any]:
+    return torch.cuda.device(X.device) if X.is_cuda else nullcontext()
+
+
+def block(
+    code: int,
+    gamma: float,
+    coef0: float,
+    degree: float,
+    X: Tensor,
+    Z: Tensor,
+    x_squares: Tensor | None = None,
+    z_squares: Tensor | None = None,
+) -> Tensor:
+    """Return the kernel values, shape (n, k), in the precision of X.
+
+    Memory: the values, and for up to 8 columns as much again; never (n, k, d).
+    """
+    if code <= INVERSE_DISTANCE and 0 < X.shape[1] <= FEW_COLUMNS:
+        return profile(code, gamma, coef0, degree, _squared_differences(X, Z))
+    with _full_precision(X):
+        if code > INVERSE_DISTANCE:
+            return profile(code, gamma, coef0, degree, X @ Z.T)
+        x_squares, z_squares = _squares(X, x_squares), _squares(Z, z_squares)
+        q = torch.addmm(z_squares, X, Z.T, alpha=-2.0)
+    q.add_(x_squares[:, None]).clamp_(min=0.0)
+    repair(code, gamma, q, X, Z, x_squares, z_squares)
+    return profile(code, gamma, coef0, degree, q)
+
+
+def repair(
+    code: int, gamma: float, q: Tensor, X: Tensor, Z: Tensor, xx: Tensor, zz: Tensor
+) -> None:
+    """Make the squared distances that cancelled of differences, in place.
+
+    As in `_loops.product_block`; all may have a batch dimension in front.
+    """
+    near = q < NEAR * (xx[..., :, None] + zz[..., None, :])
+    if code == RBF:
+        near &= (_harm(gamma, xx, X.shape[-1]) > HARMLESS)[..., :, None]
+    *batch, left, right = near.nonzero(as_tuple=True)
+    step = max(1, (1 << 22) // max(X.shape[-1], 1))
+    for start in range(0, len(left), step):
+        few = slice(start, start + step)
+        lead = tuple(index[few] for index in batch)
+        i, j = left[few], right[few]
+        off = X[(*lead, i)] - Z[(*lead, j)]
+        q[(*lead, i, j)] = off.square_().sum(dim=-1)
+
+
+def _harm(gamma: float, squares: Tensor, n_columns: int) -> Tensor:
+    """Return how far cancellation can move Gaussian values; `_loops.matters`."""
+    return 2.5 * gamma * squares.double() * ((n_columns + 4) * UNIT)
+
+
+def cancels(code: int, gamma: float, Z: Tensor, z_squares: Tensor | None) -> bool:
+    """Whether float64 values need `repair`, which the fused kernels do not have.
+
+    Near pairs have norms that are nearly alike, so that those of the basis tell.
+    """
+    if not _needs_squares(code, Z) or Z.dtype != torch.float64 or len(Z) == 0:
+        return False
+    if code != RBF:
+        return True
+    largest = _squares(Z, z_squares).max()
+    return bool(_harm(gamma, 1.3 * largest, Z.shape[1]) > HARMLESS)
+
+
+def squared_norms(X: Tensor) -> Tensor:
+    """Return ``|x|^2`` of each row, in the precision of X."""
+    out = X.new_empty(len(X))
+    tile = max(1, (1 << 25) // max(X.shape[1], 1))
+    for start in range(0, len(X), tile):
+        part = X[start : start + tile]
+        torch.sum(part * part, dim=1, out=out[start : start + tile])
+    return out
+
+
+def fused(X: Tensor) -> bool:
+    """Whether the Triton kernels serve rows that lie where X does."""
+    if os.environ.get("COREVEC_TRITON") == "0" or X.shape[1] == 0:
+        return False
+    # Triton's interpreter runs its kernels on CPU tensors: for the tests.
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+    return (X.is_cuda or interpreted) and find_spec("triton") is not None
+
+
+# --- looks ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of each row about one output: ``oracle.Question`` on one side.
+
+    `left_out` are numbers of rows that are not looked at.
+    """
+
+    column: int
+    sign: Tensor
+    omega: Tensor
+    target: Tensor
+    left_out: npt.NDArray[Any] | None
+    trials: tuple[tuple[float, float], ...]
+    has_offset: bool
+    n_worst: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found, as in ``oracle.Look``; `worst` are row numbers, worst first."""
+
+    loss: npt.NDArray[Any]
+    slope: float
+    curve: float
+    worst: npt.NDArray[Any]
+    violation: npt.NDArray[Any]
+    n_violated: int
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """``x -> x 2**-exponent - shift``, as ``kernels.RowMap`` does it."""
+
+    shift: npt.NDArray[Any] | None
+    exponent: int
+
+    def beside(self, X: Tensor) -> Tensor:
+        """Return two factors, whose product is the power of two, and the shifts."""
+        half = -self.exponent // 2
+        shift = np.zeros(X.shape[1]) if self.shift is None else self.shift
+        numbers = [2.0**half, 2.0 ** (-self.exponent - half), *shift]
+        return torch.tensor(numbers, dtype=torch.float64, device=X.device)
+
+
+def answers(
+    kernel: tuple[int, float, float, float],
+    X: Tensor,
+    Z: Tensor,
+    coef: Tensor,
+    intercept: npt.NDArray[Any],
+    z_squares: Tensor | None,
+    mapping: Mapping,
+    numbers: Tensor,
+    asked: list[Asked],
+) -> list[Answer] | None:
+    """Return what is asked about ``kernel(mapping(X), Z) @ coef + intercept``.
+
+    The rows are as they were given and the basis is prepared; values are made in the
+    precision of the basis, and none is stored. None where one is not finite; see
+    `answers_in_one` for what is served.
+    """
+    from corevec.backend.gpu import (
+        triton_launch as _fused_answers,  # Triton loads in a second
+    )
+
+    X, Z = X.contiguous(), Z.contiguous()
+    squares = None, _squares(Z, z_squares) if _needs_squares(kernel[0], Z) else None
+    with _device_of(X):
+        given = kernel, X, Z, coef, intercept, squares, mapping.beside(X)
+        return _read(_fused_answers.answers(*given, numbers, asked), asked)
+
+
+def answers_of(
+    values: Tensor, intercept: npt.NDArray[Any], numbers: Tensor, asked: list[Asked]
+) -> list[Answer] | None:
+    """Return what is asked about ``values + intercept``; None if not all are finite."""
+    from corevec.backend.gpu import (
+        triton_launch as _fused_answers,  # Triton loads in a second
+    )
+
+    with _device_of(values):
+        given = values.contiguous(), intercept, numbers, asked
+        return _read(_fused_answers.answers_of(*given), asked)
+
+
+def answers_in_one(
+    code: int, gamma: float, X: Tensor, Z: Tensor, z_squares: Tensor | None
+) -> bool:
+    """Whether one kernel makes the values of these rows and reduces them."""
+    if code == LINEAR or len(X) < ROWS_IN_ONE or len(Z) == 0:
+        return False
+    if cancels(code, gamma, Z, z_squares):
+        return False
+    from corevec.backend.gpu import triton_times as _fused
+
+    return X.is_floating_point() and _fused.maps(X.shape[1], Z.dtype)
+
+
+def _read(found: list[Any], asked: list[Asked]) -> list[Answer] | None:
+    """Return the answers in words; None where a value was not finite."""
+    made = []
+    for (sums, violation, rows), one in zip(found, asked, strict=True):
+        n_violated, slope, curve, *losses = sums
+        if np.isnan(curve):
+            return None
+        order = np.lexsort((rows, -violation))
+        order = order[violation[order] > -np.inf]
+        loss = np.array(losses[: len(one.trials)])
+        worst = rows[order], violation[order]
+        made.append(Answer(loss, float(slope), float(curve), *worst, int(n_violated)))
+    return made
+
+
+def _squares(X: Tensor, given: Tensor | None) -> Tensor:
+    return squared_norms(X) if given is None else given.to(X.dtype)
+
+
+def _needs_squares(code: int, X: Tensor) -> bool:
+    return code <= INVERSE_DISTANCE and not 0 < X.shape[1] <= FEW_COLUMNS
+
+
+def _tiled(
+    code: int,
+    gamma: float,
+    coef0: float,
+    degree: float,
+    X: Tensor,
+    Z: Tensor,
+    coef: Tensor,
+    x_squares: Tensor | None,
+    z_squares: Tensor | None,
+) -> Tensor:
+    out = X.new_empty((len(X), coef.shape[1]), dtype=torch.float64)
+    coef = coef.to(X.dtype)
+    tile = max(16, _TILE_VALUES.get(X.device.type, 1 << 25) // len(Z))
+    for start in range(0, len(X), tile):
+        few = slice(start, start + tile)
+        own = None if x_squares is None else x_squares[few]
+        values = block(code, gamma, coef0, degree, X[few], Z, own, z_squares)
+        with _full_precision(X):
+            out[few] = values @ coef
+    return out
+
+
+def _squared_differences(X: Tensor, Z: Tensor) -> Tensor:
+    t = X[:, :1] - Z[:, 0]
+    q = t.square()
+    for c in range(1, X.shape[1]):
+        torch.sub(X[:, c : c + 1], Z[:, c], out=t)
+        q.addcmul_(t, t)
+    return q
+
+
+def profile(code: int, gamma: float, coef0: float, degree: float, q: Tensor) -> Tensor:
+    """Replace pair quantities by kernel values, in place; twin: naive.gram."""
+    if code == LINEAR:
+        return q
+    q.mul_(gamma)
+    if code == RBF:
+        return q.neg_().exp_()
+    if code == LAPLACIAN:
+        return q.sqrt_().neg_().exp_()
+    if code == INVERSE_DISTANCE:
+        return q.sqrt_().add_(1.0).reciprocal_()
+    q.add_(coef0)
+    return q.tanh_() if code == SIGMOID else q.pow_(degree)
+
+
+@contextmanager
+def _full_precision(X: Tensor) -> Iterator[None]:
+    """Multiply float32 on a GPU in float32, also where the user allows TF32.
+
+    TF32 keeps 10 bits: relative errors of 3e-4, more than most certified gaps.
+    """
+    allowed = torch.get_float32_matmul_precision() if X.is_cuda else "highest"
+    if allowed == "highest" or X.dtype != torch.float32:
+        yield
+        return
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(allowed)

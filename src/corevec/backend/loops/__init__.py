@@ -1,0 +1,1 @@
+"""Every Numba function, and nothing else."""

@@ -1,0 +1,1 @@
+"""How far a function is from the optimum: scans over rows, bounds from below."""

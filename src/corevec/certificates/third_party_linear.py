@@ -1,0 +1,145 @@
+"""The gap of a linear machine that kept no dual variables.
+
+The problems are those of ``others.py`` with a penalised bias or none. A bias that is
+penalised as ``(b/sigma)^2`` is the weight b/sigma of one more column, constant sigma.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+
+from corevec.certificates.third_party import ROUNDING, Machine, Rule, certificate_of
+from corevec.kernels import Kernel, Rows
+from corevec.models.certificate import Certificate, relative_gap
+
+Array = npt.NDArray[Any]
+
+# Where a linear model kept no dual variables, those of entries this near to the margin
+# are found anew: LIBLINEAR leaves the free ones within its tol (1e-4) of it, or far off
+# where it ran out of steps. The next zone is tried while the gap is above tol.
+_ZONES = (0.01, 0.1, 1.0, 10.0)
+# Steps times entries times columns that one zone may take: some seconds.
+_MOST_WORK = 1e9
+
+
+def judge_linear(
+    machine: Machine, X: Any, coef: Array, intercept: float, rule: Rule
+) -> Certificate:
+    """Return the certificate of a linear model that kept no dual variables.
+
+    They are made from the violations: ``beta_e = c_e max(0, p_e - s_e f_e)`` for a
+    squared loss, which misses the optimum by half the squared gradient; for the hinge
+    ``c_e`` where an entry is inside the margin, and the best ones for the entries
+    nearest to it. `tol` is taken on the relative gap.
+
+    Parameters
+    ----------
+    machine : Machine
+        The problem, with a penalised bias or none.
+    X : ndarray or CSR matrix of shape (n_rows, n_features)
+        All rows.
+    coef, intercept : ndarray of shape (n_features,), float
+        The model.
+    rule : Rule
+        The relative gap asked for.
+    """
+    start, n = perf_counter(), X.shape[0]
+    values = np.asarray(X @ coef).ravel() + intercept
+    scale = machine.bias_scale
+    weights = np.append(coef, intercept / scale if scale > 0 else 0.0)
+    primal = machine.primal(values, float(coef @ coef), intercept)
+    dual, pulled = -np.inf, weights
+    for beta in _duals_from_violations(machine, X, weights, machine.inside(values)):
+        here = _pull(machine, X, beta)
+        # Rounded up: each of the n terms of the sum carries an error of a few eps |x|.
+        length = np.linalg.norm(here[:-1]) + ROUNDING * beta.sum() * _far(X)
+        if (value := machine.dual(beta, float(length) ** 2)) > dual:
+            dual, pulled = value, here
+        if relative_gap(primal, dual) <= rule.tol:
+            break
+    found = certificate_of(machine, primal, dual, n)
+    converged = found.relative_gap <= rule.tol
+    return replace(
+        found,
+        seconds=perf_counter() - start,
+        converged=converged,
+        stopped_by="tol" if converged else rule.stopped_by,
+        tol=rule.tol,
+        largest_violation=float(np.abs(weights - pulled).max()),
+    )
+
+
+def _far(X: Any) -> float:
+    """Return the largest norm of a row."""
+    squares = Kernel("linear").diagonal(Rows(X, np.arange(X.shape[0])))
+    return float(np.sqrt(squares.max(initial=0.0)))
+
+
+def _pull(machine: Machine, X: Any, beta: Array) -> Array:
+    """Return ``sum_e s_e beta_e [x_e, sigma]``: the weights that `beta` stands for."""
+    signed = np.bincount(machine.row, machine.sign * beta, minlength=X.shape[0])
+    pulled = np.asarray(X.T @ signed).ravel()
+    return np.append(pulled, machine.bias_scale * signed.sum())
+
+
+def _duals_from_violations(
+    machine: Machine, X: Any, weights: Array, inside: Array
+) -> Iterator[Array]:
+    """Yield feasible dual variables, with more effort each time."""
+    if machine.squared:
+        yield machine.cap * np.maximum(inside, 0.0)
+        return
+    order = np.argsort(np.where(machine.cap > 0, np.abs(inside), np.inf))
+    order = order[: int(np.count_nonzero(machine.cap))]
+    n_before = 0
+    for zone in _ZONES:
+        n_near = int(np.count_nonzero(np.abs(inside[order]) < zone))
+        n_near = min(max(n_near, 2 * len(weights)), len(order))
+        if n_near > n_before:
+            yield _settle(machine, X, weights, inside, order[:n_near])
+        n_before = n_near
+
+
+def _settle(
+    machine: Machine, X: Any, weights: Array, inside: Array, near: Array
+) -> Array:
+    """Return 0 or c off the margin, and the best dual variables of the entries `near`.
+
+    With the others fixed, D is ``q'b - |A'b|^2/2`` of these, 0 <= b <= c, with A their
+    signed rows and q_e what the fixed ones leave: by L-BFGS-B, in units of c.
+    """
+    beta = machine.cap * (inside > 0)
+    beta[near] = 0.0
+    rows, sign, scale = X[machine.row[near]], machine.sign[near], machine.bias_scale
+    cap = machine.cap[near]
+
+    def times(v: Array) -> Array:  # A v
+        return np.asarray(sign * (np.asarray(rows @ v[:-1]).ravel() + scale * v[-1]))
+
+    def pulled(b: Array) -> Array:  # A'b
+        return np.append(np.asarray(rows.T @ (sign * b)).ravel(), scale * (sign @ b))
+
+    q = times(weights - _pull(machine, X, beta)) + inside[near]
+
+    def value(share: Array) -> tuple[float, Array]:
+        u = pulled(cap * share)
+        return float(u @ u / 2 - q @ (cap * share)), cap * (times(u) - q)
+
+    steps = int(np.clip(_MOST_WORK / (len(near) * len(weights)), 50, 1000))
+    found = minimize(
+        value,
+        np.where(inside[near] > 0, 1.0, 0.0),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.0, 1.0)] * len(near),
+        options={"ftol": 1e-15, "gtol": 1e-12, "maxiter": steps, "maxcor": 30},
+    )
+    beta[near] = cap * np.clip(found.x, 0.0, 1.0)
+    return beta

@@ -1,0 +1,1 @@
+"""Rows: where they live, and the files they come from."""

@@ -1,0 +1,240 @@
+"""Files with columns: which of them are features, target and weight; dense blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from pathlib import Path
+
+import numpy as np
+
+from corevec.data.readers.base import Block, RowStream, shown
+from corevec.exceptions import InvalidInputError
+
+Column = str | int
+
+_LISTED_NAMES = 20
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The columns that a user asked for, by name or position."""
+
+    target: Column | None
+    columns: Sequence[Column] | None
+    sample_weight: Column | None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of one file, and the positions of those that are read."""
+
+    names: tuple[str, ...]
+    features: tuple[int, ...]
+    target: int | None
+    weight: int | None
+
+    @property
+    def needed(self) -> list[int]:
+        """Positions of all columns that are read: features, target, weight."""
+        extra = [p for p in (self.target, self.weight) if p is not None]
+        return [*self.features, *extra]
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the features, in the order of the columns of X."""
+        return [self.names[p] for p in self.features]
+
+    @property
+    def target_name(self) -> str | None:
+        """Name of the target; None where none is read."""
+        return None if self.target is None else self.names[self.target]
+
+
+class TableStream(RowStream):
+    """Blocks of dense rows out of files with columns."""
+
+    def __init__(
+        self,
+        who: str,
+        paths: list[Path],
+        wanted: Wanted,
+        errors: str,
+        block_rows: int,
+        memory_budget: int,
+    ):
+        super().__init__(who, paths, errors, block_rows, memory_budget)
+        self.wanted = wanted
+        self._first_features: list[str] | None = None
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """Names of the features in the latest pass; None where nothing names them."""
+        return self._first_features if self._has_names else None
+
+    def header(self) -> Columns | None:
+        """Return the columns of the first file, before any pass; None without names."""
+        names = self._names_of(self.paths[0]) if self._has_names else None
+        if names is None:
+            return None
+        return find_columns(f"{self.who}: {self.paths[0]}", names, self.wanted)
+
+    @property
+    def _has_names(self) -> bool:
+        """Whether the files name their columns."""
+        return True
+
+    def _names_of(self, path: Path) -> tuple[str, ...] | None:
+        """Return the names of a file's columns; None where it holds nothing."""
+        raise NotImplementedError
+
+    def _start_pass(self) -> None:
+        super()._start_pass()
+        self._first_features = None
+
+    def _blocks(self) -> Iterator[Block]:
+        for block in fixed_blocks(self._parts(), self._rows_within_budget):
+            # X, then the target if there is one, then the weight if there is one.
+            yield (
+                block
+                if self.wanted.target is not None
+                else (
+                    block[0],
+                    None,
+                    *block[1:],
+                )
+            )
+
+    def _parts(self) -> Iterator[Block]:
+        """Yield arrays of any number of rows: X, target, weight; those there are."""
+        raise NotImplementedError
+
+    def _rows_within_budget(self, n_features: int) -> int:
+        fit = self.memory_budget // (8 * max(1, n_features))
+        return max(1, min(self.block_rows, fit))
+
+    def _columns(self, path: Path, names: Iterable[str]) -> Columns:
+        """Find the wanted columns in a file; the features of all files must agree."""
+        columns = find_columns(f"{self.who}: {path}", tuple(names), self.wanted)
+        first = self._first_features
+        if first is None:
+            self._first_features = columns.feature_names
+        else:
+            check_same_features(f"{self.who}: {path}", columns, self.paths[0], first)
+        return columns
+
+
+def find_columns(where: str, names: tuple[str, ...], wanted: Wanted) -> Columns:
+    """Return the positions of the wanted columns among `names`."""
+    target = _position(where, names, "target", wanted.target)
+    weight = _position(where, names, "sample_weight", wanted.sample_weight)
+    used = {target, weight}
+    if wanted.columns is None:
+        features = [p for p in range(len(names)) if p not in used]
+    else:
+        found = [_position(where, names, "columns", c) for c in wanted.columns]
+        features = [p for p in found if p is not None]
+    twice = [names[p] for p in features if p in used or features.count(p) > 1]
+    if twice:
+        raise InvalidInputError(
+            f"{where}: column {twice[0]!r} is asked for twice. Give each column one "
+            "role: feature, target or sample_weight."
+        )
+    if not features:
+        raise InvalidInputError(
+            f"{where}: no column is left for X among {_listed(names)}. Is this the "
+            "right delimiter?"
+        )
+    return Columns(names, tuple(features), target, weight)
+
+
+def check_same_features(
+    where: str, columns: Columns, first_path: Path, first: list[str]
+) -> None:
+    """Check that a file has the features of the first file."""
+    if first != columns.feature_names:
+        raise InvalidInputError(
+            f"{where}: its features {_listed(columns.feature_names)} are not those of "
+            f"{first_path}, {_listed(first)}. Name the features with columns=[...]."
+        )
+
+
+def _position(
+    where: str, names: tuple[str, ...], role: str, column: Column | None
+) -> int | None:
+    if column is None:
+        return None
+    if isinstance(column, str):
+        if names.count(column) == 1:
+            return names.index(column)
+        how_often = "no column" if column not in names else "more than one column"
+        raise InvalidInputError(
+            f"{where}: {role}={column!r} names {how_often} among {_listed(names)}. "
+            "Give a name or a position, counted from 0."
+        )
+    if isinstance(column, Integral) and not isinstance(column, bool):
+        if -len(names) <= column < len(names):
+            return int(column) % len(names)
+        raise InvalidInputError(
+            f"{where}: {role}={column!r} is beyond the {len(names)} columns "
+            f"{_listed(names)}; positions count from 0."
+        )
+    raise InvalidInputError(
+        f"{where}: {role}={column!r} must be the name of a column or its position."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    listed = ", ".join(shown(name) for name in names[:_LISTED_NAMES])
+    return listed + (" ..." if len(names) > _LISTED_NAMES else "")
+
+
+def fixed_blocks(
+    parts: Iterable[Block], rows_for: Callable[[int], int]
+) -> Iterator[Block]:
+    """Cut parts of any length into blocks of one length, the last one shorter.
+
+    ``rows_for(n_features)`` is that length. An `InvalidInputError` of `parts` passes on
+    after the rows that came before it.
+    """
+    held: list[Block] = []
+    count = 0
+    try:
+        for part in parts:
+            held.append(part)
+            count += len(part[0])
+            rows = rows_for(part[0].shape[1])
+            if count < rows:
+                continue
+            whole = _joined(held)
+            held = []
+            end = count - count % rows
+            for start in range(0, end, rows):
+                yield tuple(column[start : start + rows] for column in whole)
+            # A copy: a view would keep the blocks handed out alive.
+            held = [tuple(column[end:].copy() for column in whole)]
+            count -= end
+    except InvalidInputError:
+        if count:
+            yield _joined(held)
+        raise
+    if count:
+        yield _joined(held)
+
+
+def _joined(parts: list[Block]) -> Block:
+    if len(parts) == 1:
+        return parts[0]
+    return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
+
+
+__all__ = [
+    "Column",
+    "Columns",
+    "TableStream",
+    "Wanted",
+    "check_same_features",
+    "find_columns",
+    "fixed_blocks",
+]

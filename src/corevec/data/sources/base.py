@@ -1,0 +1,331 @@
+"""The three verbs of a source, and the passes that every source shares.
+
+A source hands out rows. `take(rows)` brings a few rows here; `reduce(score, merge)`
+runs `score` on each block and merges the small answers in the order of the rows, so
+that the result does not depend on the number of threads; `map(score)` keeps one
+value per row. A new place for rows (a file format, a cluster, a GPU) implements
+`take` and `block` and inherits the rest, or overrides `reduce` and `map`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import Any, TypeVar
+
+import joblib
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
+
+from corevec.backend.arrays import cast, full, here, namespace
+from corevec.data.sources.columns import Column, of_rows
+from corevec.kernels import RowMap, Rows, RowStatistics
+
+Array = npt.NDArray[Any]
+T = TypeVar("T")
+
+# 256 MiB: an eighth of the memory of a small cloud machine; 5,700 core rows fit.
+DEFAULT_MEMORY_BUDGET = 1 << 28
+# Rows of a block are bounded both ways: below 256 the Python calls per block cost
+# more than the arithmetic, above 16384 a block no longer stays in the last cache.
+_MIN_BLOCK, _MAX_BLOCK = 256, 16384
+
+
+class Workers:
+    """A thread pool over blocks, with BLAS held to one thread while it is open.
+
+    ``n_jobs=None`` means the cores this process may use, or ``OMP_NUM_THREADS``
+    where that is set (joblib sets it in its workers, so nothing oversubscribes).
+    BLAS gets its threads back only inside `blas`, for large factorisations: on small
+    matrices its threads cost more than they bring (a Cholesky factor of 160 columns
+    took 250 ms with spinning threads on a busy machine, 0.5 ms without).
+    """
+
+    def __init__(self, n_jobs: int | None = None):
+        self.n_threads = _n_threads(n_jobs)
+        self._pool: ThreadPoolExecutor | None = None
+        self._controller: ThreadpoolController | None = None
+        self._limit: Any = None
+
+    def __enter__(self) -> Workers:
+        self._controller = _controller(len(sys.modules))
+        self._limit = self._controller.limit(limits=1, user_api="blas")
+        self._limit.__enter__()
+        if self.n_threads > 1:
+            self._pool = ThreadPoolExecutor(self.n_threads)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+        if self._limit is not None:
+            self._limit.__exit__(None, None, None)
+            self._limit = None
+
+    def run(self, task: Callable[[Any], T], items: Iterable[Any]) -> Iterator[T]:
+        """Yield ``task(item)`` for each item, in order."""
+        items = list(items)
+        if self._pool is None or len(items) < 2:
+            yield from map(task, items)
+        else:
+            yield from self._pool.map(task, items)
+
+    @contextmanager
+    def blas(self) -> Iterator[None]:
+        """Give BLAS this many threads, for large work outside the pool."""
+        if self._controller is None or self.n_threads == 1:
+            yield
+            return
+        with self._controller.limit(limits=self.n_threads, user_api="blas"):
+            yield
+
+
+@lru_cache(1)
+def _controller(n_modules: int) -> ThreadpoolController:
+    """Return the controller of all BLAS libraries, sought again after an import.
+
+    It looks at every loaded library, which took 11 ms beside torch.
+    """
+    return ThreadpoolController()
+
+
+class Source(ABC):
+    """Rows that can be visited block by block."""
+
+    n_rows: int
+    n_features: int
+    dtype: Any
+    is_sparse: bool = False
+    # Whether a trip to single rows is dear: rows on a disk, on other machines.
+    is_far: bool = False
+    # Whether blocks are tensors on a device, which works on one of them at a time.
+    is_on_device: bool = False
+
+    def __init__(
+        self,
+        memory_budget: float = DEFAULT_MEMORY_BUDGET,
+        workers: Workers | None = None,
+    ):
+        self.memory_budget = int(memory_budget)
+        self.workers = workers or Workers(1)
+
+    @abstractmethod
+    def take(self, rows: Array) -> Rows:
+        """Return the rows with these numbers."""
+
+    @abstractmethod
+    def block(self, start: int, stop: int) -> Rows:
+        """Return the rows from `start` up to `stop`, without a copy if possible."""
+
+    def pick(self, rows: Array) -> Rows:
+        """Return the rows with these numbers, left where they live."""
+        return self.take(rows)
+
+    def numbers_there(self, rows: Array) -> Any:
+        """Return row numbers where the rows live."""
+        return rows
+
+    def using(self, memory_budget: float, workers: Workers) -> Source:
+        """Return these rows with the budget and the threads of one fit."""
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        new.memory_budget, new.workers = int(memory_budget), workers
+        return new
+
+    def near(self, rows: Array) -> Source:
+        """Return a source that takes these rows at no cost, by the same numbers."""
+        return self
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Wrap all that is done with the rows: errors of their place are explained."""
+        yield
+
+    def alone(self, rows: Array) -> Source:
+        """Return these rows, sorted, as a source of their own, where they live."""
+        return self.near(rows)
+
+    @property
+    def room(self) -> int:
+        """Bytes for what is worked on where the rows live."""
+        return self.memory_budget
+
+    def holds(self, n_rows: int) -> bool:
+        """Whether so many rows can be brought here within a quarter of the budget."""
+        row_bytes = self.row_entries * np.dtype(self.dtype).itemsize
+        return not self.is_far or n_rows * row_bytes <= self.memory_budget / 4
+
+    @property
+    def numbers(self) -> Array:
+        """The number of every row, in the order of the blocks."""
+        return np.arange(self.n_rows)
+
+    @property
+    def row_entries(self) -> int:
+        """Numbers that one row holds, for estimates of memory."""
+        return max(1, self.n_features)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows per block: what all threads hold at once stays within the budget.
+
+        A row in work costs its float64 copy (twice) and some 16 numbers of its own.
+        """
+        return self._rows_within(8 * (2 * self.n_features + 16))
+
+    def _rows_within(self, row_bytes: int) -> int:
+        """Return rows per block for rows that cost so many bytes in work.
+
+        At least eight blocks, so that few rows keep several threads busy too.
+        """
+        fit = self.memory_budget // (2 * row_bytes * self.workers.n_threads)
+        most = min(_MAX_BLOCK, max(_MIN_BLOCK, self.n_rows // 8))
+        return int(np.clip(fit, _MIN_BLOCK, most))
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """Return the (start, stop) of every block."""
+        step = self.block_rows
+        return [(s, min(s + step, self.n_rows)) for s in range(0, self.n_rows, step)]
+
+    def draw(self, rng: np.random.Generator, size: int) -> Array:
+        """Return about `size` random row numbers, each at most once, sorted.
+
+        Memory and time O(size): drawing with replacement and dropping repeats. At
+        least nine in ten of the rows asked for remain for ``size <= n_rows / 5``.
+        """
+        if 5 * size > self.n_rows:
+            return np.sort(rng.permutation(self.n_rows)[:size])
+        drawn = np.sort(rng.integers(self.n_rows, size=size))
+        return drawn[np.diff(drawn, prepend=-1) > 0]
+
+    def reduce(self, score: Callable[[Rows], T], merge: Callable[[T, T], T]) -> T:
+        """Return ``score`` of every block merged from the first block to the last."""
+        results = self._each(score)
+        total = next(results)
+        for result in results:
+            total = merge(total, result)
+        return total
+
+    def fold(
+        self,
+        begin: Callable[[], T],
+        step: Callable[[T, Rows], T],
+        merge: Callable[[T, T], T],
+    ) -> T:
+        """Return the state after every block, in order; parts elsewhere are merged."""
+        state = begin()
+        for bounds in self.blocks():
+            state = step(state, self.block(*bounds))
+        return state
+
+    def map(self, score: Callable[[Rows], Array]) -> Array:
+        """Return ``score`` of every block, stacked: one entry (or row) per row."""
+        return np.concatenate(list(self._each(score)))
+
+    def _each(self, score: Callable[[Rows], T]) -> Iterator[T]:
+        """Yield ``score`` of every block, in order."""
+
+        def task(bounds: tuple[int, int]) -> T:
+            return score(self.block(*bounds))
+
+        return self.workers.run(task, self.blocks())
+
+    def map_there(self, score: Callable[[Rows], Any]) -> Any:
+        """Return ``score`` of every block, stacked where the rows live."""
+        return self.map(score)
+
+
+def row_statistics(source: Source, weights: Column | None = None) -> RowStatistics:
+    """Return mean and variance of each column, weighted by `weights`.
+
+    Merged block by block (Chan, Golub, LeVeque 1979), so columns near 1e6 lose no
+    digits. One pass; a second one where squares are out of range, with the power of
+    two that keeps them there.
+    """
+
+    def score(
+        rows: Rows, exponent: int = 0
+    ) -> tuple[tuple[Array, Array], tuple[float, Array, Array]]:
+        w = None if weights is None else of_rows(weights, rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _ranges(rows), _moments(rows, exponent, w)
+
+    def merge(a: Any, b: Any) -> Any:
+        with np.errstate(over="ignore", invalid="ignore"):
+            (low, high), (other_low, other_high) = a[0], b[0]
+            ranges = np.minimum(low, other_low), np.maximum(high, other_high)
+            return ranges, _merge_moments(a[1], b[1])
+
+    (low, high), (_, mean, second) = source.reduce(score, merge)
+    largest = float(max(high.max(initial=0.0), -low.min(initial=0.0)))
+    exponent = 0
+    # Squares of entries within 1e-9..1e9 are safe in float32 too: leave those alone.
+    if largest > 0 and not 1e-9 < largest < 1e9:
+        exponent = int(np.frexp(largest)[1])
+        again = partial(score, exponent=exponent)
+        _, (_, mean, second) = source.reduce(again, merge)
+    low, high = np.ldexp(low, -exponent), np.ldexp(high, -exponent)
+    return RowStatistics(mean, second, exponent, source.is_sparse, low, high)
+
+
+def _ranges(rows: Rows) -> tuple[Array, Array]:
+    """Return the least and the largest entry of each column; of all, if sparse."""
+    values = rows.values
+    if hasattr(values, "indptr"):
+        values = values.data.reshape(-1, 1)
+    if 0 in values.shape:
+        nothing = np.full(values.shape[1], np.inf)
+        return nothing, -nothing
+    xp = namespace(values)
+    low, high = xp.min(values, axis=0), xp.max(values, axis=0)
+    return here(cast(low, np.float64)), here(cast(high, np.float64))
+
+
+def _moments(
+    rows: Rows, exponent: int, weights: Array | None
+) -> tuple[float, Array, Array]:
+    """Return (total weight, mean, variance) of the columns of one block."""
+    values = rows.values
+    w = full(len(rows), 1.0, rows.index)
+    if weights is not None:
+        w = cast(weights, np.float64)
+    total = float(w.sum())
+    scale = w / total if total > 0 else w
+    if hasattr(values, "indptr"):
+        scaled = values.astype(np.float64)
+        scaled.data = np.ldexp(scaled.data, -exponent)
+        mean = np.asarray(scaled.T @ scale).ravel()
+        squares = np.asarray(scaled.multiply(scaled).T @ scale).ravel()
+        return total, mean, np.maximum(squares - mean**2, 0.0)
+    values = RowMap(None, exponent)(values, np.float64)
+    mean = scale @ values
+    return total, here(mean), here(scale @ (values - mean) ** 2)
+
+
+def _merge_moments(
+    a: tuple[float, Array, Array], b: tuple[float, Array, Array]
+) -> tuple[float, Array, Array]:
+    total = a[0] + b[0]
+    if total <= 0:
+        return a
+    left, right = a[0] / total, b[0] / total
+    step = b[1] - a[1]
+    variance = left * a[2] + right * b[2] + left * right * step**2
+    return total, a[1] + right * step, variance
+
+
+def _n_threads(n_jobs: int | None) -> int:
+    cores = int(joblib.cpu_count())
+    if n_jobs is None:
+        asked = os.environ.get("OMP_NUM_THREADS", "")
+        return max(1, min(cores, int(asked))) if asked.isdigit() else cores
+    if n_jobs < 0:
+        return max(1, cores + 1 + n_jobs)
+    return max(1, n_jobs)

@@ -1,0 +1,85 @@
+"""What belongs to a row beside its values: a class code, a weight, a target.
+
+Where rows are in memory, a column is an array with an entry per row of the source.
+Rows that live elsewhere bring their own along (`Rows.columns`), and a column is a
+function of them: no number per row is ever kept here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corevec.backend.arrays import cast, is_tensor, namespace, there
+from corevec.kernels import Rows
+
+Array = npt.NDArray[Any]
+Column = Array | Callable[[Rows], Array]
+
+TARGET, WEIGHT = "target", "weight"
+
+
+def of_rows(column: Column, rows: Rows) -> Array:
+    """Return the entries of a column that belong to these rows."""
+    if isinstance(column, np.ndarray):
+        return np.asarray(column[rows.index])
+    return column(rows)
+
+
+@dataclass(frozen=True)
+class Brought:
+    """The column of this name that rows bring along, as it is."""
+
+    name: str
+
+    def __call__(self, rows: Rows) -> Array:
+        """Return its entries for these rows."""
+        column = rows.columns[self.name]
+        return column if is_tensor(column) else np.asarray(column)
+
+
+@dataclass(frozen=True)
+class Coded:
+    """The labels that rows bring along, as positions among the classes."""
+
+    classes: Array
+
+    def __call__(self, rows: Rows) -> Array:
+        """Return the code of each row; labels of absent classes get some code."""
+        labels, classes = rows.columns[TARGET], self.classes
+        if is_tensor(labels) and classes.dtype == bool:  # torch does not sort these
+            labels, classes = cast(labels, np.int8), classes.astype(np.int8)
+        classes = there(classes, labels)
+        found = namespace(labels).searchsorted(classes, labels)
+        return found.clip(max=len(self.classes) - 1)
+
+
+@dataclass(frozen=True)
+class Recoded:
+    """The codes that rows bring along, each as the place that a table gives it."""
+
+    table: Array
+
+    def __call__(self, rows: Rows) -> Array:
+        """Return the code of each row."""
+        codes = cast(rows.columns[TARGET], np.int64)
+        return there(self.table, codes)[codes]
+
+
+@dataclass(frozen=True)
+class Standardised:
+    """One column of the targets that rows bring along, as ``(y - mean) / scale``."""
+
+    mean: float
+    scale: float
+    place: int = 0
+
+    def __call__(self, rows: Rows) -> Array:
+        """Return the standardised target of each row."""
+        y = cast(rows.columns[TARGET], np.float64)
+        y = y if y.ndim == 1 else y[:, self.place]
+        return (y - self.mean) / self.scale

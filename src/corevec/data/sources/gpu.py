@@ -1,0 +1,455 @@
+"""Rows on a GPU, as tensors of torch: passes run where the rows are.
+
+`take` brings a few rows here, for what is solved here (a core set, a basis); blocks and
+`pick` stay on the device. Rows in this machine's memory that are too many for the card
+are streamed: while one block is worked on, the next is copied over.
+
+Every tensor device serves, the CPU's too: the tests use that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from corevec.backend.arrays import ALIGNED, here, is_tensor
+from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
+from corevec.data.sources.columns import TARGET, WEIGHT
+from corevec.exceptions import InvalidInputError
+from corevec.kernels import Rows
+
+try:
+    import torch
+except ImportError as error:  # pragma: no cover - asked for where it is missing
+    raise ImportError(
+        "rows on a GPU need torch, which is not installed. Run: "
+        'pip install "corevec[gpu]"'
+    ) from error
+
+from corevec.data.sources._belt import Belt, Locks, shared  # it needs torch, too
+
+Array = npt.NDArray[Any]
+T = TypeVar("T")
+
+# Rows of a block at most: with 64 million of two columns the arithmetic of a pass takes
+# 100 times as long as its hundred launches of 10 us.
+MOST_ROWS, FEWEST_ROWS = 1 << 26, 1 << 14
+# Bytes of a block that is streamed: 281 MB were copied at the full rate.
+MOST_BYTES = 1 << 28
+# Share of the card's free memory that a fit may use beside the rows, unless told.
+CARD_SHARE = 0.25
+_ARGUMENTS = {TARGET: "y", WEIGHT: "sample_weight"}
+
+
+class TensorSource(Source):
+    """Rows of a tensor, with their targets and weights."""
+
+    is_on_device = True
+    first_number = 0  # of the rows of a part, in the whole
+    feature_names: Array | None = None
+    _room: int | None = None
+
+    def __init__(
+        self,
+        values: Any,
+        columns: dict[str, Any] | None = None,
+        memory_budget: float = DEFAULT_MEMORY_BUDGET,
+        workers: Workers | None = None,
+    ):
+        self.values, self.brought = values, columns or {}
+        self.device = values.device
+        super().__init__(memory_budget, workers)
+        self.n_rows, self.n_features = (int(size) for size in values.shape)
+        self.dtype = np.dtype(str(values.dtype).removeprefix("torch."))
+
+    def __repr__(self) -> str:
+        return f"{self.n_rows:,} rows x {self.n_features} columns on {self.device}"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("rows on a GPU are not written to a file")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the rows bring along."""
+        return tuple(self.brought)
+
+    @property
+    def room(self) -> int:
+        """Bytes on the card for what is worked on there.
+
+        A card has many times the memory of the default budget, and needs large blocks:
+        there the default stands for a quarter of what was free at first.
+        """
+        if self.memory_budget != DEFAULT_MEMORY_BUDGET or self.device.type != "cuda":
+            return self.memory_budget
+        if self._room is None:
+            self._room = int(CARD_SHARE * _free_bytes(self.device))
+        return self._room
+
+    def take(self, rows: Array) -> Rows:
+        """Bring the rows with these numbers here."""
+        found = self.pick(rows)
+        columns = {name: here(column) for name, column in found.columns.items()}
+        return Rows(here(found.values), here(found.index), columns)
+
+    def pick(self, rows: Array) -> Rows:
+        """Return the rows with these numbers, on the device."""
+        index = self.numbers_there(rows)
+        at = index - self.first_number
+        columns = {name: column[at] for name, column in self.brought.items()}
+        return Rows(self.values[at], index, columns)
+
+    def numbers_there(self, rows: Any) -> Any:
+        """Return row numbers on the device."""
+        return torch.as_tensor(rows, dtype=torch.int64, device=self.device)
+
+    def alone(self, rows: Array) -> Source:
+        """Return these rows, sorted, as a source of their own on the device."""
+        return PickedRows(self, self.pick(rows))
+
+    def block(self, start: int, stop: int) -> Rows:
+        """Return a view of the rows from `start` up to `stop`."""
+        first = self.first_number
+        index = torch.arange(first + start, first + stop, device=self.device)
+        columns = {name: column[start:stop] for name, column in self.brought.items()}
+        return Rows(self.values[start:stop], index, columns)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows per block: in work a row has twice its values, and some 24 numbers."""
+        fit = self.room // (8 * (2 * self.n_features + 24))
+        return int(np.clip(fit // ALIGNED * ALIGNED, FEWEST_ROWS, MOST_ROWS))
+
+    def map(self, score: Callable[[Rows], Array]) -> Array:
+        """Return ``score`` of every block, brought here and stacked."""
+        return np.concatenate([here(part) for part in self._each(score)])
+
+    def map_there(self, score: Callable[[Rows], Any]) -> Any:
+        """Return ``score`` of every block, stacked on the device."""
+        return torch.cat(list(self._each(score)))
+
+    def _each(self, score: Callable[[Rows], T]) -> Iterator[T]:
+        """Yield ``score`` of every block; a device works on one at a time."""
+        for bounds in self.blocks():
+            yield score(self.block(*bounds))
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Multiply float32 in float32, and say what would fit where memory runs out.
+
+        Also where the user allows TF32 (10 bits): models and certificates need more.
+        """
+        allowed = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")
+        try:
+            yield
+        except torch.OutOfMemoryError as error:
+            raise self.too_large(error) from None
+        finally:
+            torch.set_float32_matmul_precision(allowed)
+
+    def too_large(self, error: Exception) -> InvalidInputError:
+        """Return what to say where the memory of the card runs out."""
+        free, total = _free_bytes(self.device), torch.cuda.mem_get_info(self.device)[1]
+        asked = str(error).split(". ")[0]
+        return InvalidInputError(
+            f"the memory of {self.device} does not suffice ({asked}; "
+            f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB are free). A fit may use "
+            f"{self.room:.3g} bytes beside the rows: give "
+            f"memory_budget={CARD_SHARE * free:.3g} or less, or keep the rows in host "
+            "memory (a NumPy array and device='cuda'): they are streamed then."
+        )
+
+
+def _free_bytes(device: Any) -> int:
+    """Return what can still be taken on a card: of torch's own reserve, too."""
+    free, _ = torch.cuda.mem_get_info(device)
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(free) + int(kept)
+
+
+class PickedRows(TensorSource):
+    """Some rows of another source, on the device, with the numbers they have there."""
+
+    def __init__(self, source: TensorSource, rows: Rows):
+        columns = dict(rows.columns)
+        super().__init__(rows.values, columns, source.memory_budget, source.workers)
+        self.index, self._room = rows.index, source.room
+
+    @property
+    def numbers(self) -> Array:
+        """The number of every row in the source it comes from."""
+        return here(self.index)
+
+    def pick(self, rows: Array) -> Rows:
+        """Return the rows with these numbers, which must be among these."""
+        return self._part(torch.searchsorted(self.index, self.numbers_there(rows)))
+
+    def block(self, start: int, stop: int) -> Rows:
+        """Return the rows from `start` up to `stop` of these."""
+        return self._part(slice(start, stop))
+
+    def draw(self, rng: np.random.Generator, size: int) -> Array:
+        """Return about `size` random row numbers of these."""
+        return self.numbers[super().draw(rng, size)]
+
+    def _part(self, where: Any) -> Rows:
+        columns = {name: column[where] for name, column in self.brought.items()}
+        return Rows(self.values[where], self.index[where], columns)
+
+
+class StreamedSource(TensorSource):
+    """Rows in this machine's memory, or in a memmap, worked on by a GPU block by block.
+
+    The next block is copied to the card while the last is worked on: from pinned memory
+    a copy runs beside the arithmetic, so that a pass takes as long as the longer of the
+    two.
+    """
+
+    def __init__(
+        self,
+        values: Any,
+        device: Any,
+        columns: dict[str, Any] | None = None,
+        memory_budget: float = DEFAULT_MEMORY_BUDGET,
+        workers: Workers | None = None,
+    ):
+        Source.__init__(self, memory_budget, workers)
+        self.values, self.brought = values, columns or {}
+        self.device, self.is_sparse = torch.device(device), sparse.issparse(values)
+        self.n_rows, self.n_features = (int(size) for size in values.shape)
+        self.dtype = np.dtype(values.dtype)
+        self.locks = Locks([values, *self.brought.values()])
+
+    @property
+    def row_entries(self) -> int:
+        """Numbers that one row holds, here."""
+        if not self.is_sparse:
+            return super().row_entries
+        return int(2 * (1 + self.values.nnz // max(self.n_rows, 1)))
+
+    def using(self, memory_budget: float, workers: Workers) -> Source:
+        """Return these rows, all of them on the device if they fit half of its room."""
+        new = super().using(memory_budget, workers)
+        assert isinstance(new, StreamedSource)
+        size = new.n_rows * new.n_features * new.dtype.itemsize
+        if 2 * size > new.room:
+            return new
+        rows = new.block(0, new.n_rows)
+        own = _Moved(rows.values, dict(rows.columns), memory_budget, workers)
+        own.values_here, own.is_sparse = new.values, new.is_sparse
+        own.first_number = new.first_number
+        return own
+
+    def take(self, rows: Array) -> Rows:
+        """Return the rows with these numbers, which are here."""
+        numbers = np.asarray(rows, dtype=np.int64)
+        at = numbers - self.first_number
+        columns = {name: column[at] for name, column in self.brought.items()}
+        return Rows(self.values[at], numbers, columns)
+
+    def near(self, rows: Any) -> Source:
+        """Return these rows alone, on the device, where they fit a part of its room."""
+        size = len(rows) * self.n_features * self.dtype.itemsize
+        if 8 * size > self.room:
+            return self
+        return self.alone(torch.unique(self.numbers_there(rows)))
+
+    def pick(self, rows: Any) -> Rows:
+        """Return the rows with these numbers, copied to the device."""
+        return self._moved(self.take(here(rows)))
+
+    def block(self, start: int, stop: int) -> Rows:
+        """Return the rows from `start` up to `stop`, copied to the device."""
+        columns = {name: column[start:stop] for name, column in self.brought.items()}
+        index = np.arange(self.first_number + start, self.first_number + stop)
+        return self._moved(Rows(self.values[start:stop], index, columns))
+
+    @property
+    def block_rows(self) -> int:
+        """Rows per block: two are on the card, and two in locked memory here."""
+        most = MOST_BYTES // (self.n_features * self.dtype.itemsize)
+        return max(FEWEST_ROWS, min(super().block_rows // 2, most))
+
+    def _moved(self, rows: Rows) -> Rows:
+        return Rows(
+            self._copied(rows.values),
+            self._copied(rows.index),
+            {name: self._copied(column) for name, column in rows.columns.items()},
+        )
+
+    def _copied(self, a: Any) -> Any:
+        if sparse.issparse(a):  # dense on the device, a block at a time
+            own = np.repeat(np.arange(a.shape[0]), np.diff(a.indptr))
+            at = self._copied(own), self._copied(a.indices.astype(np.int64))
+            data = self._copied(a.data)
+            return data.new_zeros(a.shape).index_put_(at, data, accumulate=True)
+        return shared(np.ascontiguousarray(a)).to(self.device)
+
+    def _each(self, score: Callable[[Rows], T]) -> Iterator[T]:
+        if self.device.type != "cuda" or self.is_sparse:
+            yield from super()._each(score)
+            return
+        yield from self._each_copied_ahead(score)
+
+    def _each_copied_ahead(self, score: Callable[[Rows], T]) -> Iterator[T]:
+        self.locks.count_pass(self.device)
+        bounds, belt = self.blocks(), Belt(self)
+        working = torch.cuda.current_stream(self.device)
+        with ThreadPoolExecutor(1) as beside:
+            coming = beside.submit(belt.fetch, *bounds[0])
+            for following in [*bounds[1:], None]:
+                rows, arrived = coming.result()
+                if following is not None:
+                    coming = beside.submit(belt.fetch, *following)
+                working.wait_event(arrived)
+                for tensor in (rows.values, rows.index, *rows.columns.values()):
+                    tensor.record_stream(working)
+                yield score(rows)
+
+
+class _Moved(TensorSource):
+    """Rows of this machine's memory, all of them copied to the device."""
+
+    values_here: Any
+
+    def take(self, rows: Array) -> Rows:
+        """Return the rows with these numbers, which are here, too."""
+        numbers = np.asarray(here(rows), dtype=np.int64)
+        at = numbers - self.first_number
+        columns = {name: here(column[at]) for name, column in self.brought.items()}
+        return Rows(self.values_here[at], numbers, columns)
+
+
+def part_source(
+    values: Any, columns: dict[str, Any], start: int, budget: float, device: Any
+) -> Source:
+    """Return the source of a part of the rows, the first of which has a number."""
+    own = {
+        name: here(_numbers("a partition of X", _ARGUMENTS[name], column))
+        for name, column in columns.items()
+    }
+    part = StreamedSource(values, device, own)
+    part.first_number = start
+    return part.using(budget, Workers(1))
+
+
+def tensor_source(who: str, X: Any, y: Any, sample_weight: Any) -> TensorSource:
+    """Return the source of rows on a device, with what belongs to them."""
+    values = as_tensor(who, "X", X)
+    if values.ndim != 2:
+        raise InvalidInputError(
+            f"{who}: X has {values.ndim} dimension(s); expected rows x columns. "
+            "Reshape your data: X.reshape(-1, 1) for one column."
+        )
+    if 0 in values.shape:
+        raise InvalidInputError(
+            f"{who}: Found array with 0 sample(s) or 0 feature(s) (shape="
+            f"{tuple(values.shape)}) while a minimum of 1 is required."
+        )
+    columns = {}
+    for name, given in ((TARGET, y), (WEIGHT, sample_weight)):
+        if given is not None:
+            columns[name] = _alongside(who, name, given, values)
+    return TensorSource(values, columns)
+
+
+def moved_source(
+    who: str, X: Any, y: Any, sample_weight: Any, device: Any
+) -> TensorSource:
+    """Return the source of NumPy or CSR rows that a device works on."""
+    try:
+        one = torch.zeros(1, device=device)
+        here(one)  # of "meta" nothing comes back
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        said = str(error).splitlines()[0]
+        raise InvalidInputError(
+            f"{who}: device={device!r} cannot be used ({said}). Give a torch device "
+            "that is there, e.g. 'cuda' or 'cuda:1' where torch sees a GPU, or None."
+        ) from None
+    columns = {
+        name: np.ascontiguousarray(given, dtype=given.dtype.newbyteorder("="))
+        for name, given in ((TARGET, y), (WEIGHT, sample_weight))
+        if given is not None
+    }
+    for name, column in columns.items():
+        _check_length(who, _ARGUMENTS[name], column, X.shape[0])
+    return StreamedSource(X, one.device, columns)
+
+
+def as_tensor(who: str, name: str, given: Any) -> Any:
+    """Return a tensor that shares the memory of any DLPack array."""
+    tensor = given if is_tensor(given) else torch.from_dlpack(given)
+    if tensor.layout != torch.strided or tensor.device.type == "meta":
+        kind = f"{tensor.layout} on {tensor.device}".removeprefix("torch.")
+        raise InvalidInputError(
+            f"{who}: {name} is a tensor of layout {kind}; a dense one is needed, with "
+            "its numbers. Give X.to_dense(), or a SciPy CSR matrix and device=."
+        )
+    if tensor.is_complex():
+        raise InvalidInputError(
+            f"{who}: Complex data not supported: {name} has complex numbers."
+        )
+    if name == "X" and tensor.dtype not in (torch.float32, torch.float64):
+        tensor = tensor.to(torch.float64)
+    return tensor.detach()
+
+
+def _alongside(who: str, name: str, given: Any, values: Any) -> Any:
+    """Return labels, targets or weights beside the rows, on their device."""
+    argument, is_array = _ARGUMENTS[name], isinstance(given, np.ndarray)
+    if is_tensor(given) or (hasattr(given, "__dlpack__") and not is_array):
+        column = _of_common_type(as_tensor(who, argument, given))
+    else:
+        column = _numbers(who, argument, given)
+    if column.ndim == 0 and name == WEIGHT:
+        return column.to(values.device).expand(len(values))
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim not in (1, 2):
+        raise InvalidInputError(
+            f"{who}: {argument} has {column.ndim} dimensions; give one entry per row."
+        )
+    _check_length(who, argument, column, len(values))
+    return column.to(values.device).contiguous()
+
+
+def _of_common_type(column: Any) -> Any:
+    """Return numbers in a type that NumPy knows too, and that torch can sort."""
+    if column.dtype in (torch.uint16, torch.uint32, torch.uint64):
+        return column.to(torch.int64)
+    common = torch.float16, torch.float32, torch.float64
+    if column.is_floating_point() and column.dtype not in common:  # bfloat16
+        return column.to(torch.float32)
+    return column
+
+
+def _check_length(who: str, argument: str, column: Any, n_rows: int) -> None:
+    if len(column) != n_rows:
+        raise InvalidInputError(
+            f"{who}: Found input variables with inconsistent numbers of samples: X has "
+            f"{n_rows:,} rows, {argument} {len(column):,}."
+        )
+
+
+def _numbers(who: str, argument: str, given: Any) -> Any:
+    """Return numbers of this machine's memory as a tensor."""
+    array = np.asarray(given)
+    _check_numbers(who, argument, array)
+    plain = np.require(array, array.dtype.newbyteorder("="), "C")
+    return _of_common_type(shared(plain))
+
+
+def _check_numbers(who: str, argument: str, array: Array) -> None:
+    if array.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"{who}: {argument} must be numbers where the rows are on a device, but "
+            f"its type is {array.dtype}. Give codes: "
+            "np.unique(y, return_inverse=True)[1]."
+        )

@@ -1,0 +1,147 @@
+"""Rows that live elsewhere: on a disk, on other machines.
+
+Looking at all of them is as for any source; what costs is to bring single rows here,
+because a file or a worker goes through many rows to find them. So rows that were
+brought are kept for a while, and random rows come from a shuffled *deck*: one trip
+brings the rows of many draws.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
+from corevec.data.sources.memory import Chosen, stacked
+from corevec.kernels import Rows
+
+Array = npt.NDArray[Any]
+
+# Share of the memory budget for the deck, and for rows brought on demand.
+DECK_SHARE, KEPT_SHARE = 1 / 8, 1 / 8
+# Rows of a deck: what the samples of one fit draw together (engine.SPAN_SAMPLES and a
+# probe of 4,000), and a tenth, for drawing with replacement drops repeats.
+MOST_DEALT = 190_000
+
+
+class FarSource(Source):
+    """Rows that are brought here by `_fetch`, at a cost per trip."""
+
+    is_far = True
+    feature_names: Array | None = None
+    columns: tuple[str, ...] = ()
+
+    _deck: Chosen | None
+    _order: Array
+    _dealt: int
+    _kept: list[Chosen]
+
+    def __init__(
+        self,
+        memory_budget: float = DEFAULT_MEMORY_BUDGET,
+        workers: Workers | None = None,
+    ):
+        super().__init__(memory_budget, workers)
+        self._forget()
+
+    @abstractmethod
+    def _fetch(self, rows: Array) -> Rows:
+        """Bring the rows with these numbers, which are sorted and different."""
+
+    def using(self, memory_budget: float, workers: Workers) -> Source:
+        """Return these rows with the budget and the threads of one fit."""
+        new = super().using(memory_budget, workers)
+        assert isinstance(new, FarSource)
+        new._forget()
+        return new
+
+    def take(self, rows: Array) -> Rows:
+        """Return the rows with these numbers, brought here where they are not."""
+        rows = np.asarray(rows, dtype=np.int64)
+        wanted, place = np.unique(rows, return_inverse=True)
+        known = [held for held in (self._deck, *self._kept) if held is not None]
+        parts, missing = [], wanted
+        for held in known:
+            here = _is_in(missing, held.index)
+            if here.any():
+                parts.append(held.take(missing[here]))
+                missing = missing[~here]
+        if len(missing) or not parts:
+            fetched = self._fetch(missing)
+            self._keep(Chosen(self, fetched.index, fetched))
+            parts.append(fetched)
+        if (
+            len(parts) == 1
+            and len(wanted) == len(rows)
+            and (place[:-1] < place[1:]).all()
+        ):
+            return parts[0]
+        joined = join_rows(parts)
+        return joined.part(np.argsort(joined.index, kind="stable")[place])
+
+    def draw(self, rng: np.random.Generator, size: int) -> Array:
+        """Return about `size` random row numbers, sorted: the next of the deck."""
+        if size > self._deck_size or size >= self.n_rows:
+            return super().draw(rng, size)
+        if self._deck is None or self._dealt + size > len(self._order):
+            numbers = super().draw(rng, self._deck_size)
+            if self._deck is not None:  # rows of it may be wanted yet
+                self._keep(self._deck)
+            self._deck = Chosen(self, numbers, self._fetch(numbers))
+            self._order, self._dealt = rng.permutation(numbers), 0
+        size = min(size, len(self._order))
+        cards = self._order[self._dealt : self._dealt + size]
+        self._dealt += size
+        return np.sort(cards)
+
+    def near(self, rows: Array) -> Source:
+        """Return these rows as a source in memory, with the numbers they have here."""
+        rows = np.unique(np.asarray(rows, dtype=np.int64))
+        return Chosen(self, rows, self.take(rows))
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row, for estimates of memory."""
+        return int(self.row_entries * np.dtype(self.dtype).itemsize + 24)
+
+    @property
+    def _deck_size(self) -> int:
+        room = DECK_SHARE * self.memory_budget / self.row_bytes
+        return int(min(self.n_rows, MOST_DEALT, room))
+
+    def _forget(self) -> None:
+        self._deck = None
+        self._order, self._dealt = np.empty(0, dtype=np.int64), 0
+        self._kept = []
+
+    def _keep(self, rows: Chosen) -> None:
+        """Keep what was brought; the oldest goes where the room is full."""
+        room = KEPT_SHARE * self.memory_budget / self.row_bytes
+        self._kept.insert(0, rows)
+        while len(self._kept) > 1 and sum(one.n_rows for one in self._kept) > room:
+            self._kept.pop()
+        if self._kept[0].n_rows > room:
+            self._kept.clear()
+
+
+def join_rows(parts: list[Rows]) -> Rows:
+    """Return the rows of several parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    values = stacked([part.values for part in parts])
+    columns = {
+        name: np.concatenate([part.columns[name] for part in parts])
+        for name in parts[0].columns
+    }
+    return Rows(values, np.concatenate([part.index for part in parts]), columns)
+
+
+def _is_in(numbers: Array, index: Array) -> Array:
+    """Whether each of the sorted `numbers` is in the sorted `index`."""
+    if len(index) == 0:
+        return np.zeros(len(numbers), dtype=bool)
+    at = np.minimum(np.searchsorted(index, numbers), len(index) - 1)
+    return np.asarray(index[at] == numbers)

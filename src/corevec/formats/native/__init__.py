@@ -1,0 +1,1 @@
+"""corevec's own model files."""

@@ -1,0 +1,255 @@
+"""What a container may hold: classes by name, and the attributes of each.
+
+Nothing else is made when a file is read, and nothing in a file names code. A new
+estimator, or a new fitted attribute, is one line here; `save` refuses what is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from scipy import sparse
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
+from corevec import estimators, reference, surfaces
+from corevec.estimators import _compressed
+from corevec.formats.libsvm.convert import models as libsvm_models
+from corevec.formats.libsvm.text import LibsvmText
+from corevec.kernels import Kernel, Points, PrecomputedKernel, RowMap, Rows
+from corevec.models.basis import Basis
+from corevec.models.certificate import Certificate
+from corevec.models.expansion import KernelExpansion
+from corevec.models.result import Outcome
+from corevec.solvers.cells.fit import Cells, Forest
+from corevec.solvers.cells.tree import Tree
+from corevec.solvers.streaming.geometry import Balls
+from corevec.solvers.streaming.geometry import Form as StreamForm
+from corevec.solvers.streaming.kernel_stream import KernelStream
+from corevec.solvers.streaming.reservoir import RowSample
+from corevec.solvers.streaming.stream import LinearStream, Whole
+from corevec.surfaces.field import Field, Frame
+
+# Of scikit-learn, any estimator may have them.
+_ANY = ("n_features_in_", "feature_names_in_", "_sklearn_output_config")
+# Callbacks are code and belong to a run, not to a model: they are left behind.
+LEFT_BEHIND = (
+    "_skl_callbacks",
+    "_skl_callbacks_to_teardown",
+    "_callback_fit_ctx",
+)
+_FITTED = (
+    "_functions",
+    "_outcome",
+    "_stop_asked",
+    "certificate_",
+    "dual_coef_",
+    "history_",
+    "intercept_",
+    "n_core_",
+    "n_iter_",
+)
+_ROWS = (*_FITTED, "support_", "support_vectors_")
+# Of models that may have cells, in place of the functions, and of what was chosen.
+_CELLS = ("C_", "_forest", "choice_", "gamma_", "n_cells_")
+_SPAN = (*_FITTED, "basis_indices_", "basis_vectors_")
+_TARGETS = ("_one_target", "target_mean_", "target_scale_", "tube_")
+_SMALL = (
+    "_centre_norm_sq",
+    "_form",
+    "_functions",
+    "basis_vectors_",
+    "classes_",
+    "distance_",
+    "dual_coef_",
+    "intercept_",
+    "offset_",
+    "relative_distance_",
+)
+_REFERENCE = (
+    "_functions",
+    "classes_",
+    "dual_coef_",
+    "fit_status_",
+    "intercept_",
+    "n_iter_",
+    "n_support_",
+    "support_",
+    "support_vectors_",
+)
+_STREAM = ("_begun_with", "_position", "_seconds", "_stopped_by", "_streams")
+_TEXT = ("_any_width", "text_")  # all else follows from these
+
+_ESTIMATORS: dict[type, tuple[str, ...]] = {
+    estimators.CoreVectorClassifier: (*_ROWS, *_CELLS, "classes_", "n_support_"),
+    estimators.CoreVectorOneClass: (*_ROWS, *_CELLS, "n_support_", "offset_"),
+    estimators.CoreVectorRanker: (*_ROWS, "n_pairs_", "n_queries_"),
+    estimators.CoreVectorRegressor: (*_ROWS, *_CELLS, *_TARGETS),
+    estimators.SVDD: (
+        *_ROWS,
+        "centre_norm_sq_",
+        "diagonal_",
+        "n_support_",
+        "offset_",
+        "radius_",
+    ),
+    estimators.SubspaceClassifier: (*_SPAN, "classes_"),
+    estimators.SubspaceRegressor: (*_SPAN, *_TARGETS),
+    estimators.CoreSetNystroem: (
+        "_basis",
+        "component_indices_",
+        "components_",
+        "normalization_",
+    ),
+    estimators.StreamingBallClassifier: (*_STREAM, "_right", "_tested", "classes_"),
+    estimators.StreamingOneClass: (*_STREAM, "_offsets", "_sample"),
+    estimators.StructuralSVM: (
+        "certificate_",
+        "classes_",
+        "coef_",
+        "history_",
+        "intercept_",
+        "n_iter_",
+        "weights_",
+    ),
+    _compressed.CompressedModel: _SMALL,
+    _compressed.CompressedClassifier: _SMALL,
+    _compressed.CompressedDetector: _SMALL,
+    _compressed.CompressedRegressor: _SMALL,
+    surfaces.ImplicitSurface: (
+        "_field",
+        "_frame",
+        "_slope",
+        "_step",
+        "certificate_",
+        "estimators_",
+        "n_support_",
+        "normals_",
+        "points_",
+        "spacing_",
+        "tubes_",
+        "widths_",
+    ),
+    reference.BallVectorMachine: (*_REFERENCE, "epsilon_", "relative_gap_"),
+    reference.LASVM: _REFERENCE,
+    reference.Pegasos: (*_REFERENCE, "lambda_"),
+    reference.SMO: _REFERENCE,
+    reference.SimpleSVM: _REFERENCE,
+    libsvm_models.LibsvmClassifier: _TEXT,
+    libsvm_models.LibsvmNuClassifier: _TEXT,
+    libsvm_models.LibsvmNuRegressor: _TEXT,
+    libsvm_models.LibsvmOneClass: _TEXT,
+    libsvm_models.LibsvmRegressor: _TEXT,
+    MaxAbsScaler: ("max_abs_", "n_samples_seen_", "scale_"),
+    MinMaxScaler: (
+        "data_max_",
+        "data_min_",
+        "data_range_",
+        "min_",
+        "n_samples_seen_",
+        "scale_",
+    ),
+    StandardScaler: ("mean_", "n_samples_seen_", "scale_", "var_"),
+    Pipeline: (),
+}
+_BALL_STREAM = ("_whole", "balls", "eta", "form", "n_rows", "n_updates")
+# Parts of models; of a dataclass the fields, and what it has cached.
+_PARTS: dict[type, tuple[str, ...]] = {
+    Balls: (),
+    Basis: ("inverse_factor",),
+    Cells: (),
+    Certificate: (),
+    Field: (),
+    Forest: (),
+    Frame: (),
+    Kernel: (),
+    KernelExpansion: (),
+    LibsvmText: (),
+    Outcome: (),
+    PrecomputedKernel: (),
+    RowMap: (),
+    RowSample: (),
+    Rows: (),
+    Tree: (),
+    Whole: (),
+    StreamForm: (),
+    _compressed.Form: (),
+    KernelStream: (
+        *_BALL_STREAM,
+        "_values",
+        "budget",
+        "coef",
+        "kernel",
+        "merge",
+        "own",
+        "products",
+        "rows",
+    ),
+    LinearStream: (*_BALL_STREAM, "vectors"),
+}
+# Made again from the other fields when a file is read.
+_MADE_AGAIN: dict[type, tuple[str, ...]] = {Basis: ("points",)}
+_NAMES: dict[type, str] = {StreamForm: "StreamForm"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One class that a container may hold."""
+
+    name: str
+    cls: type
+    is_estimator: bool
+    fields: tuple[str, ...]  # of a dataclass
+    attributes: tuple[str, ...]  # of an instance, beside parameters or fields
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether an instance is made without a constructor."""
+        return not self.is_estimator and not self.fields
+
+
+def _entry(cls: type, attributes: tuple[str, ...], is_estimator: bool) -> Entry:
+    names: tuple[str, ...] = ()
+    if is_estimator:
+        attributes = (*attributes, *_ANY)
+    elif is_dataclass(cls):
+        again = _MADE_AGAIN.get(cls, ())
+        names = tuple(f.name for f in fields(cls) if f.name not in again)
+    return Entry(_NAMES.get(cls, cls.__name__), cls, is_estimator, names, attributes)
+
+
+ENTRIES: dict[type, Entry] = {
+    cls: _entry(cls, attributes, is_estimator)
+    for table, is_estimator in ((_ESTIMATORS, True), (_PARTS, False))
+    for cls, attributes in table.items()
+}
+BY_NAME: dict[str, Entry] = {entry.name: entry for entry in ENTRIES.values()}
+
+
+def trusted_types() -> list[str]:
+    """Return the full names of the classes that a model may consist of.
+
+    scikit-learn's, and what skops trusts anyway, are left out.
+    """
+    ours = [cls for cls in ENTRIES if cls.__module__.startswith("corevec.")]
+    classes = [*ours, Points, sparse.csr_matrix, sparse.csr_array]
+    return sorted(f"{cls.__module__}.{cls.__qualname__}" for cls in classes)
+
+
+def describe(value: Any) -> str:
+    """Return the words for a value that no file can hold."""
+    if callable(value) and not isinstance(value, type):
+        return "a function, and a file without code cannot hold one"
+    kind = type(value)
+    return f"a {kind.__module__}.{kind.__qualname__}, which the format does not hold"
+
+
+__all__ = [
+    "BY_NAME",
+    "ENTRIES",
+    "Entry",
+    "LEFT_BEHIND",
+    "describe",
+    "trusted_types",
+]

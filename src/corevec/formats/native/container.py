@@ -1,0 +1,138 @@
+"""corevec's own model files: one .npz with a header, no code in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import scipy
+import sklearn
+from sklearn.pipeline import Pipeline
+
+import corevec
+from corevec.exceptions import InvalidInputError
+from corevec.formats._files import AnyPath, existing_file, replacing
+from corevec.formats._limits import MEMORY_LIMIT
+from corevec.formats.native.allowed import ENTRIES, trusted_types
+from corevec.formats.native.archive import ArchiveReader, write_archive
+from corevec.formats.native.decode import Decoder
+from corevec.formats.native.encode import Encoder
+
+FORMAT = "corevec model"
+# Goes up when an older reader would misread a file. A reader knows all versions up to
+# its own; `tests/files/` holds a file of each.
+VERSION = 1
+
+
+def save(model: Any, path: AnyPath) -> None:
+    """Write a model into corevec's own file: everything `load` needs, and no code.
+
+    Parameters, fitted attributes, certificate, history and the state of a stream are
+    kept; predictions after `load` are the same, bit for bit, on the same machine.
+
+    Parameters
+    ----------
+    model : estimator
+        One of corevec, ``corevec.reference``, `compress` or `load_libsvm`, fitted or
+        not; scikit-learn's ``MinMaxScaler``, ``MaxAbsScaler``, ``StandardScaler``; or a
+        ``Pipeline`` of these. A kernel must have a name: a function is
+        code. Callbacks are left behind.
+    path : path
+        File to write, of any name (".npz" says what it is); what is there is replaced
+        at the end, in one step.
+    """
+    entry = ENTRIES.get(type(model))
+    if entry is None or not entry.is_estimator:
+        name = model.__name__ if isinstance(model, type) else type(model).__name__
+        raise InvalidInputError(
+            f"save: a {name} was given. Models of corevec and corevec.reference, "
+            "MinMaxScaler, MaxAbsScaler, StandardScaler, and Pipelines of these can be "
+            "saved."
+        )
+    encoder = Encoder("save")
+    name = "pipe" if isinstance(model, Pipeline) else "model"
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "written_by": {
+            "corevec": corevec.__version__,
+            "numpy": numpy.__version__,
+            "scipy": scipy.__version__,
+            "scikit-learn": sklearn.__version__,
+        },
+        "model": encoder.node(model, name),
+    }
+    with replacing("save", path) as file:
+        write_archive(file, header, encoder.arrays)
+
+
+def load(path: AnyPath, *, memory_limit: float = MEMORY_LIMIT) -> Any:
+    """Read a model that `save` wrote.
+
+    Nothing in the file is executed: it holds numbers and names, and only classes that
+    a model of corevec consists of are made, with the attributes they are known to have.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    memory_limit : float, default=2**32
+        Bytes that its entries may hold, as they say themselves; looked at before
+        reading.
+
+    Returns
+    -------
+    estimator
+        The model.
+
+    Raises
+    ------
+    InvalidInputError
+        Where the file is cut off, damaged, too large, changed, or of a later version;
+        the message names the file and the place in it.
+    """
+    found = existing_file("load", path)
+    reader = ArchiveReader("load", found, memory_limit)
+    header, arrays = reader.read()
+    _check_version(reader, header)
+    where = f"load: {found}"
+    model = Decoder(where, arrays).value(header["model"], "model")
+    entry = ENTRIES.get(type(model))
+    if entry is None or not entry.is_estimator:
+        reader.wrong(f"header.json, at model: a {type(model).__name__} is no estimator")
+    return model
+
+
+def _check_version(reader: ArchiveReader, header: dict[str, Any]) -> None:
+    if header.get("format") != FORMAT or "model" not in header:
+        reader.wrong(
+            f"header.json does not say 'format': {FORMAT!r}: another program's file"
+        )
+    version = header.get("version")
+    if type(version) is not int or version < 1:
+        reader.wrong(f"header.json has the version {version!r:.40}, no whole number")
+    if version > VERSION:
+        writer = header.get("written_by")
+        by = writer.get("corevec") if isinstance(writer, dict) else None
+        reader.wrong(
+            f"the file has format version {version}, written by corevec {by!s:.40}; "
+            f"this corevec ({corevec.__version__}) reads versions up to {VERSION}. "
+            "Upgrade: pip install -U corevec"
+        )
+
+
+def skops_trusted() -> list[str]:
+    """Return the types to trust when ``skops.io.load`` reads a corevec model.
+
+    Returns
+    -------
+    list of str
+        For ``skops.io.load(path, trusted=corevec.formats.skops_trusted())``: classes of
+        corevec, and SciPy's CSR matrices, that hold numbers. Look at what a file asks
+        for with ``skops.io.get_untrusted_types(file=path)``; anything beyond this list,
+        such as a kernel function, is yours to judge.
+    """
+    return trusted_types()
+
+
+__all__ = ["load", "save", "skops_trusted"]

@@ -1,0 +1,176 @@
+"""Whether an estimator that was read can be asked anything; see `_sound.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
+from corevec.estimators import CoreSetNystroem, StructuralSVM
+from corevec.estimators._compressed import Form as CompressedForm
+from corevec.formats.libsvm.base import LibsvmModel
+from corevec.formats.libsvm.text import LibsvmText
+from corevec.formats.native import validate_cells as _sound_cells  # noqa: F401 - its checks are registered
+from corevec.formats.native.validate import Wrong, check_floats
+from corevec.kernels import Kernel
+from corevec.models.basis import Basis
+from corevec.models.certificate import Certificate
+from corevec.models.expansion import KernelExpansion
+from corevec.models.result import Outcome
+from corevec.solvers.cells.fit import Forest
+from corevec.solvers.streaming.reservoir import RowSample
+from corevec.solvers.streaming.stream import BallStream, LinearStream
+from corevec.surfaces import ImplicitSurface
+from corevec.surfaces.field import Field, Frame
+
+# What predictions are made of, and what people look at.
+_KINDS: dict[str, tuple[type, ...]] = {
+    "_basis": (Basis,),
+    "_field": (Field,),
+    "_forest": (Forest,),
+    "_form": (CompressedForm,),
+    "_frame": (Frame,),
+    "_functions": (KernelExpansion,),
+    "_outcome": (Outcome,),
+    "_sample": (RowSample,),
+    "_streams": (list,),
+    "certificate_": (Certificate,),
+    "classes_": (np.ndarray,),
+    "coef_": (np.ndarray,),
+    "diagonal_": (float, type(None)),
+    "dual_coef_": (np.ndarray,),
+    "estimators_": (list,),
+    "feature_names_in_": (np.ndarray,),
+    "history_": (list,),
+    "intercept_": (np.ndarray,),
+    "memory_budget": (float, int, np.number),
+    "n_features_in_": (int, np.integer),
+    "n_jobs": (int, np.integer, type(None)),
+    "offset_": (float, np.floating),
+    "support_": (np.ndarray,),
+    "text_": (LibsvmText,),
+}
+_SCALES: dict[type, tuple[str, ...]] = {
+    MaxAbsScaler: ("max_abs_", "scale_"),
+    MinMaxScaler: ("data_max_", "data_min_", "data_range_", "min_", "scale_"),
+    StandardScaler: ("mean_", "scale_", "var_"),
+}
+
+
+def check_model(made: Any, wrong: Wrong) -> None:
+    """Call `wrong` with what does not fit in an estimator that was read."""
+    inside = vars(made)
+    for name, kinds in _KINDS.items():
+        if name in inside and not isinstance(inside[name], kinds):
+            wrong(f"{name} must be of type {kinds[0].__name__}")
+    if "feature_names_in_" in inside:
+        _check_names(inside, wrong)
+    if isinstance(made, Pipeline):
+        _check_pipeline(made, wrong)
+    elif isinstance(made, LibsvmModel):
+        _check_text(made, inside, wrong)
+    else:
+        for rows in _stored_rows(made, inside, wrong):
+            if rows.shape[1] != inside.get("n_features_in_"):
+                wrong(
+                    f"n_features_in_={inside.get('n_features_in_')!r:.20}, but rows of "
+                    f"{rows.shape[1]} columns"
+                )
+        _check_numbers(made, inside, wrong)
+
+
+def _check_pipeline(made: Pipeline, wrong: Wrong) -> None:
+    steps = made.steps
+    right = isinstance(steps, list) and all(
+        isinstance(step, tuple)
+        and len(step) == 2
+        and isinstance(step[0], str)
+        and isinstance(step[1], BaseEstimator)
+        for step in steps
+    )
+    if not right or not steps:
+        wrong("steps must be pairs of a name and an estimator")
+    # joblib keeps pickles in such a folder, and opens what it finds there.
+    if made.memory is not None:
+        wrong("memory must be None")
+
+
+def _check_names(inside: dict[str, Any], wrong: Wrong) -> None:
+    names = np.asarray(inside["feature_names_in_"])
+    text = all(isinstance(name, str) for name in names.ravel().tolist())
+    if names.shape != (inside.get("n_features_in_"),) or not text:
+        wrong("feature_names_in_ must be the name of each column")
+
+
+def _check_text(made: LibsvmModel, inside: dict[str, Any], wrong: Wrong) -> None:
+    if "text_" not in inside or "_any_width" not in inside:
+        wrong("a LIBSVM model needs its text")
+    if inside.get("n_features_in_", -1) < made.text_.vectors.shape[1]:
+        wrong("n_features_in_ must be the number of columns")
+
+
+def _stored_rows(made: Any, inside: dict[str, Any], wrong: Wrong) -> list[Any]:
+    """Return the rows of a model, which new rows are compared with."""
+    found = []
+    for name in ("_functions", "_outcome"):
+        part = inside.get(name)
+        functions = part.functions if isinstance(part, Outcome) else part
+        if functions is not None and isinstance(functions.kernel, Kernel):
+            found.append(functions.basis.values)
+    if "_forest" in inside:
+        found += [one.basis.values for one in inside["_forest"].trees]
+    if isinstance(made, CoreSetNystroem) and "_basis" in inside:
+        found += [made._basis.rows.values] * isinstance(made._basis.kernel, Kernel)
+    if isinstance(made, ImplicitSurface):
+        for model in inside.get("estimators_", []):
+            if not isinstance(model, BaseEstimator):
+                wrong("estimators_ must be estimators")
+    for stream in inside.get("_streams", []):
+        if not isinstance(stream, BallStream) or type(stream) is not type(
+            inside["_streams"][0]
+        ):
+            wrong("_streams must be streams of one kind")
+        linear = isinstance(stream, LinearStream)
+        found.append(stream.vectors[:, 1:] if linear else stream.rows)  # type: ignore[attr-defined]
+    sample = inside.get("_sample")
+    if sample is not None and sample.rows is not None:
+        found.append(sample.rows)
+    return found
+
+
+def _check_numbers(made: Any, inside: dict[str, Any], wrong: Wrong) -> None:
+    """Check how many classes, outputs and columns there are."""
+    n_outputs = None
+    if "_functions" in inside:
+        n_outputs = made._functions.coef.shape[1]
+    if "_forest" in inside:
+        n_outputs = made._forest.trees[0].n_outputs
+    if "_streams" in inside:
+        n_outputs = len(made._streams)
+    if "classes_" in inside:
+        _check_classes(made, n_outputs, wrong)
+    for name in ("target_mean_", "target_scale_"):
+        if name in inside:
+            check_floats(inside[name], (n_outputs,), name, wrong)
+    columns = inside.get("n_features_in_")
+    for name in _SCALES.get(type(made), ()):
+        value = inside.get(name)
+        if value is not None and getattr(value, "shape", None) != (columns,):
+            wrong(f"{name} must be an array with one entry per column")
+
+
+def _check_classes(made: Any, n_outputs: int | None, wrong: Wrong) -> None:
+    k = len(made.classes_) if made.classes_.ndim == 1 else 0
+    if isinstance(made, StructuralSVM) and "coef_" in vars(made):
+        columns, n_outputs = made.n_features_in_, 1 if k == 2 else k
+        check_floats(made.coef_, (n_outputs, columns), "coef_", wrong)
+        check_floats(made.intercept_, (n_outputs,), "intercept_", wrong)
+    allowed = (1,) if k == 2 else (k, k * (k - 1) // 2)
+    if k < 2 or (n_outputs is not None and n_outputs not in allowed):
+        wrong(f"{k} classes do not go with {n_outputs} functions")
+
+
+__all__ = ["check_model"]

@@ -1,0 +1,299 @@
+"""Fitted models as ONNX graphs of primitive operators.
+
+The graph has the input ``X`` and one or two outputs, as many rows as ``X`` each:
+
+============  =======================================================================
+classifier    ``label`` (int64 or string) and ``decision`` (`decision_function`)
+detector      ``label`` (+1 or -1) and ``decision``
+regressor     ``value`` (`predict`); of a ranker its scores
+transformer   ``features`` (`transform`)
+============  =======================================================================
+"""
+
+from __future__ import annotations
+
+import warnings
+from itertools import combinations
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+from corevec.exceptions import InvalidInputError
+from corevec.formats.onnx.kernels import (
+    is_linear,
+    write_ball,
+    write_difference,
+    write_values,
+)
+from corevec.formats.onnx.models import (
+    SCALERS,
+    Meaning,
+    labels_of,
+    meaning_of,
+    notes_on,
+    steps_of,
+)
+from corevec.formats.onnx.writer import INPUT, OLDEST_OPSET, OPSET, GraphWriter
+from corevec.kernels import Kernel, Rows
+from corevec.models.expansion import KernelExpansion
+
+Array = npt.NDArray[Any]
+
+PRECISIONS = ("float32", "float64")
+# A warning where float32 may lose this share of the values on the first vectors.
+FEW_DIGITS, SAMPLE = 1e-3, 500
+
+
+def to_onnx(model: Any, dtype: Any = "float32", *, opset: int = OPSET) -> Any:
+    r"""Return a fitted model as an ONNX graph.
+
+    The graph has primitive operators of the standard domain only, and any number of
+    rows. Values differ from the model's own by rounding, at most by about
+
+    .. math:: u\, (n + d) \Big( |b_0| + \sum_j |c_j| \max |k| \Big)
+
+    with u = 6e-8 (float32) or 1e-16 (float64), n vectors and d columns; for "rbf" with
+    more than 8 columns d is multiplied by :math:`\gamma (|x| + |z|)^2` where that is
+    above 1, x and z measured from the vectors' mean. So a float32 graph of a model with
+    large coefficients (a large C) can be of little use where the float64 one is as good
+    as the model.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted corevec model with a named kernel, what `compress` or `load_libsvm`
+        returns, or a scikit-learn ``Pipeline`` of MinMaxScaler, MaxAbsScaler,
+        StandardScaler or `CoreSetNystroem` steps and such a model.
+    dtype : {"float32", "float64"}, default="float32"
+        Precision of the input, of every number in the graph, and of the outputs.
+    opset : int, default=26
+        Operator set, 18 to 26: 26 is the newest that onnxruntime 1.31 runs; lower ones
+        are for older runtimes. The graph is the same.
+
+    Returns
+    -------
+    onnx.ModelProto
+        Checked. Input ``X``; outputs ``label`` and ``decision`` of a classifier or
+        detector, ``value`` of a regressor or ranker, ``features`` of a transformer.
+        ``metadata_props`` name version, estimator, kernel and certificate.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from corevec import CoreVectorClassifier
+    >>> from corevec.formats import to_onnx
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> proto = to_onnx(CoreVectorClassifier(C=10).fit(X, y))
+    >>> [output.name for output in proto.graph.output]
+    ['label', 'decision']
+    """
+    from corevec import __version__
+
+    precision = _checked_precision(dtype)
+    _check_opset(opset)
+    steps, last = steps_of(model)
+    meaning = meaning_of(last)
+    first = steps[0] if steps else last
+    n_features = getattr(
+        first, "n_features_in_", meaning.functions.basis.values.shape[1]
+    )
+    graph = GraphWriter(int(n_features), precision)
+    x = INPUT
+    for step in steps:
+        x = _write_step(graph, x, step)
+    _write_meaning(graph, x, meaning)
+    if precision == "float32":
+        _warn_of_rounding(meaning.functions)
+    notes = notes_on(steps, last, __version__, precision)
+    title = f"{type(last).__name__} of corevec {__version__}, {notes['corevec.kernel']}"
+    return graph.model(title, int(opset), notes)
+
+
+def save_onnx(
+    model: Any, path: Any, dtype: Any = "float32", *, opset: int = OPSET
+) -> None:
+    """Write a fitted model as an ONNX file; see `to_onnx`.
+
+    Parameters
+    ----------
+    model : estimator
+        As in `to_onnx`.
+    path : str or path-like
+        File to write, usually ``*.onnx``; one that is there is replaced.
+    dtype : {"float32", "float64"}, default="float32"
+        Precision.
+    opset : int, default=26
+        Operator set.
+    """
+    content = to_onnx(model, dtype, opset=opset).SerializeToString()
+    Path(path).write_bytes(content)
+
+
+def _checked_precision(dtype: Any) -> str:
+    try:
+        name = str(np.dtype(dtype))
+    except TypeError:
+        name = ""
+    if dtype is not None and name in PRECISIONS:
+        return name
+    raise InvalidInputError(f"to_onnx: dtype={dtype!r} must be 'float32' or 'float64'.")
+
+
+def _check_opset(opset: Any) -> None:
+    if isinstance(opset, Integral) and OLDEST_OPSET <= int(opset) <= OPSET:
+        return
+    raise InvalidInputError(
+        f"to_onnx: opset={opset!r} must be a whole number from {OLDEST_OPSET} to "
+        f"{OPSET}. Take the highest that your runtime knows."
+    )
+
+
+def _warn_of_rounding(functions: KernelExpansion) -> None:
+    """Say so where large coefficients that cancel leave few digits in float32."""
+    few, kernel = functions.basis, functions.kernel
+    if len(few) == 0 or not isinstance(kernel, Kernel) or is_linear(kernel):
+        return  # a linear one is written as weights, which do not cancel
+    if len(few) > SAMPLE:
+        few = Rows(few.values[:SAMPLE], few.index[:SAMPLE])
+    largest = float(np.abs(functions.evaluate(few, functions.prepared())).max())
+    own = float(np.abs(kernel.diagonal(functions.basis)).max())
+    sums = float(np.abs(functions.coef).sum(axis=0).max()) * own
+    lost = sums * float(np.finfo(np.float32).eps) / 2
+    if lost > FEW_DIGITS * largest:
+        warnings.warn(
+            f"to_onnx: coefficients of up to {sums:.1e} in sum cancel to values of up "
+            f"to {largest:.1e}; in float32 values can be off by {lost:.1e}. "
+            "dtype='float64' keeps the digits.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+# Before the model -----------------------------------------------------------------
+
+
+def _write_step(graph: GraphWriter, x: str, step: Any) -> str:
+    if not isinstance(step, SCALERS):
+        return write_values(graph, x, meaning_of(step).functions)
+    if isinstance(step, StandardScaler):
+        if step.with_mean:
+            x = write_difference(graph, x, step.mean_)
+        return _times(graph, x, 1 / step.scale_) if step.with_std else x
+    if isinstance(step, MaxAbsScaler):
+        x, (low, high) = _times(graph, x, 1 / step.scale_), (-1.0, 1.0)
+    else:
+        # Not x * scale_ + min_, as in scikit-learn: that cancels far from zero.
+        low, high = (float(end) for end in step.feature_range)
+        x = _times(graph, write_difference(graph, x, step.data_min_), step.scale_)
+        x = graph.call("Add", x, graph.constant(low)) if low else x
+    if getattr(step, "clip", False):
+        x = graph.call("Clip", x, graph.constant(low), graph.constant(high))
+    return x
+
+
+def _times(graph: GraphWriter, x: str, factors: Array) -> str:
+    return graph.call("Mul", x, graph.constant(factors))
+
+
+# What is made of the values -------------------------------------------------------
+
+
+def _write_meaning(graph: GraphWriter, x: str, meaning: Meaning) -> None:
+    functions, form = meaning.functions, meaning.form
+    if form.kind == "ball":
+        rest = meaning.centre_norm_sq + form.offset
+        return _write_detector(graph, write_ball(graph, x, functions, rest))
+    values = write_values(graph, x, functions)
+    if form.kind == "detector":
+        return _write_detector(graph, values)
+    if form.classes is None:
+        name = "features" if form.kind == "features" else "value"
+        return _write_numbers(graph, name, values, functions.coef.shape[1], form)
+    if form.kind == "two classes":
+        return _write_two_classes(graph, values, form.classes)
+    if form.kind == "ovo":
+        return _write_pairs(graph, values, meaning)
+    _write_label(graph, _largest(graph, values), form.classes)
+    return graph.output("decision", values, "number", len(form.classes))
+
+
+def _write_numbers(
+    graph: GraphWriter, name: str, values: str, n_outputs: int, form: Any
+) -> None:
+    if form.one_output:
+        graph.output(name, _flat(graph, values), "number")
+    else:
+        graph.output(name, values, "number", n_outputs)
+
+
+def _write_detector(graph: GraphWriter, values: str) -> None:
+    decision = _flat(graph, values)
+    inside = graph.call("GreaterOrEqual", decision, graph.constant(0.0))
+    label = graph.call("Where", inside, graph.whole(1), graph.whole(-1))
+    graph.output("label", label, "whole")
+    graph.output("decision", decision, "number")
+
+
+def _write_two_classes(graph: GraphWriter, values: str, classes: Array) -> None:
+    decision = _flat(graph, values)
+    second = graph.call("Greater", decision, graph.constant(0.0))
+    code = graph.call("Cast", second, to=graph.onnx.TensorProto.INT64)
+    _write_label(graph, code, classes)
+    graph.output("decision", decision, "number")
+
+
+def _write_pairs(graph: GraphWriter, values: str, meaning: Meaning) -> None:
+    """Write votes and confidence of one machine per pair, as `classify._votes`."""
+    form, classes = meaning.form, np.asarray(meaning.form.classes)
+    upright = values if form.upright else graph.call("Neg", values)
+    votes = _votes(graph, upright, len(classes))
+    # The confidence is less than half a vote: rounding leaves the votes.
+    deciding = votes if form.breaks_ties else graph.call("Round", votes)
+    ordered = classes
+    if meaning.order is not None:
+        deciding = graph.call("Gather", deciding, graph.whole(meaning.order), axis=1)
+        ordered = classes[meaning.order]
+    _write_label(graph, _largest(graph, deciding), ordered)
+    if form.raw:
+        graph.output("decision", values, "number", meaning.functions.coef.shape[1])
+    else:
+        graph.output("decision", votes, "number", len(classes))
+
+
+def _votes(graph: GraphWriter, values: str, n_classes: int) -> str:
+    pairs = list(combinations(range(n_classes), 2))
+    first, second = np.zeros((2, len(pairs), n_classes))
+    for row, (i, j) in enumerate(pairs):
+        first[row, i] = second[row, j] = 1.0
+    turn = graph.constant(second - first)
+    won = graph.call("Greater", values, graph.constant(0.0))
+    won = graph.call("Cast", won, to=graph.number_type)
+    votes = graph.call("Gemm", won, turn, graph.constant(first.sum(axis=0)))
+    confidence = graph.call("Gemm", values, turn)
+    size = graph.call("Add", graph.call("Abs", confidence), graph.constant(1.0))
+    size = graph.call("Mul", size, graph.constant(3.0))
+    return graph.call("Add", votes, graph.call("Div", confidence, size))
+
+
+def _write_label(graph: GraphWriter, code: str, classes: Array) -> None:
+    labels = labels_of(classes)
+    is_word = labels.dtype == object
+    names = graph.words(labels) if is_word else graph.whole(labels)
+    label = graph.call("Gather", names, code, axis=0)
+    graph.output("label", label, "word" if is_word else "whole")
+
+
+def _largest(graph: GraphWriter, values: str) -> str:
+    """Write the number of the largest column, the first of equal ones as in NumPy."""
+    return graph.call("ArgMax", values, axis=1, keepdims=0, select_last_index=0)
+
+
+def _flat(graph: GraphWriter, values: str) -> str:
+    return graph.call("Squeeze", values, graph.whole([1]))
+
+
+__all__ = ["save_onnx", "to_onnx"]

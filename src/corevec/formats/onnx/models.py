@@ -1,0 +1,218 @@
+"""What a fitted model computes, for the ONNX export: steps, functions, their form."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import is_outlier_detector
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from corevec.estimators._base import CoreVectorEstimator
+from corevec.estimators._compressed import CompressedModel, Form
+from corevec.estimators.compress import _pairs, _read_ours, refuse_cells
+from corevec.estimators.structural import StructuralSVM
+from corevec.estimators.transform import CoreSetNystroem
+from corevec.exceptions import InvalidInputError
+from corevec.formats.libsvm.models import LibsvmModel
+from corevec.formats.onnx.kernels import known_kernel
+from corevec.kernels import Kernel, Rows, make_kernel
+from corevec.models.expansion import KernelExpansion
+from corevec.reference._base import ReferenceClassifier
+
+Array = npt.NDArray[Any]
+
+SCALERS = (MinMaxScaler, MaxAbsScaler, StandardScaler)
+OURS = (CoreVectorEstimator, CompressedModel, ReferenceClassifier, LibsvmModel)
+ACCEPTED = (
+    "a fitted corevec model (CoreVectorClassifier, SubspaceClassifier, "
+    "CoreVectorRegressor, SubspaceRegressor, CoreVectorOneClass, SVDD, "
+    "CoreVectorRanker, StreamingBallClassifier, StreamingOneClass, StructuralSVM with "
+    "model='multiclass', CoreSetNystroem, one of corevec.reference, or what `compress` "
+    "or `load_libsvm` returns), or a scikit-learn Pipeline of MinMaxScaler, "
+    "MaxAbsScaler, StandardScaler or CoreSetNystroem steps and such a model"
+)
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Functions of a row, and what is made of their values.
+
+    ``form.kind`` is one of those in `Form`, or "features" for a transformer.
+    """
+
+    functions: KernelExpansion
+    form: Form
+    centre_norm_sq: float = 0.0  # of a ball
+    order: Array | None = None  # of "ovo": the classes, the one that wins a tie first
+
+
+def steps_of(model: Any) -> tuple[list[Any], Any]:
+    """Return the transformers before a model, and the model itself."""
+    if not isinstance(model, Pipeline):
+        _check_model(model)
+        return [], model
+    steps = [step for _, step in model.steps if step not in (None, "passthrough")]
+    if not steps:
+        raise InvalidInputError(f"to_onnx: the Pipeline has no steps; give {ACCEPTED}.")
+    for step in steps[:-1]:
+        if type(step) not in (*SCALERS, CoreSetNystroem):
+            raise InvalidInputError(
+                f"to_onnx: the Pipeline has a {type(step).__name__} before its last "
+                f"step, which cannot be exported; give {ACCEPTED}."
+            )
+        _check_fitted(step)
+    _check_model(steps[-1])
+    return steps[:-1], steps[-1]
+
+
+def meaning_of(model: Any) -> Meaning:
+    """Return the functions of a fitted model at the scale of its decisions."""
+    if isinstance(model, CoreSetNystroem):
+        return _of_features(model)
+    if isinstance(model, StructuralSVM):
+        return _of_weights(model)
+    if isinstance(model, LibsvmModel):
+        return _of_libsvm(model)
+    functions, form = _read_ours(model)
+    if form.kind != "ball":
+        return Meaning(functions, form)
+    compressed = isinstance(model, CompressedModel)
+    norm = model._centre_norm_sq if compressed else model.centre_norm_sq_
+    return Meaning(functions, form, float(norm))
+
+
+def labels_of(classes: Array) -> Array:
+    """Return class labels as int64 or as strings, which is what ONNX knows."""
+    values = classes.tolist()
+    if all(isinstance(value, str) for value in values):
+        return np.asarray(values, dtype=object)
+    # LIBSVM files give labels as floats: 1.0 and -1.0 are whole numbers too.
+    if all(_is_whole(value) for value in values):
+        return np.asarray([int(value) for value in values], dtype=np.int64)
+    raise InvalidInputError(
+        f"to_onnx: the labels {values[:5]} are neither whole numbers nor strings, "
+        "which is what an ONNX graph can return. Fit with labels of one of these types."
+    )
+
+
+def _is_whole(value: Any) -> bool:
+    if isinstance(value, float) and not value.is_integer():
+        return False
+    return isinstance(value, int | float) and abs(int(value)) < 2**63
+
+
+def notes_on(
+    steps: list[Any], model: Any, version: str, precision: str
+) -> dict[str, str]:
+    """Return what a file's metadata say about the model."""
+    kernel = known_kernel(meaning_of(model).functions.kernel)
+    notes = {
+        "corevec.version": version,
+        "corevec.estimator": type(model).__name__,
+        "corevec.precision": precision,
+        "corevec.kernel": _kernel_in_words(kernel),
+    }
+    if steps:
+        notes["corevec.steps"] = json.dumps([type(step).__name__ for step in steps])
+    names = getattr([*steps, model][0], "feature_names_in_", None)
+    if names is not None:
+        notes["corevec.feature_names"] = json.dumps([str(name) for name in names])
+    found = getattr(model, "certificate_", None)
+    if found is not None:
+        for name in ("problem", "primal", "dual", "relative_gap", "converged"):
+            value = getattr(found, name)
+            number = isinstance(value, float | np.floating)
+            notes[f"corevec.models.certificate.{name}"] = str(
+                float(value) if number else value
+            )
+    return notes
+
+
+def _kernel_in_words(kernel: Kernel) -> str:
+    """Return for example ``rbf(gamma=0.5)``, in the units of the rows."""
+    gamma = float(np.ldexp(kernel.gamma, -2 * kernel.row_map.exponent))
+    parts = {"gamma": gamma} if kernel.name != "linear" else {}
+    if kernel.name in ("poly", "sigmoid"):
+        parts["coef0"] = kernel.coef0
+    if kernel.name == "poly":
+        parts["degree"] = kernel.degree
+    name = f"normalized-{kernel.name}" if kernel.normalized else kernel.name
+    inside = ", ".join(f"{key}={value!r}" for key, value in parts.items())
+    return f"{name}({inside})" if inside else name
+
+
+def _check_model(model: Any) -> None:
+    if not isinstance(model, (*OURS, StructuralSVM, CoreSetNystroem)):
+        name = model.__name__ if isinstance(model, type) else type(model).__name__
+        raise InvalidInputError(
+            f"to_onnx: a {name} was given; give {ACCEPTED}. Of a search, give its "
+            "best_estimator_; for scikit-learn's own models see skl2onnx."
+        )
+    _check_fitted(model)
+    refuse_cells(
+        "to_onnx",
+        model,
+        "the graph is written for one",
+        "corevec.formats.save keeps it; for ONNX fit without cells",
+    )
+    if isinstance(model, StructuralSVM) and not model._is_multiclass:
+        raise InvalidInputError(
+            "to_onnx: a StructuralSVM with a model of your own predicts by your "
+            "Python methods, which cannot be exported; only model='multiclass' can."
+        )
+
+
+def _check_fitted(step: Any) -> None:
+    try:
+        check_is_fitted(step)
+    except NotFittedError:
+        raise NotFittedError(
+            f"to_onnx: this {type(step).__name__} is not fitted. Call its fit first."
+        ) from None
+
+
+def _classes_form(classes: Array) -> Form:
+    return Form("two classes" if len(classes) == 2 else "ovr", classes)
+
+
+def _of_features(model: CoreSetNystroem) -> Meaning:
+    basis = model._basis
+    factor = basis.inverse_factor.T
+    functions = KernelExpansion(basis.kernel, basis.rows, factor, np.zeros(len(basis)))
+    return Meaning(functions, Form("features", one_output=False))
+
+
+def _of_libsvm(model: Any) -> Meaning:
+    """Return LIBSVM's machines; its vote looks at no confidence."""
+    kernel = make_kernel(model.kernel, model.gamma, model.degree, model.coef0)
+    vectors = model.support_vectors_
+    rows = Rows(vectors, np.arange(vectors.shape[0]))
+    coef, classes = model.dual_coef_.T, getattr(model, "classes_", None)
+    form, order = Form("detector" if is_outlier_detector(model) else "regressor"), None
+    if classes is not None:
+        form = _classes_form(classes)
+    if classes is not None and len(classes) > 2:
+        coef = _pairs(model.dual_coef_, model.n_support_)
+        form = Form("ovo", classes, breaks_ties=False, upright=False)
+        order = np.searchsorted(classes, model.text_.labels)
+    functions = KernelExpansion(kernel, rows, coef, model.intercept_)
+    return Meaning(functions, form, order=order)
+
+
+def _of_weights(model: StructuralSVM) -> Meaning:
+    machines = len(model.coef_)
+    rows = Rows(model.coef_, np.arange(machines))
+    functions = KernelExpansion(
+        make_kernel("linear"), rows, np.eye(machines), model.intercept_
+    )
+    return Meaning(functions, _classes_form(model.classes_))
+
+
+__all__ = ["SCALERS", "Meaning", "labels_of", "meaning_of", "notes_on", "steps_of"]

@@ -1,0 +1,1 @@
+"""What a fit leaves: functions, bases, certificates, checkpoints."""

@@ -1,0 +1,169 @@
+"""The certificate: how far a model is from the optimum of the user's problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corevec.models.certificate_text import (
+    certificate_card,
+    is_of_cells,
+    state_in_words,
+)
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was measured about a model, and on how many rows.
+
+    Attributes
+    ----------
+    problem : str
+        The problem that was certified, in words.
+    primal, dual : float
+        Values of the standard problem (design.md 1.2): the optimum lies between.
+    relative_gap : float
+        ``(primal - dual) / max(|primal|, |dual|)``: the objective of the model, at its
+        best rescaling, exceeds the optimum by at most this share.
+    dual_bound : {"exact", "projection", "sample", "none"}
+        How the dual value was obtained; "none" where it would have cost too much: then
+        it is what the objective cannot go below, 0 or minus infinity.
+    confidence : float
+        1.0, or the probability with which the bound holds; 0.0 if only a sample of
+        the rows was looked at, so nothing is guaranteed about the others.
+    ball_epsilon : float
+        Every row looked at is within ``(1 + ball_epsilon)`` radii of the centre: the
+        paper's criterion, reached (nan where the model is no ball).
+    radius : float
+        Radius of the core set's ball in the kernel's feature space (nan likewise).
+    n_verified, n_rows : int
+        Rows that the primal value was measured on, and rows in all.
+    passes : float
+        Rows looked at during the fit, divided by `n_rows`.
+    seconds : float
+        Wall-clock time of the fit.
+    converged : bool
+        Whether the rule asked for was met, with the primal taken over all rows.
+    stopped_by : str
+        "tol", "ball_epsilon", "max_core", "max_iter", "max_time", "interrupt",
+        "stall", "sample" (the rule was met on a sample of the rows only), "n_vectors"
+        (the model has as many vectors as it was allowed, and their weights are solved:
+        only more vectors would lower the gap), "memory_budget" (only some of the rows,
+        as many as fit, decided the weights), "one pass" (of `certify`: no tolerance
+        stops a model of one pass), or "cells":
+        each cell's own problem was certified, and nothing about the problem over all
+        rows; primal and dual are sums over the cells, the gap is that of the worst.
+    tol : float
+        The relative gap asked for (nan under the paper's rule).
+    parts : tuple of Certificate
+        One per problem where there are several; this one is then the worst.
+    rounding : float
+        The part of `relative_gap` that allows for the rounding of kernel values and of
+        their sums: what cannot be computed is not claimed.
+    largest_violation : float or None
+        By how much any row violates its optimality condition, where that was measured:
+        the quantity that `tol` of LIBSVM bounds. Of a linear model that kept no dual
+        variables: the largest entry of the (sub)gradient.
+    """
+
+    problem: str
+    primal: float
+    dual: float
+    relative_gap: float
+    dual_bound: str = "exact"
+    confidence: float = 1.0
+    ball_epsilon: float = float("nan")
+    radius: float = float("nan")
+    n_verified: int = 0
+    n_rows: int = 0
+    passes: float = 0.0
+    seconds: float = 0.0
+    converged: bool = False
+    stopped_by: str = "tol"
+    tol: float = float("nan")
+    parts: tuple[Certificate, ...] = ()
+    largest_violation: float | None = None
+    rounding: float = 0.0
+
+    def __str__(self) -> str:
+        rows = f"{self.n_verified:,} of {self.n_rows:,} rows"
+        whose, gap = "optimum lies", "relative gap"
+        if is_of_cells(self):
+            whose, gap = "optima's sum", "worst gap   "
+        lines = [
+            f"Certificate: {state_in_words(self)}",
+            f"  problem       {self.problem}",
+        ]
+        if np.isfinite(self.primal):
+            lines += [
+                f"  {whose}  between {self.dual:.10g} and {self.primal:.10g}",
+                f"  {gap}  {self.relative_gap:.3g}{self._asked()}, measured on {rows}",
+                f"  dual bound    {self.dual_bound}, confidence {self.confidence:g}",
+            ]
+        else:
+            lines.append(f"  no bound      only {rows} were looked at")
+        if self.largest_violation is not None:
+            lines.append(
+                f"  violation     {self.largest_violation:.3g} at most, of an "
+                "optimality condition"
+            )
+        if np.isfinite(self.radius):
+            lines.append(
+                f"  ball          radius {self.radius:.6g}, every row looked at within "
+                f"{1 + self.ball_epsilon:.6g} radii"
+            )
+        lines.append(
+            f"  work          {self.passes:.2f} passes over the rows, "
+            f"{self.seconds:.2f} s"
+        )
+        if self.parts:
+            done = sum(part.converged for part in self.parts)
+            lines.append(
+                f"  parts         the worst of {len(self.parts)} problems, "
+                f"{done} of them converged (see .parts)"
+            )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the certificate as a small card, for notebooks."""
+        return certificate_card(self)
+
+    def _asked(self) -> str:
+        return f" ({self.tol:g} asked)" if np.isfinite(self.tol) else ""
+
+
+def relative_gap(primal: float, dual: float) -> float:
+    """Return ``(primal - dual) / max(|primal|, |dual|)``, at least 0."""
+    scale = max(abs(primal), abs(dual))
+    if not np.isfinite(scale):
+        return float("inf")
+    return max(0.0, (primal - dual) / scale) if scale > 0 else 0.0
+
+
+def worst_of(parts: list[Certificate], problem: str) -> Certificate:
+    """Return the certificate of several problems: that of the worst part."""
+    if len(parts) == 1:
+        return parts[0]
+    not_done = [part for part in parts if not part.converged]
+    worst = max(not_done or parts, key=lambda part: part.relative_gap)
+    # A part that was cut short is not hidden by one whose weights are solved.
+    cut = [part.stopped_by for part in not_done if part.stopped_by != "n_vectors"]
+    whole = worst.stopped_by != "n_vectors" or not cut
+    return replace(
+        worst,
+        stopped_by=worst.stopped_by if whole else cut[0],
+        problem=f"{problem} of {worst.problem}",
+        # Parts may differ in rows (the scales of a surface): the share counts.
+        n_verified=min(
+            (part for part in (worst, *parts)),
+            key=lambda part: part.n_verified / max(part.n_rows, 1),
+        ).n_verified,
+        confidence=min(part.confidence for part in parts),
+        converged=not not_done,
+        parts=tuple(parts),
+    )

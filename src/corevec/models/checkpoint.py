@@ -1,0 +1,297 @@
+"""What a fit leaves on a disk after every round, to go on from on another machine.
+
+One file in NumPy's npz format, without pickles: the functions as they are (basis rows,
+coefficients), the multipliers of the core rows, and a header that says which fit it
+belongs to. Written to a file beside it and put in its place at once, so that whoever
+reads it finds one round or the next, never half of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from corevec._runtime.progress import Progress
+from corevec.exceptions import InvalidInputError
+from corevec.kernels import AnyKernel, Rows
+from corevec.models.expansion import KernelExpansion
+
+Array = npt.NDArray[Any]
+
+FORMAT = 1
+# Rounds on a few thousand rows take milliseconds: those are written once a second, a
+# round that looked at all rows always.
+SECONDS_BETWEEN = 1.0
+
+logger = logging.getLogger("corevec")
+
+
+@dataclass
+class Saved:
+    """The state of a fit after a round."""
+
+    values: Any
+    index: Array
+    coef: Array
+    intercept: Array
+    offsets: Array | None = None
+    support: list[Array] = field(default_factory=list)
+    multipliers: list[Array] = field(default_factory=list)
+    chosen: bool = False  # the basis will not change any more
+    header: dict[str, Any] = field(default_factory=dict)
+
+    def functions(self, kernel: AnyKernel) -> KernelExpansion:
+        """Return the functions, with the kernel of these rows."""
+        rows = Rows(self.values, self.index)
+        return KernelExpansion(kernel, rows, self.coef, self.intercept)
+
+
+class Checkpoint:
+    """The file of one fit: `asked` says which, `listen` writes it."""
+
+    def __init__(self, path: str | os.PathLike[str], asked: dict[str, Any]):
+        self.path = Path(path)
+        self.asked = asked
+        self._written = -np.inf
+
+    def read(self) -> Saved | None:
+        """Return what an earlier run of this fit left, None where there is no file."""
+        if not self.path.exists():
+            return None
+        try:
+            with open(self.path, "rb") as opened:  # NumPy leaves a damaged one open
+                file = np.load(opened, allow_pickle=False)
+                saved = _unpacked({name: file[name] for name in file.files})
+        except (
+            AttributeError,  # an array, not an archive
+            EOFError,
+            KeyError,
+            OSError,
+            OverflowError,
+            TypeError,
+            ValueError,
+            zipfile.BadZipFile,
+        ) as error:
+            raise self._damaged(error) from None
+        self._check(saved.header)
+        try:
+            _check_arrays(saved, self.asked)
+        except ValueError as error:
+            raise self._damaged(error) from None
+        return saved
+
+    def _damaged(self, error: Exception) -> InvalidInputError:
+        return InvalidInputError(
+            f"checkpoint={str(self.path)!r} is no checkpoint of corevec, or is damaged "
+            f"({type(error).__name__}: {error}). Remove it to start anew."
+        )
+
+    def check_place(self) -> None:
+        """Raise where no file can be written: now, not after the first round."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._beside.touch()
+            self._beside.unlink()
+        except OSError as error:
+            raise InvalidInputError(
+                f"checkpoint={str(self.path)!r} cannot be written "
+                f"({type(error).__name__}: {error}). Give a path in a folder that can."
+            ) from None
+
+    def listen(self, progress: Progress, record: dict[str, Any]) -> None:
+        """Write the state after a round, if it is worth it."""
+        if progress.snapshot is None:
+            return
+        recent = monotonic() - self._written < SECONDS_BETWEEN
+        if recent and not record.get("exact", False):
+            return
+        self._try_to_write(_state_of(progress, self.asked, record))
+
+    def leave(self, progress: Progress) -> None:
+        """Write the state that a fit ends with, whichever round it was."""
+        if progress.history and progress.snapshot is not None:
+            self._try_to_write(_state_of(progress, self.asked, progress.history[-1]))
+
+    def write(self, saved: Saved) -> None:
+        """Put this state in the place of the last one, at once."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        beside = self._beside
+        try:
+            with open(beside, "wb") as file:
+                arrays: dict[str, Any] = _packed(saved)
+                np.savez(file, **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, self.path)
+        finally:
+            beside.unlink(missing_ok=True)
+        self._written = monotonic()
+
+    def remove(self) -> None:
+        """Remove the file of a fit that is done."""
+        self.path.unlink(missing_ok=True)
+
+    @property
+    def _beside(self) -> Path:
+        return self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+
+    def _try_to_write(self, saved: Saved) -> None:
+        """Write, or say that it failed: a full disk is no reason to lose a fit."""
+        try:
+            self.write(saved)
+        except OSError as error:
+            logger.warning(
+                "checkpoint=%r was not written (%s); the fit goes on, and the round "
+                "before is kept",
+                str(self.path),
+                error,
+            )
+
+    def _check(self, header: dict[str, Any]) -> None:
+        there = header.get("asked", {})
+        for name in sorted({*there, *self.asked}):
+            mine, theirs = self.asked.get(name), there.get(name)
+            if mine != theirs:
+                raise InvalidInputError(
+                    f"checkpoint={str(self.path)!r} belongs to another fit: {name} is "
+                    f"{theirs!r} there and {mine!r} here. Remove the file to start "
+                    "anew, or give another path."
+                )
+
+
+def described(value: Any) -> Any:
+    """Return a parameter as JSON holds it, equal in every process that means the same.
+
+    10 is 10.0; functions and random generators go by their names, not by where they
+    lie in memory; arrays, whose texts leave out most entries, by a digest.
+    """
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    if isinstance(value, Mapping):
+        return {str(name): described(one) for name, one in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        return f"array of {value.shape}, {value.dtype}, {digest[:16]}"
+    return re.sub(" at 0x[0-9A-Fa-f]+", "", repr(value))
+
+
+def _state_of(
+    progress: Progress, asked: dict[str, Any], record: dict[str, Any]
+) -> Saved:
+    assert progress.snapshot is not None
+    functions: KernelExpansion = progress.snapshot()
+    cores = progress.cores() if progress.cores is not None else []
+    return Saved(
+        functions.basis.values,
+        functions.basis.index,
+        functions.coef,
+        functions.intercept,
+        None if progress.offsets is None else progress.offsets(),
+        [entries for entries, _ in cores],
+        [multipliers for _, multipliers in cores],
+        progress.chosen,
+        {"asked": asked, "round": record["round"], "more": progress.more},
+    )
+
+
+def _packed(saved: Saved) -> dict[str, Array]:
+    header = {**saved.header, "format": FORMAT, "chosen": saved.chosen}
+    text = json.dumps({**header, "cores": len(saved.support)}, default=str)
+    arrays = {
+        "header": np.frombuffer(text.encode(), dtype=np.uint8),
+        "index": saved.index,
+        "coef": saved.coef,
+        "intercept": saved.intercept,
+    }
+    if saved.offsets is not None:
+        arrays["offsets"] = saved.offsets
+    if sparse.issparse(saved.values):
+        rows = saved.values.tocsr()
+        arrays["shape"] = np.array(rows.shape)
+        for name in ("data", "indices", "indptr"):
+            arrays[f"csr_{name}"] = getattr(rows, name)
+    else:
+        arrays["values"] = saved.values
+    for t, (entries, b) in enumerate(
+        zip(saved.support, saved.multipliers, strict=True)
+    ):
+        arrays[f"entries_{t}"], arrays[f"multipliers_{t}"] = entries, b
+    return arrays
+
+
+def _unpacked(arrays: dict[str, Array]) -> Saved:
+    header = json.loads(arrays["header"].tobytes().decode())
+    if header["format"] != FORMAT:
+        raise ValueError(f"format {header['format']}, this version reads {FORMAT}")
+    if "values" in arrays:
+        values: Any = arrays["values"]
+    else:
+        parts = tuple(arrays[f"csr_{name}"] for name in ("data", "indices", "indptr"))
+        values = sparse.csr_matrix(parts, shape=tuple(arrays["shape"]))
+        values.check_format(full_check=True)
+    cores = range(int(header.pop("cores")))
+    return Saved(
+        values,
+        arrays["index"],
+        arrays["coef"],
+        arrays["intercept"],
+        arrays.get("offsets"),
+        [arrays[f"entries_{t}"] for t in cores],
+        [arrays[f"multipliers_{t}"] for t in cores],
+        bool(header.pop("chosen")),
+        header,
+    )
+
+
+def _check_arrays(saved: Saved, asked: dict[str, Any]) -> None:
+    """Raise ValueError where arrays do not fit together: compiled loops do not look."""
+    values, n = saved.values, len(saved.index)
+    if values.ndim != 2 or values.dtype not in (np.float32, np.float64):
+        raise ValueError(f"values are {values.ndim}-dimensional, of {values.dtype}")
+    columns = asked.get("columns", values.shape[1])
+    _check_array("values", values, values.dtype, (n, columns))
+    _check_array("coef", saved.coef, np.float64, (n, saved.coef.shape[-1]))
+    _check_array("intercept", saved.intercept, np.float64, saved.coef.shape[1:])
+    if saved.offsets is not None:
+        _check_array("offsets", saved.offsets, np.float64, saved.offsets.shape[:1])
+    _check_numbers("index", saved.index, -1, asked.get("rows"))
+    for t, entries in enumerate(saved.support):
+        # A regression has two entries per row: too low, too high.
+        most = None if "rows" not in asked else 2 * asked["rows"]
+        _check_numbers(f"entries_{t}", entries, 0, most)
+        name = f"multipliers_{t}"
+        _check_array(name, saved.multipliers[t], np.float64, entries.shape)
+
+
+def _check_array(name: str, array: Any, dtype: Any, shape: tuple[int, ...]) -> None:
+    if array.dtype != dtype or array.shape != shape:
+        raise ValueError(
+            f"{name} has shape {array.shape} of {array.dtype}, not {shape} of "
+            f"{np.dtype(dtype)}"
+        )
+
+
+def _check_numbers(name: str, array: Array, least: int, most: int | None) -> None:
+    """Check row numbers from `least` up to, but not including, `most`."""
+    _check_array(name, array, np.int64, array.shape[:1])
+    high = array.max(initial=least)
+    if array.min(initial=least) < least or (most is not None and high >= max(most, 1)):
+        raise ValueError(f"{name} holds numbers that are no rows")

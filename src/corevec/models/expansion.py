@@ -1,0 +1,117 @@
+"""What every model ends as: a few rows, their coefficients, a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corevec.backend.arrays import is_tensor, there
+from corevec.data.sources import Source
+from corevec.kernels import AnyKernel, Kernel, Points, Rows, finite
+
+if TYPE_CHECKING:
+    from corevec.backend.gpu.kernels import Answer, Asked
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class KernelExpansion:
+    """``f_t(x) = sum_j coef[j, t] k(b_j, x) + intercept[t]``, several t at once."""
+
+    kernel: AnyKernel
+    basis: Rows
+    coef: Array  # (len(basis), outputs)
+    intercept: Array  # (outputs,)
+
+    def prepared(self, dtype: Any = np.float64) -> Points:
+        """Return the basis made ready for `evaluate` in one precision."""
+        return self.kernel.prepare_basis(self.basis, dtype)
+
+    def evaluate(self, rows: Rows, basis: Points) -> Array:
+        """Return values of shape (len(rows), outputs) for one block of rows."""
+        points = self.kernel.prepare(rows, basis.dtype)
+        values = self.kernel.times(points, basis, self.coef)
+        return finite(values + there(self.intercept, values), self.kernel)
+
+    def value_errors(self) -> Array:
+        """Return a bound on the rounding error of each output's values.
+
+        For rows whose k(x, x) is at most that of the basis rows.
+        """
+        largest = (
+            float(abs(self.kernel.diagonal(self.basis)).max())
+            if len(self.basis)
+            else 0.0
+        )
+        relative = self.kernel.rounding(self.basis.values.shape[1])
+        return np.asarray(relative * largest * np.abs(self.coef).sum(axis=0))
+
+    def ready(self, dtype: Any = np.float64) -> Ready:
+        """Return the functions made ready for one precision."""
+        return Ready(self, dtype)
+
+    def values(self, source: Source) -> Array:
+        """Return f of every row, shape (n_rows, outputs), block by block."""
+        return source.map(self.ready())
+
+
+class Ready:
+    """Functions with their basis prepared; only the functions travel.
+
+    The prepared basis is as large as the basis: sent along, it would double what each
+    round sends to workers.
+    """
+
+    def __init__(self, functions: KernelExpansion, dtype: Any = np.float64):
+        self.functions, self.dtype = functions, dtype
+        self.points = functions.prepared(dtype)
+
+    def __call__(self, rows: Rows) -> Array:
+        """Return values of shape (len(rows), outputs) for one block of rows."""
+        return self.functions.evaluate(rows, self.points)
+
+    def reduces(self, rows: Rows) -> bool:
+        """Whether `answers` serves rows that live where these do."""
+        if not is_tensor(rows.values) or len(rows) == 0:
+            return False
+        from corevec.backend.gpu import (
+            kernels as _torch_kernels,  # its module needs torch
+        )
+
+        kernel = self.functions.kernel
+        return isinstance(kernel, Kernel) and _torch_kernels.fused(rows.values)
+
+    def answers(self, rows: Rows, asked: list[Asked]) -> list[Answer] | None:
+        """Return what is asked of all of some rows, reduced where they live.
+
+        The rows' numbers increase. None where a value is not finite: the plain way
+        says what to do.
+        """
+        from corevec.backend.gpu import (
+            kernels as _torch_kernels,  # its module needs torch
+        )
+
+        functions, kernel = self.functions, self.functions.kernel
+        assert isinstance(kernel, Kernel)
+        as_given = Points(rows.values, rows.index, self.dtype)
+        basis, intercept = self.points.beside(as_given), functions.intercept
+        scaled = kernel.normalized and not kernel.uses_distance
+        place = rows.values, basis.values
+        shape = kernel._parameters
+        squares: Any = basis.squares
+        if scaled or not _torch_kernels.answers_in_one(*shape[:2], *place, squares):
+            points = kernel.prepare(rows, self.dtype)
+            values: Any = kernel.times(points, basis, functions.coef)
+            return _torch_kernels.answers_of(values, intercept, rows.index, asked)
+        coef: Any = there(functions.coef, rows.values)
+        mapping = _torch_kernels.Mapping(kernel.row_map.shift, kernel.row_map.exponent)
+        return _torch_kernels.answers(
+            shape, *place, coef, intercept, squares, mapping, rows.index, asked
+        )
+
+    def __reduce__(self) -> Any:
+        return Ready, (self.functions, self.dtype)

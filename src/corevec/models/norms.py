@@ -1,0 +1,90 @@
+"""Norms of sums of rows in the kernel's space, for any number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corevec.backend.arrays import here, is_tensor
+from corevec.data.sources import Source, Workers
+from corevec.kernels import AnyKernel, Rows
+
+Array = npt.NDArray[Any]
+
+# Rows per part of a sum: two parts and the values between them stay in cache.
+_PART = 2048
+# Of rows with many numbers each fewer: a block of them has 8 MB.
+_PART_NUMBERS, _FEWEST = 1 << 20, 256
+
+
+def parts_of(numbers: Array, width: int = 1) -> list[slice]:
+    """Return parts of some rows, each small enough to be worked on at once.
+
+    `width`: how many numbers the work makes of a row, where it keeps those of a part.
+    """
+    most, numbers_of_part = _PART, _PART_NUMBERS
+    if is_tensor(numbers):  # a GPU is busy with more: 256 MB
+        most, numbers_of_part = _PART << 10, _PART_NUMBERS << 5
+    step = min(most, max(_FEWEST, numbers_of_part // max(width, 1)))
+    return [slice(s, s + step) for s in range(0, len(numbers), step)]
+
+
+def norms_sq(
+    source: Source, kernel: AnyKernel, numbers: Array, coef: Array
+) -> tuple[Array, float]:
+    """Return ``|sum_i coef[i, t] phi(x_i)|^2`` for each t, and the largest |k_ii|.
+
+    Part by part of the symmetric matrix: memory does not grow with the rows.
+    """
+    numbers, workers = source.numbers_there(numbers), source.workers
+    if source.is_on_device:  # which is busy with one part after the other
+        workers = Workers(1)
+
+    def pick(part: slice) -> Rows:
+        return source.pick(numbers[part])
+
+    width = source.n_features if source.is_on_device else 1
+    return _norms_sq(pick, parts_of(numbers, width), kernel, coef, workers)
+
+
+def norms_sq_of_rows(
+    rows: Rows, kernel: AnyKernel, coef: Array, workers: Workers
+) -> Array:
+    """Return ``|sum_i coef[i, t] phi(x_i)|^2`` of any vectors, rounded up."""
+
+    def take(part: slice) -> Rows:
+        return Rows(rows.values[part], rows.index[part])
+
+    parts = parts_of(rows.index)
+    total, diagonal = _norms_sq(take, parts, kernel, coef, workers)
+    relative = kernel.rounding(rows.values.shape[1])
+    rounding = relative * np.abs(coef).sum(axis=0) ** 2 * diagonal
+    return np.asarray(np.maximum(total, 0.0) + rounding)
+
+
+def _norms_sq(
+    take: Callable[[slice], Rows],
+    parts: list[slice],
+    kernel: AnyKernel,
+    coef: Array,
+    workers: Workers,
+) -> tuple[Array, float]:
+    def product(pair: tuple[slice, slice]) -> Array:
+        left = kernel.prepare(take(pair[0]))
+        right = kernel.prepare_basis(take(pair[1]))
+        values = here(kernel.times(left, right, coef[pair[1]]))
+        twice = 1.0 if pair[0] == pair[1] else 2.0
+        return np.asarray(twice * np.einsum("it,it->t", coef[pair[0]], values))
+
+    def largest(part: slice) -> float:
+        own = abs(kernel.diagonal(take(part)))
+        return float(own.max()) if len(own) else 0.0
+
+    pairs = [(p, q) for i, p in enumerate(parts) for q in parts[i:]]
+    total = np.zeros(coef.shape[1])
+    for part in workers.run(product, pairs):
+        total += part
+    return total, max(workers.run(largest, parts), default=0.0)

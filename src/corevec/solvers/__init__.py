@@ -1,0 +1,1 @@
+"""The algorithms. Each solves problems over the rows of a source."""

@@ -1,0 +1,1 @@
+"""Which vectors span the space: chosen, pursued, moved."""

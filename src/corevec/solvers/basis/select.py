@@ -1,0 +1,378 @@
+"""Ways to choose basis rows that look at the rows, not at the labels.
+
+Each is a function ``(source, kernel, size, rng, present) -> Rows``: at most `size` rows
+among those numbered `present` (the rows of positive weight), or vectors that are no
+training row, numbered -1.
+
+===========  ==========================================  ============================
+name         how                                         cost
+===========  ==========================================  ============================
+uniform      at random, each row with the same chance    none
+kmeans       centres of k-means in the input space       m k d per Lloyd step
+rpcholesky   randomly pivoted Cholesky: the next row     m k^2 + m k kernel values
+             with the chance of its residual
+cholesky     incomplete Cholesky: the row of the         the same
+             largest residual
+===========  ==========================================  ============================
+
+m is the number of rows looked at: all, or a random sample where m k numbers (m d for
+k-means) do not fit the memory budget. `bases.basis_of_rows` makes a basis of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, sparse
+
+from corevec.certificates.scan import Subset
+from corevec.data.sources import Source
+from corevec.exceptions import InvalidInputError
+from corevec.kernels.kernel import (
+    AnyKernel,
+    Kernel,
+    Points,
+    Rows,
+    _squared_norms,
+    finite,
+)
+from corevec.models.basis import SPREAD_THRESHOLD
+
+Array = npt.NDArray[Any]
+
+# Rows proposed at a time by randomly pivoted Cholesky: a fifth of the rows wanted,
+# within these bounds. Rejection makes any number exact; more at a time are more often
+# in vain, fewer leave BLAS idle.
+FEWEST_PROPOSED, MOST_PROPOSED = 8, 128
+# k-means is a start, not an end: this many rows per centre, Lloyd steps, and
+# rounds of seeding if no seed were rejected.
+ROWS_PER_CENTRE, LLOYD_STEPS, SEEDING_ROUNDS = 30, 6, 12
+# Rows of a sample per pivot wanted.
+ROWS_PER_PIVOT = 50
+# Never fewer rows in the sample than this, where there are as many.
+FEWEST_SAMPLED = 2000
+
+
+def uniform(
+    source: Source,
+    kernel: AnyKernel,
+    size: int,
+    rng: np.random.Generator,
+    present: Array,
+) -> Rows:
+    """Return rows at random, as scikit-learn's Nystroem does."""
+    return source.take(_sample(present, size, rng))
+
+
+def randomly_pivoted_cholesky(
+    source: Source,
+    kernel: AnyKernel,
+    size: int,
+    rng: np.random.Generator,
+    present: Array,
+    first: Array | None = None,
+) -> Rows:
+    """Return rows drawn with the chance of what the earlier ones leave of k(x, x).
+
+    Chen, Epperly, Tropp and Webber (2022), in the block form with rejection (Epperly,
+    Tropp and Webber 2024), which has the same distribution. Fewer than `size` rows
+    where the rest leaves less than `SPREAD_THRESHOLD` of the largest k(x, x). Rows
+    numbered `first` are taken before any other.
+    """
+    view = _view(source, size, rng, present, first)
+    factor = _factor_of(view, kernel, size, present)
+    given = np.empty(0, dtype=np.int64) if first is None else first[:size]
+    for start in range(0, len(given), MOST_PROPOSED):
+        some = given[start : start + MOST_PROPOSED]
+        factor.add(np.searchsorted(view.numbers, some))
+    proposed = int(np.clip(size // 5, FEWEST_PROPOSED, MOST_PROPOSED))
+    while factor.room and factor.left.any():
+        share = factor.left / factor.left.sum()
+        drawn = rng.choice(len(share), proposed, p=share)
+        # A repeat would be rejected for certain: only the order of the others counts.
+        drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+        few = kernel.prepare_basis(view.take(view.numbers[drawn]))
+        rest = finite(kernel.block(few, few), kernel)
+        factor.add(drawn[_accepted(factor, rest, drawn, rng)][: factor.room])
+    return view.take(view.numbers[factor.chosen])
+
+
+def incomplete_cholesky(
+    source: Source,
+    kernel: AnyKernel,
+    size: int,
+    rng: np.random.Generator,
+    present: Array,
+    threshold: float = SPREAD_THRESHOLD,
+) -> Rows:
+    """Return the pivots of the incomplete Cholesky factor: the largest residual next.
+
+    Fine and Scheinberg (2001). Fewer than `size` where the largest residual falls below
+    `threshold` times the largest k(x, x).
+    """
+    view = _view(source, size, rng, present)
+    factor = _factor_of(view, kernel, size, present)
+    factor.floor *= threshold / SPREAD_THRESHOLD
+    while factor.room and factor.left.any():
+        factor.add(np.array([int(np.argmax(factor.left))]))
+    return view.take(view.numbers[factor.chosen])
+
+
+class PartialFactor:
+    """``K ~ F F'`` of many rows, grown by pivots among them.
+
+    `columns` returns kernel values of all rows against the rows at some positions,
+    shape (n, len(positions)). `left` is ``k_ii - |F_i|^2``, zero for rows that cannot
+    be chosen: those of weight 0, and those within `SPREAD_THRESHOLD` of the span.
+    """
+
+    def __init__(
+        self, columns: Callable[[Array], Array], diagonal: Array, size: int
+    ) -> None:
+        self.columns = columns
+        self.left = np.array(diagonal, dtype=np.float64)
+        self.floor = SPREAD_THRESHOLD * float(self.left.max(initial=0.0))
+        self.chosen = np.empty(0, dtype=np.int64)
+        self._transposed = np.empty((size, len(diagonal)))  # a new row is contiguous
+        self._drop_noise()
+
+    @property
+    def room(self) -> int:
+        """How many more pivots there is room for."""
+        return len(self._transposed) - len(self.chosen)
+
+    def features(self, positions: Array | slice) -> Array:
+        """Return F of the rows at these positions, transposed: (rank, rows)."""
+        return np.asarray(self._transposed[: len(self.chosen), positions])
+
+    def add(self, positions: Array) -> Array:
+        """Make rows pivots; return the new columns of F, transposed: (pivots, n).
+
+        Those among them that the others leave nothing of are left out.
+        """
+        columns = self.columns(positions).T
+        columns -= self.features(positions).T @ self.features(slice(None))
+        corner = np.array(columns[:, positions])
+        factor, order, rank, _ = linalg.lapack.dpstrf(corner, tol=self.floor, lower=1)
+        kept = order[:rank] - 1
+        new = linalg.solve_triangular(
+            factor[:rank, :rank], columns[kept], lower=True, check_finite=False
+        )
+        k = len(self.chosen)
+        self._transposed[k : k + rank] = new
+        self.left -= np.einsum("ij,ij->j", new, new)
+        self.left[positions] = 0.0
+        self.chosen = np.append(self.chosen, positions[kept])
+        self._drop_noise()
+        return np.asarray(new)
+
+    def _drop_noise(self) -> None:
+        self.left[self.left <= self.floor] = 0.0
+
+
+def kmeans(
+    source: Source,
+    kernel: AnyKernel,
+    size: int,
+    rng: np.random.Generator,
+    present: Array,
+    weights: Array | None = None,
+) -> Rows:
+    """Return centres of k-means in the input space (Zhang, Tsang and Kwok 2008).
+
+    A few Lloyd steps on a random sample of the rows, which start from centres drawn
+    with the chance of their squared distance from the earlier ones (k-means++, several
+    per round with rejection). `weights` of all rows count a row so many times. Centres
+    are dense, also of sparse rows.
+    """
+    if not isinstance(kernel, Kernel):
+        raise InvalidInputError(
+            f"basis='kmeans' needs a kernel of distances or inner products, whose rows "
+            f"have a mean; kernel={kernel.name!r} was given. Use basis='rpcholesky', "
+            "'cholesky' or 'coreset', or random rows, which are taken as they are."
+        )
+    _check_centres_fit(source, size)
+    if size >= len(present):
+        return source.take(np.sort(present))
+    rows = source.take(_sample(present, _rows_for_centres(source, size), rng))
+    own = np.ones(len(rows)) if weights is None else weights[rows.index]
+    points = kernel.row_map(rows.values, np.float64)
+    squares = _squared_norms(points)
+    centres = _seeds(points, squares, own, size, rng)
+    for _ in range(LLOYD_STEPS):
+        nearest, _ = _nearest(points, squares, centres)
+        centres = _means(points, own, nearest, centres)
+    return Rows(kernel.row_map.back(centres), np.full(len(centres), -1))
+
+
+def _check_centres_fit(source: Source, size: int) -> None:
+    needed = 8 * size * source.n_features
+    if needed <= source.memory_budget / 2:
+        return
+    raise InvalidInputError(
+        f"basis='kmeans': {size:,} dense centres of {source.n_features:,} columns take "
+        f"{needed / 2**20:,.0f} MiB, more than half of memory_budget "
+        f"({source.memory_budget / 2**20:,.0f} MiB). Raise memory_budget, ask for "
+        "fewer centres, or use basis='rpcholesky', which keeps rows sparse."
+    )
+
+
+def _rows_for_centres(source: Source, size: int) -> int:
+    """Return how many rows k-means looks at: they, and a copy, take half the budget."""
+    most = int(source.memory_budget / 2 / (16 * source.row_entries))
+    return max(min(max(ROWS_PER_CENTRE * size, FEWEST_SAMPLED), most), size)
+
+
+def _seeds(
+    points: Any, squares: Array, own: Array, size: int, rng: np.random.Generator
+) -> Array:
+    """Return `size` different rows, far from each other."""
+    floor = 1e-12 * float(squares.max(initial=0.0))  # a distance of rounding errors
+    chosen = rng.choice(len(own), 1, p=own / own.sum())
+    _, distance = _nearest(points, squares, _dense(points[chosen]))
+    proposed = -(-size // SEEDING_ROUNDS)
+    while len(chosen) < size:
+        share = np.where(distance > floor, own * distance, 0.0)
+        if not share.any():
+            break
+        new = rng.choice(len(own), proposed, p=share / share.sum())
+        new = _far_apart(points, new, distance, floor, rng)[: size - len(chosen)]
+        _, closer = _nearest(points, squares, _dense(points[new]))
+        distance = np.minimum(distance, closer)
+        chosen = np.append(chosen, new)
+    return _dense(points[chosen])
+
+
+def _far_apart(
+    points: Any, new: Array, distance: Array, floor: float, rng: np.random.Generator
+) -> Array:
+    """Return which of the rows drawn one draw after the other would have kept.
+
+    By rejection, as in randomly pivoted Cholesky: k-means++, several at a time.
+    """
+    few = _dense(points[new])
+    left, kept = distance[new], []
+    before = left.copy()
+    for i in range(len(new)):
+        if i == 0 or left[i] > max(floor, rng.random() * before[i]):
+            kept.append(i)
+            left = np.minimum(left, ((few - few[i]) ** 2).sum(axis=1))
+    return np.asarray(new[kept])
+
+
+def _nearest(points: Any, squares: Array, centres: Array) -> tuple[Array, Array]:
+    """Return each row's nearest centre and its squared distance, tile by tile."""
+    own = np.einsum("ij,ij->i", centres, centres)
+    nearest = np.empty(len(squares), dtype=np.int64)
+    distance = np.empty(len(squares))
+    step = max(16, (1 << 21) // len(centres))  # 16 MiB of distances at a time
+    for start in range(0, len(squares), step):
+        tile = slice(start, start + step)
+        d = own - 2 * np.asarray(points[tile] @ centres.T)
+        nearest[tile] = d.argmin(axis=1)
+        distance[tile] = np.maximum(d.min(axis=1) + squares[tile], 0.0)
+    return nearest, distance
+
+
+def _means(points: Any, own: Array, nearest: Array, centres: Array) -> Array:
+    """Return the weighted mean of each centre's rows; it stays where it has none."""
+    k, m = len(centres), len(own)
+    members = sparse.csr_array((own, (nearest, np.arange(m))), shape=(k, m))
+    mass = np.bincount(nearest, own, minlength=k)
+    sums = _dense(members @ points)
+    full = mass > 0
+    return np.where(full[:, None], sums / np.where(full, mass, 1.0)[:, None], centres)
+
+
+def _factor_of(
+    view: Source, kernel: AnyKernel, size: int, present: Array
+) -> PartialFactor:
+    """Return the empty factor of the rows of `view`."""
+    numbers = view.numbers
+    diagonal = finite(view.map(kernel.diagonal), kernel)
+    diagonal[~np.isin(numbers, present)] = 0.0
+    ready: dict[int, Points] = {}
+    # Rows made ready once serve every column, where their copy fits.
+    keep = 8 * view.n_rows * view.row_entries <= view.memory_budget / 4
+
+    def points_of(rows: Rows) -> Points:
+        if not keep:
+            return kernel.prepare(rows)
+        start = int(rows.index[0])
+        if start not in ready:
+            ready[start] = kernel.prepare(rows)
+        return ready[start]
+
+    def columns(positions: Array) -> Array:
+        few = kernel.prepare_basis(view.take(numbers[positions]))
+        # The long side last: the loops over it use the vector unit.
+        values = view.map(lambda rows: kernel.block(few, points_of(rows)).T)
+        return finite(values, kernel)
+
+    return PartialFactor(columns, diagonal, min(size, len(present)))
+
+
+def _accepted(
+    factor: PartialFactor, rest: Array, drawn: Array, rng: np.random.Generator
+) -> list[int]:
+    """Return which of the rows drawn one draw after the other would have kept.
+
+    `rest` holds their kernel values. A row drawn with the chance ``left_i`` before the
+    others of its block were pivots is kept with the share of it that they leave.
+    """
+    phi = factor.features(drawn)
+    rest = rest - phi.T @ phi
+    before = factor.left[drawn]
+    kept = []
+    for i in range(len(drawn)):
+        if i == 0 or rest[i, i] > max(factor.floor, rng.random() * before[i]):
+            kept.append(i)
+            step = rest[i] / np.sqrt(max(rest[i, i], factor.floor))
+            rest -= np.outer(step, step)
+    return kept
+
+
+def _view(
+    source: Source,
+    size: int,
+    rng: np.random.Generator,
+    present: Array,
+    first: Array | None = None,
+) -> Source:
+    """Return all rows, or a sample whose factor of `size` columns fits the budget.
+
+    Where not all rows do, `ROWS_PER_PIVOT` will do: 50,000 rows of a million took a
+    quarter of the whole fit. A sample holds the rows numbered `first`.
+    """
+    columns = size + 3 * MOST_PROPOSED  # the factor, a block of new columns in work
+    budget = source.memory_budget / 2
+    if 8 * columns * source.n_rows <= budget:
+        return source
+    fit = max(int(budget / (8 * (columns + source.row_entries))), size)
+    fit = min(fit, max(FEWEST_SAMPLED, ROWS_PER_PIVOT * size))
+    sample = _sample(present, fit, rng)
+    if first is not None:
+        sample = np.union1d(sample, first)
+    return Subset(source, sample)
+
+
+def _sample(present: Array, size: int, rng: np.random.Generator) -> Array:
+    if size >= len(present):
+        return np.sort(present)
+    return np.sort(rng.choice(present, size, replace=False))
+
+
+def _dense(values: Any) -> Array:
+    return np.asarray(values.toarray() if sparse.issparse(values) else values)
+
+
+# What an estimator's `basis` may say; "coreset" and arrays are the estimator's own.
+BY_NAME: dict[str, Callable[..., Rows]] = {
+    "uniform": uniform,
+    "kmeans": kmeans,
+    "rpcholesky": randomly_pivoted_cholesky,
+    "cholesky": incomplete_cholesky,
+}

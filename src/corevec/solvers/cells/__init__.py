@@ -1,0 +1,1 @@
+"""Exact local machines in the cells of a balanced tree."""

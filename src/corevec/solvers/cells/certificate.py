@@ -1,0 +1,217 @@
+"""Certify a model of cells on given rows: every cell's own problem, one by one.
+
+The rows go down the trees to their cells; what a cell's machines are worth on the rows
+that came is measured as for any model (`verify.py`). Nothing is said about the global
+problem, over all rows at once, which is a different one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corevec._runtime.progress import Progress
+from corevec.certificates.verify import verify
+from corevec.data.sources import Source, Workers
+from corevec.kernels import Rows
+from corevec.models.certificate import Certificate, relative_gap
+from corevec.models.expansion import KernelExpansion
+from corevec.problems.family import Floor, Problem
+from corevec.solvers.cells.cell import merged, only_sign, priced, rows_that_weigh
+from corevec.solvers.cells.fit import Cells, Forest, Solved
+from corevec.solvers.cells.placement import at_hand
+from corevec.solvers.cells.tree import Tree
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What one cell's machines are worth on its rows."""
+
+    gap: float
+    primal: float
+    dual: float
+    offset: Array
+    n_rows: int
+
+
+def certify_cells(
+    problems: list[Problem], source: Source, forest: Forest, tol: float
+) -> Certificate:
+    """Return the certificate of a forest on the rows of `source`.
+
+    On the rows of the fit it repeats the fit's certificate, to the solver's accuracy.
+    """
+    source = at_hand(source)
+    progress = Progress(source.n_rows)
+    present = np.isin(source.numbers, rows_that_weigh(problems, source))
+    found: list[_Found] = []
+    for one in forest.trees:
+        found += _verify_tree(problems, source, one, present)
+        progress.rows_looked_at += int(present.sum())
+    n_trees, n_rows = len(forest.trees), [one.n_rows for one in found]
+    solved = Solved(
+        forest,
+        np.array([one.gap for one in found]),
+        sum(one.primal for one in found) / n_trees,
+        sum(one.dual for one in found) / n_trees,
+        len(found),
+        max(n_rows),
+        np.average([one.offset for one in found], axis=0, weights=n_rows),
+    )
+    return cells_certificate(solved, progress, problems[0], tol)
+
+
+def cells_certificate(
+    solved: Solved, progress: Progress, problem: Problem, tol: float
+) -> Certificate:
+    """Return what is known: the cells' own problems, and nothing about the whole."""
+    words = (
+        f"{solved.n_cells:,} local problems, one per cell of at most "
+        f"{solved.largest:,} rows: {_gaps_in_words(solved)}. "
+        "Nothing is claimed about the global problem, over all rows at once, which is "
+        f"another one; each of them is a {problem.name}"
+    )
+    stopped = str(progress.spent())
+    if solved.n_left and stopped == "max_iter":  # which does not act between cells
+        stopped = "max_time"
+    return Certificate(
+        problem=words,
+        primal=solved.primal,
+        dual=solved.dual,
+        relative_gap=float(solved.gaps.max()),
+        n_verified=progress.n_rows - solved.n_left,
+        n_rows=progress.n_rows,
+        passes=progress.passes,
+        seconds=progress.seconds,
+        converged=False,
+        stopped_by="cells" if solved.is_whole else stopped,
+        tol=tol,
+    )
+
+
+def _gaps_in_words(solved: Solved) -> str:
+    """Return the worst and the mean gap of the cells that were solved."""
+    known = solved.gaps[np.isfinite(solved.gaps)]
+    if len(known) == 0:
+        return "none was solved in time, and nothing is proved"
+    said = f"the worst gap is {known.max():.1e}, the mean {known.mean():.1e}"
+    if len(known) == solved.n_cells:
+        return said
+    return f"{len(known):,} were solved in time, of these {said}"
+
+
+def _verify_tree(
+    problems: list[Problem], source: Source, one: Cells, present: Array
+) -> list[_Found]:
+    """Return what every cell that rows fall into is worth, in the order of the cells.
+
+    Threads work on several cells at once; of rows that live elsewhere as many are
+    brought here at a time as fit.
+    """
+    found: list[_Found] = []
+    for near, batch in _batches(source, _members(source, one.tree, present)):
+
+        def task(item: tuple[int, Array], near: Source = near) -> _Found:
+            return _verify_cell(problems, near, one, *item)
+
+        found += source.workers.run(task, batch)
+    return found
+
+
+def _members(source: Source, tree: Tree, present: Array) -> list[tuple[int, Array]]:
+    """Return each cell that present rows fall into, with their numbers; one pass."""
+    cells = source.map(partial(_cells_of, tree))[present]
+    order = np.argsort(cells, kind="stable")
+    held, starts = np.unique(cells[order], return_index=True)
+    parts = np.split(source.numbers[present][order], starts[1:])
+    return list(zip(held.tolist(), map(np.sort, parts), strict=True))
+
+
+def _cells_of(tree: Tree, rows: Rows) -> Array:
+    return tree.cells_of(rows.values)
+
+
+def _batches(
+    source: Source, members: list[tuple[int, Array]]
+) -> Iterator[tuple[Source, list[tuple[int, Array]]]]:
+    """Yield cells with a source that has their rows at hand."""
+    if not source.is_far:
+        yield source, members
+        return
+    batch: list[tuple[int, Array]] = []
+    n_rows = 0
+    for cell, rows in members:
+        if batch and not source.holds(n_rows + len(rows)):
+            yield source.near(np.concatenate([one[1] for one in batch])), batch
+            batch, n_rows = [], 0
+        batch.append((cell, rows))
+        n_rows += len(rows)
+    yield source.near(np.concatenate([one[1] for one in batch])), batch
+
+
+def _verify_cell(
+    problems: list[Problem], source: Source, one: Cells, number: int, rows: Array
+) -> _Found:
+    """Return what the machines of one cell are worth on some rows."""
+    cell, local = merged(problems, source, rows)
+    # The pool is busy with cells: a task that waited for it would wait forever.
+    alone = cell.using(source.memory_budget, Workers(1))
+    parts, offset = [], np.zeros(len(problems))
+    for t, problem in enumerate(priced(local, cell)):
+        function = _machine(one, number, t, alone)
+        if not function.coef.any() and function.intercept[0] == only_sign(
+            problem, alone, one.kernel
+        ):
+            continue  # all rows are of one class, which the cell says: nothing to solve
+        if problem.response is not None and problem.has_offset:
+            offset[t] = _best_offset(problem, function, alone)
+        parts.append(verify(problem, function, float(offset[t]), alone))
+    return _Found(
+        max((relative_gap(p.primal, p.dual) for p in parts), default=0.0),
+        sum(part.primal for part in parts),
+        sum(part.dual for part in parts),
+        offset,
+        len(rows),
+    )
+
+
+def _machine(one: Cells, number: int, t: int, cell: Source) -> KernelExpansion:
+    """Return output `t` of a cell; a constant has a row of the cell that counts 0."""
+    start, stop = one.starts[number], one.starts[number + 1]
+    used = start + np.flatnonzero(one.coef[start:stop, t])
+    intercept = one.intercepts[number, t : t + 1]
+    if len(used) == 0:
+        few = cell.block(0, 1)
+        return KernelExpansion(one.kernel, few, np.zeros((1, 1)), intercept)
+    basis = Rows(one.basis.values[used], one.basis.index[used])
+    return KernelExpansion(one.kernel, basis, one.coef[used, t : t + 1], intercept)
+
+
+def _best_offset(problem: Problem, function: KernelExpansion, cell: Source) -> float:
+    """Return the tube with the least objective: where ``sum omega (v - t)+`` is T.
+
+    The sum falls as t grows, linearly between one violation v and the next.
+    """
+    rows = cell.block(0, cell.n_rows)
+    values = function.evaluate(rows, function.prepared())[:, 0]
+    sides = [problem.terms(rows, function.kernel, side) for side in problem.sides]
+    v = np.concatenate([terms.target - terms.sign * values for terms in sides])
+    omega = np.concatenate([terms.omega for terms in sides])
+    order = np.argsort(-v)
+    v, omega = v[order], omega[order]
+    mass, moment = np.cumsum(omega), np.cumsum(omega * v)
+    # With the k largest inside the sum is moment_k - t mass_k, for v_{k+1} <= t <= v_k.
+    at_next = moment[:-1] - mass[:-1] * v[1:]
+    k = int(np.searchsorted(at_next, problem.price))
+    t = (moment[k] - problem.price) / mass[k] if mass[k] > 0 else 0.0
+    return float(t if problem.floor is Floor.NONE else max(t, 0.0))
+
+
+__all__ = ["cells_certificate", "certify_cells"]

@@ -1,0 +1,1 @@
+"""Many vectors replaced by few."""

@@ -1,0 +1,155 @@
+"""What the solution on a core set is worth on the rows that were looked at.
+
+Its functions, the primal value at the best scale or offset tried, and how far outside
+the ball the worst row is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corevec.certificates.scan import Look
+from corevec.data.sources import Source, stacked
+from corevec.kernels import AnyKernel, Rows
+from corevec.models.expansion import KernelExpansion
+from corevec.problems.family import Floor, Problem
+from corevec.solvers.coreset.core import Core
+
+Array = npt.NDArray[Any]
+
+
+def primal_value(
+    core: Core, seen: Look, tried: tuple[tuple[float, float], ...]
+) -> tuple[float, tuple[float, float]]:
+    """Return the least primal value over the trials, core rows included.
+
+    And the scale and the offset that it is reached at.
+    """
+    norm_sq = core.norm_sq
+    if core.problem.is_hard:
+        own = core.terms.target - core.margins() - core.offset
+        largest = max(seen.largest, float(own.max()))
+        return norm_sq / 2 + core.offset + largest, (1.0, core.offset)
+    losses = seen.loss + core.loss(tried)
+    regular = [scale**2 * norm_sq / 2 for scale, _ in tried]
+    if core.problem.has_offset:
+        price = core.problem.price
+        regular = [norm_sq / 2 + price * offset for _, offset in tried]
+    best = int(np.argmin(regular + losses))
+    return float(regular[best] + losses[best]), tried[best]
+
+
+def trials(core: Core, suggestion: float) -> tuple[tuple[float, float], ...]:
+    """Return the (scale, offset) pairs to evaluate the primal at.
+
+    `suggestion` is what `next_trial` said after the last look.
+    """
+    if core.problem.has_unit_targets:
+        return (1.0, 0.0), (suggestion, 0.0)
+    if not core.problem.has_offset:
+        return ((1.0, 0.0),)  # a rescaled regression is another model
+    floor = core.problem.floor
+    lowest = -core.norm_sq / 2 if floor is Floor.RADIUS else 0.0
+    if floor is Floor.NONE:
+        lowest = -np.inf
+    return (1.0, max(core.offset, lowest)), (
+        1.0,
+        max(core.offset + suggestion - 1.0, lowest),
+    )
+
+
+def next_trial(core: Core, seen: Look) -> float:
+    """Return the scale (or 1 + offset change) that a Newton step on it suggests."""
+    slope, curve = core.slopes()
+    slope, curve = slope + seen.slope, curve + seen.curve
+    if core.problem.has_offset:
+        return 1.0 + (slope - core.problem.price) / curve if curve > 0 else 1.0
+    norm_sq = core.norm_sq
+    if curve + norm_sq <= 0:
+        return 1.0
+    return float(np.clip(1.0 + (slope - norm_sq) / (curve + norm_sq), 0.1, 10.0))
+
+
+def ball_epsilon_reached(core: Core, seen: Look, eta: float) -> float:
+    """Return the epsilon with which the ball holds every row that was looked at."""
+    radius_sq, step = core.ball(eta)
+    worst = max(seen.largest, core.largest_violation(), 0.0)
+    farthest_sq = radius_sq + 2 * step * worst
+    if np.isnan(radius_sq):
+        return float("nan")
+    if radius_sq <= 0:
+        return 0.0 if farthest_sq <= 0 else float("inf")
+    return float(np.sqrt(farthest_sq / radius_sq)) - 1.0
+
+
+def joint_functions(cores: list[Core], kernel: AnyKernel) -> KernelExpansion:
+    """Return all problems' functions over the union of their support rows."""
+    if len(cores) == 1 and cores[0].problem.response is None:
+        core = cores[0]
+        few = core.support
+        coef = (core.multipliers * core.terms.sign)[few]
+        basis = Rows(core.values[few], core.rows[few])
+        return KernelExpansion(kernel, basis, coef[:, None], _intercepts(cores))
+    rows = np.concatenate([core.rows[core.support] for core in cores])
+    union, position = np.unique(rows, return_inverse=True)
+    coef = np.zeros((len(union), len(cores)))
+    done = 0
+    for t, core in enumerate(cores):
+        few = core.support
+        where = position[done : done + len(few)]
+        # Both sides of a row of a regression may be here.
+        np.add.at(coef[:, t], where, (core.multipliers * core.terms.sign)[few])
+        done += len(few)
+    _, first = np.unique(rows, return_index=True)
+    values = stacked([core.values[core.support] for core in cores])[first]
+    return KernelExpansion(kernel, Rows(values, union), coef, _intercepts(cores))
+
+
+def scaled(functions: KernelExpansion, scales: Array) -> KernelExpansion:
+    """Return the functions, each multiplied by a number."""
+    if (scales == 1).all():
+        return functions
+    coef, intercept = functions.coef * scales, functions.intercept * scales
+    return replace(functions, coef=coef, intercept=intercept)
+
+
+def largest_diagonal(problem: Problem, source: Source, kernel: AnyKernel) -> float:
+    """Return eta, the largest ``Q_ii`` over all rows of positive weight.
+
+    For a regression the largest ``Q_ii + 2 |p_i| / T`` (CVR paper, eq. 15); an
+    enclosing ball needs none.
+    """
+    if problem.has_offset and problem.response is None:
+        return 0.0
+    bias = 1.0 if problem.has_bias else 0.0
+    labels = problem.labels
+    alike = labels.sample_weight is None and problem.response is None
+    if alike and kernel.constant_diagonal:
+        weights = labels.class_weight
+        least = 1.0 if weights is None else float(weights[weights > 0].min())
+        return 1.0 + bias + 1.0 / (problem.slack * least)
+
+    def score(rows: Rows) -> float:
+        terms = problem.terms(rows, kernel)
+        present = terms.omega > 0
+        if not present.any():
+            return 0.0
+        own = kernel.diagonal(rows)[present] + 1.0 / terms.omega[present]
+        if problem.has_offset:
+            own = own + 2 * abs(terms.target[present]) / problem.price
+        return float(own.max())
+
+    return source.reduce(score, max) + bias
+
+
+def _intercepts(cores: list[Core]) -> Array:
+    return np.array(
+        [
+            float(core.multipliers @ core.terms.sign) if core.problem.has_bias else 0.0
+            for core in cores
+        ]
+    )

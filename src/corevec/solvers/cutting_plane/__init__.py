@@ -1,0 +1,1 @@
+"""The hinge loss by cutting planes (CPSP), and structured outputs."""

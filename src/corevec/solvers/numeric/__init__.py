@@ -1,0 +1,1 @@
+"""Small dense solvers: quadratic programmes, Newton steps, design matrices."""

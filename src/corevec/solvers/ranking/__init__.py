@@ -1,0 +1,1 @@
+"""The pairwise ranking machine."""

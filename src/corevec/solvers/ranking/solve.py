@@ -1,0 +1,326 @@
+"""Ranking: the pairwise L2-SVM over all pairs of each query, never written out.
+
+Rows x_i with grades y_i, in queries; f = <w, phi(x)>, a bias would cancel. Over the
+pairs P = {(i, j): same query, y_i > y_j} with weights c_ij
+
+    min 1/2 |w|^2 + C/2 sum_P c_ij max(0, 1 - (f_i - f_j))^2.
+
+From any f, ``beta_ij = C c_ij max(0, 1 - (f_i - f_j))`` is dual feasible, with value
+``sum beta - 1/2 |u|^2 - sum beta^2 / (2 C c)``, ``u = sum_i pull_i phi(x_i)``; at its
+best scale ``(sum beta)^2 / (2 curve)``. All of it needs one number per row, ``pull_i =
+sum_j beta_ij - sum_j beta_ji``, which sorting gives without the pairs (Joachims 2006).
+
+The weights are found in the span of a basis, as in ``span.py`` and ``subspace.py``, by
+Newton's method (Chapelle and Keerthi 2010). Up to a few thousand rows the basis is all
+of them and the Hessian that of all pairs. Beyond, the Hessian comes from a sample of
+the queries, and gradient and step lengths from all rows: 2 n k kernel values a round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corevec._runtime.progress import Progress
+from corevec.data.sources import Source
+from corevec.kernels import AnyKernel
+from corevec.models.basis import (
+    MAX_RANK,
+    PROBE_ROWS,
+    RANK_THRESHOLD,
+    SPREAD_THRESHOLD,
+    Basis,
+    basis_from,
+    basis_of,
+)
+from corevec.models.certificate import Certificate, relative_gap
+from corevec.models.expansion import KernelExpansion
+from corevec.models.result import Outcome
+from corevec.problems.pairs import CERTIFIED_PAIRS, QUERY_ROWS, Pairs, PairSums
+from corevec.solvers.ranking.newton import Newton, Span, State
+
+Array = npt.NDArray[Any]
+
+PROBLEM = (
+    "pairwise ranking L2-SVM: min 1/2 |w|^2 + C/2 sum c_ij max(0, 1 - (f_i - f_j))^2 "
+    "over the pairs of each query with y_i > y_j"
+)
+
+# Up to this many rows all of them are the basis: 72 MB of kernel values.
+WHOLE_ROWS = 3000
+# Basis rows beyond that, where the kernel is not of low rank and `max_core` not given.
+BASIS_ROWS = 1000
+# Multiplications that one Hessian may cost: half a second. More rows are sampled.
+HESSIAN_WORK = 1e10
+# A round must promise more than this share of the objective: where all rows are the
+# basis, on the sample, and, in units of `tol`, on many rows.
+PROMISE_SMALL, PROMISE_SAMPLE, PROMISE_OF_TOL = 1e-13, 1e-3, 0.02
+# Rows that extend the basis of a low-rank kernel, where the bound loses too much, and
+# the most it may grow to: as in ``span.py``.
+MOST_MISSING, MOST_RANK = 100, 2 * MAX_RANK
+# Rows with a pull up to which |u|^2 is summed exactly, as in ``verify.py``.
+EXACT_ROWS = 100_000
+_CHUNK = 2048
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A basis, and what it is good for."""
+
+    basis: Basis
+    is_complete: bool = False  # numerically the span of all rows
+    is_definite: bool = True  # whether the kernel is, on the rows looked at
+    is_as_asked: bool = False  # as many rows as the user allowed, no fewer
+
+
+def choose_basis(
+    pairs: Pairs,
+    source: Source,
+    kernel: AnyKernel,
+    most: int | None,
+    rng: np.random.Generator,
+) -> Choice:
+    """Return all rows, a basis of a low-rank kernel, or random rows, up to `most`."""
+    if _is_small(pairs, source):
+        found = _pivots(source, kernel, np.sort(pairs.rows), RANK_THRESHOLD)
+        if most is None or most >= len(found.basis):
+            return found
+        return Choice(found.basis.leading(most), False, found.is_definite, True)
+
+    def some(size: int) -> Array:
+        return np.sort(rng.choice(pairs.rows, min(size, len(pairs)), replace=False))
+
+    probed = source.take(some(min(PROBE_ROWS, len(pairs) // 4)))
+    low_rank = basis_from(probed, kernel, min(MAX_RANK, len(probed) // 4))
+    if low_rank is not None and (most is None or most >= len(low_rank)):
+        return Choice(low_rank, True)
+    k = int(min(most or BASIS_ROWS, np.sqrt(source.memory_budget / 48)))
+    found = _pivots(source, kernel, some(k), SPREAD_THRESHOLD)
+    return replace(found, is_complete=False, is_as_asked=k == most)
+
+
+def _is_small(pairs: Pairs, source: Source) -> bool:
+    """Whether all rows may be the basis, and all pairs at once in the Hessian."""
+    # Kernel values, features, pairs and Hessian, not all at the same time.
+    return len(pairs) <= min(WHOLE_ROWS, int(np.sqrt(source.memory_budget / 28)))
+
+
+def _pivots(source: Source, kernel: AnyKernel, rows: Array, threshold: float) -> Choice:
+    """Return the pivots of these rows as a basis."""
+    basis, is_definite = basis_of(source, kernel, rows, threshold)
+    if basis is None:  # every phi is zero, and so is every feature
+        one = source.take(rows[:1])
+        points, factor = kernel.prepare_basis(one), np.ones((1, 1))
+        basis = Basis(kernel, one, points, factor, np.zeros(1))
+    return Choice(basis, True, is_definite)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a fit is asked for; names as in the estimator."""
+
+    tol: float = 1e-3
+    max_core: int | None = None
+    random_state: int = 0
+
+
+@dataclass
+class Ranking:
+    """One fit: the pairs, the span, and what is known outside of it."""
+
+    pairs: Pairs
+    span: Span
+    choice: Choice
+    asked: Asked
+    progress: Progress
+
+    @property
+    def _is_small(self) -> bool:
+        return _is_small(self.pairs, self.span.source)
+
+    def run(self, rng: np.random.Generator) -> Outcome:
+        """Find the weights, in a longer basis where the bound asks for it; certify."""
+        state, ended = self._minimise(np.zeros(len(self.choice.basis)), rng)
+        while ended != "spent" and self._extend(state):
+            added = len(self.choice.basis) - len(state.v)
+            state, ended = self._minimise(np.append(state.v, np.zeros(added)), rng)
+        why = self.progress.spent() if ended == "spent" else None
+        if ended == "until" and self.choice.is_as_asked:
+            why = "n_vectors"
+        return self.outcome(state, why)
+
+    def _minimise(self, v: Array, rng: np.random.Generator) -> tuple[State, str]:
+        few, until = self._sample(rng), PROMISE_OF_TOL * self.asked.tol
+        if few is self.pairs:
+            until = PROMISE_SMALL if self._is_small else until
+            return Newton(few, self.span).run(v, until, self.told)
+        span = Span(self.span.source, few.rows, self.choice.basis, is_kept=True)
+        start = Newton(few, span)
+        state, _ = start.run(v, PROMISE_SAMPLE, self.is_spent)
+        return Newton(self.pairs, self.span, start.factor).run(
+            state.v, until, self.told
+        )
+
+    def _extend(self, state: State) -> bool:
+        """Add the rows that the bound loses most on; whether there were any."""
+        basis, tol = self.choice.basis, self.asked.tol
+        most = min(MOST_RANK, self.asked.max_core or MOST_RANK)
+        if self._is_small or not self.choice.is_complete:
+            return False
+        lost = np.abs(state.sums.pull) * self.span.outside
+        dual = self._projected(state.sums, state.pulled, is_bound=True)
+        gap = relative_gap(state.primal, dual)
+        room = min(MOST_MISSING, most - len(basis))
+        if gap <= tol or float(lost.sum()) ** 2 <= tol * state.primal / 4 or room <= 0:
+            return False
+        worst = self.pairs.rows[np.argsort(-lost)[:room]]
+        longer = basis.extended(self.span.source.take(np.sort(worst)))
+        if len(longer) == len(basis):
+            return False
+        self.choice = replace(self.choice, basis=longer)
+        self.span = Span(self.span.source, self.pairs.rows, longer)
+        return True
+
+    def _sample(self, rng: np.random.Generator) -> Pairs:
+        """Return the pairs that give the Hessian: all, or those of some queries."""
+        source, k = self.span.source, len(self.choice.basis)
+        if self._is_small:
+            return self.pairs
+        work = max(WHOLE_ROWS, HESSIAN_WORK / (k * (k + QUERY_ROWS / 2)))
+        size = min(work, source.memory_budget / (16 * k))
+        return self.pairs.sample(int(size), rng)
+
+    def is_spent(self, _: State) -> bool:
+        """Whether a budget is spent, while working on a sample."""
+        return self.progress.spent() is not None
+
+    def told(self, state: State) -> bool:
+        """Record a round over all pairs; return whether to stop."""
+        progress = self.progress
+        visits = 2 if self.span.design is None else 1
+        progress.rows_looked_at += visits * len(self.pairs)
+        progress.snapshot = lambda: self.functions(state)
+        # Where the basis is not complete, the gap within its span.
+        is_bound = self.choice.is_complete
+        dual = self._projected(state.sums, state.pulled, is_bound)
+        progress.record(
+            core=len(self.choice.basis),
+            support=len(self.choice.basis),
+            gap=relative_gap(state.primal, dual),
+            dual=dual,
+            looked_at=len(self.pairs),
+            exact=is_bound,
+        )
+        return progress.spent() is not None
+
+    def functions(self, state: State) -> KernelExpansion:
+        """Return the ranking function as coefficients of the basis rows."""
+        basis = self.choice.basis
+        coef = basis.coefficients(state.v)[:, None]
+        return KernelExpansion(basis.kernel, basis.rows, coef, np.zeros(1))
+
+    def outcome(self, state: State, why: str | None) -> Outcome:
+        """Return the functions, certified by their own values on all rows."""
+        functions, basis = self.functions(state), self.choice.basis
+        primal, dual, kind = self.certify(functions, float(state.v @ state.v))
+        gap = relative_gap(primal, dual)
+        met = gap <= self.asked.tol
+        limited = "stall" if self.choice.is_complete else "max_core"
+        certificate = Certificate(
+            problem=PROBLEM,
+            primal=primal,
+            dual=dual,
+            relative_gap=gap,
+            dual_bound=kind,
+            n_verified=self.progress.n_rows,
+            n_rows=self.progress.n_rows,
+            passes=self.progress.passes,
+            seconds=self.progress.seconds,
+            converged=met,
+            stopped_by="tol" if met else why or limited,
+            tol=self.asked.tol,
+        )
+        return Outcome(
+            functions=functions,
+            certificates=[certificate],
+            offsets=np.zeros(1),
+            norms_sq=np.array([state.v @ state.v]),
+            support=[basis.rows.index],
+            multipliers=[],
+            n_core=[len(basis)],
+        )
+
+    def certify(
+        self, functions: KernelExpansion, norm_sq: float
+    ) -> tuple[float, float, str]:
+        """Return primal, dual, and how the dual was obtained."""
+        rows, source = self.pairs.rows, self.span.source
+        points = functions.prepared()
+        parts = [slice(s, s + _CHUNK) for s in range(0, len(rows), _CHUNK)]
+
+        def task(part: slice) -> Array:
+            return functions.evaluate(source.take(rows[part]), points)[:, 0]
+
+        f = np.concatenate(list(source.workers.run(task, parts)))
+        self.progress.rows_looked_at += len(rows)
+        sums = self.pairs.sums(f, most_pairs=CERTIFIED_PAIRS)
+        primal = (norm_sq + sums.square + sums.square_error) / 2
+        if not self.choice.is_definite:
+            return primal, 0.0, "exact"  # no bound without a scalar product
+        pulling, dual = np.flatnonzero(sums.pull), 0.0
+        affordable = len(pulling) <= EXACT_ROWS
+        if self.choice.is_complete or not affordable:
+            dual = self._projected(sums, self.span.pulled(sums.pull), is_bound=True)
+        if relative_gap(primal, dual) <= self.asked.tol or not affordable:
+            return primal, dual, "projection"
+        exact = _norm_sq(source, functions.kernel, rows[pulling], sums.pull[pulling])
+        return primal, max(dual, self._dual(sums, exact)), "exact"
+
+    def _projected(self, sums: PairSums, pulled: Array, is_bound: bool) -> float:
+        """Return the dual value by the projection bound, or that within the span."""
+        missed = float(np.abs(sums.pull) @ self.span.outside) if is_bound else 0.0
+        return self._dual(sums, float(pulled @ pulled) + missed**2)
+
+    def _dual(self, sums: PairSums, norm_sq: float) -> float:
+        """Return the dual value of the violations at its best scale, rounded down."""
+        # Each pull is off by what cancelled in two sweeps, u by no more than their sum.
+        off = 2 * sums.mass_error * np.sqrt(self.span.largest)
+        curve = (np.sqrt(norm_sq) + off) ** 2 + sums.square + sums.square_error
+        mass = max(sums.mass - sums.mass_error, 0.0)
+        return float(mass**2 / (2 * curve * (1 + 64 * _EPS))) if curve > 0 else 0.0
+
+
+def _norm_sq(source: Source, kernel: AnyKernel, rows: Array, pull: Array) -> float:
+    """Return ``|sum pull_i phi(x_i)|^2``, part by part, rounded up."""
+    parts = [slice(s, s + _CHUNK) for s in range(0, len(rows), _CHUNK)]
+
+    def product(pair: tuple[slice, slice]) -> float:
+        left = kernel.prepare(source.take(rows[pair[0]]))
+        right = kernel.prepare_basis(source.take(rows[pair[1]]))
+        values = kernel.times(left, right, pull[pair[1], None])[:, 0]
+        twice = 1.0 if pair[0] == pair[1] else 2.0
+        return twice * float(pull[pair[0]] @ values)
+
+    def largest(part: slice) -> float:
+        return float(np.abs(kernel.diagonal(source.take(rows[part]))).max())
+
+    couples = [(p, q) for i, p in enumerate(parts) for q in parts[i:]]
+    total = sum(source.workers.run(product, couples))
+    diagonal = max(source.workers.run(largest, parts), default=0.0)
+    relative = kernel.rounding(source.n_features)
+    rounding = relative * float(np.abs(pull).sum()) ** 2 * diagonal
+    return max(total, 0.0) + rounding
+
+
+def solve(
+    pairs: Pairs, source: Source, kernel: AnyKernel, asked: Asked, progress: Progress
+) -> Outcome:
+    """Return the ranking function of these pairs, with its certificate."""
+    rng = np.random.default_rng(asked.random_state)
+    choice = choose_basis(pairs, source, kernel, asked.max_core, rng)
+    span = Span(source, pairs.rows, choice.basis)
+    return Ranking(pairs, span, choice, asked, progress).run(rng)

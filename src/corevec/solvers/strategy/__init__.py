@@ -1,0 +1,1 @@
+"""Which solver takes a task."""

@@ -1,0 +1,215 @@
+"""The hinge in the span of few vectors, for one class or several: ``hinge.py`` each.
+
+Classes share a basis that is chosen beforehand; one that grows with the cuts (CPSP) is
+each class's own, and the model's is their union.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, sparse
+
+from corevec._runtime.progress import Progress
+from corevec.certificates.hinge import dual_value, hinge_problem, primal_value
+from corevec.data.sources import Chosen, Source
+from corevec.exceptions import InvalidInputError
+from corevec.kernels import AnyKernel, Rows
+from corevec.models.basis import basis_of_rows
+from corevec.models.certificate import Certificate, relative_gap
+from corevec.models.expansion import KernelExpansion
+from corevec.models.result import Outcome, Settings
+from corevec.problems.family import Problem
+from corevec.solvers.basis.choose import Wanted, check_definite, choose
+from corevec.solvers.cutting_plane import fits as hinge
+from corevec.solvers.strategy.few_vectors import WEIGHTS_TOL
+from corevec.solvers.subspace import iterative as subspace
+
+Array = npt.NDArray[Any]
+
+
+def fit(
+    problems: list[Problem],
+    source: Source,
+    kernel: AnyKernel,
+    wanted: Wanted,
+    settings: Settings,
+    progress: Progress,
+) -> Outcome:
+    """Solve each two-class problem, with the hinge in place of its square."""
+    check_definite(kernel)
+    rng = np.random.default_rng(settings.random_state)
+    source = _at_hand(source)
+    present = subspace.rows_present(problems, source)
+    size = wanted.size(len(present))
+    own: dict[str, Any] = {
+        "tol": min(settings.tol, WEIGHTS_TOL),
+        "certificate": wanted.certificate,
+        "rng": rng,
+    }
+    # The span of all rows holds the optimum: there is nothing to pursue.
+    grows = wanted.basis in ("pursuit", "train") and size < len(present)
+    found = []
+    if grows:
+        sizes = _shares(size, len(problems))
+        for problem, share in zip(_in_turn(problems, progress), sizes, strict=True):
+            one = hinge.fit_pursuit(
+                *_asked(problem),
+                source,
+                kernel,
+                share,
+                from_training_rows=wanted.basis == "train",
+                has_bias=problem.has_bias,
+                progress=progress,
+                **own,
+            )
+            found.append(one)
+    else:
+        basis = choose(problems, source, kernel, wanted, settings, progress, rng)
+        for problem in _in_turn(problems, progress):
+            one = hinge.fit_in_basis(
+                *_asked(problem),
+                source,
+                basis,
+                has_bias=problem.has_bias,
+                progress=progress,
+                **own,
+            )
+            found.append(one)
+    for one in found:
+        one.certificates = [_judged(c, settings.tol) for c in one.certificates]
+    return _joined(found, shared=not grows)
+
+
+def _shares(size: int, n_problems: int) -> list[int]:
+    """Return how many vectors each class gets of its own, `size` in all."""
+    if size < n_problems:
+        raise InvalidInputError(
+            f"with loss='hinge' each of the {n_problems} classes grows vectors of its "
+            f"own, and n_basis allows {size}. Raise n_basis to {n_problems} or more, "
+            "or use a basis that classes share: 'nystroem', 'kmeans', 'rpcholesky', "
+            "'cholesky' or 'coreset'."
+        )
+    each, more = divmod(size, n_problems)
+    return [each + (t < more) for t in range(n_problems)]
+
+
+def _in_turn(problems: list[Problem], progress: Progress) -> Iterator[Problem]:
+    """Yield the problems, each with its share of the time and rounds that are left."""
+    time, rounds = progress.max_time, progress.max_iter
+    for t, problem in enumerate(problems):
+        turns = len(problems) - t
+        if time is not None:
+            progress.max_time = progress.seconds + (time - progress.seconds) / turns
+        if rounds is not None:
+            done = len(progress.history)
+            progress.max_iter = done + max(1, (rounds - done) // turns)
+        yield problem
+    progress.max_time, progress.max_iter = time, rounds
+
+
+def _at_hand(source: Source) -> Source:
+    """Return rows that live elsewhere in memory: every cut has a number per row."""
+    row_bytes = source.row_entries * np.dtype(source.dtype).itemsize
+    if source.is_on_device and source.n_rows * row_bytes <= source.memory_budget:
+        numbers = source.numbers  # the cuts are made here
+        return Chosen(source, numbers, source.take(numbers))
+    if not source.is_on_device and source.holds(source.n_rows):
+        return source.near(source.numbers)
+    raise InvalidInputError(
+        f"loss='hinge' works on rows in memory, but {source!r} has more than "
+        f"memory_budget={source.memory_budget:g} bytes allow to bring here. Use "
+        "loss='squared_hinge', or raise memory_budget to four times the data."
+    )
+
+
+def verify(
+    problem: Problem,
+    function: KernelExpansion,
+    source: Source,
+    how: str,
+    tol: float,
+) -> Certificate:
+    """Return the certificate of a function on all rows of `source`.
+
+    The multipliers are C s_i of the violated rows, at their best scale: feasible, and
+    near the optimum's where few rows lie on the margin itself.
+    """
+    progress = Progress(source.n_rows)
+    source = _at_hand(source)
+    own = hinge_problem(*_asked(problem), source, has_bias=problem.has_bias)
+    values = function.values(source)[:, 0]
+    beta = np.where(own.sign * values < 1.0, own.omega, 0.0)
+    basis = None
+    if len(function.basis):
+        basis, _ = basis_of_rows(function.basis, function.kernel, source.workers)
+    points = function.prepared()
+    kernel_values = function.kernel.times(points, points, function.coef)
+    norm_sq = float(function.coef[:, 0] @ kernel_values[:, 0])
+    primal = primal_value(own, function, norm_sq, source)
+    bound = dual_value(own, beta, source, function.kernel, basis=basis, how=how)
+    gap = relative_gap(primal, bound.value)
+    return Certificate(
+        problem=own.name,
+        primal=primal,
+        dual=bound.value,
+        relative_gap=gap,
+        dual_bound=bound.kind,
+        confidence=bound.confidence,
+        n_verified=source.n_rows,
+        n_rows=source.n_rows,
+        passes=2.0,
+        seconds=progress.seconds,
+        converged=gap <= tol,
+        stopped_by="tol",
+        tol=tol,
+    )
+
+
+def _asked(problem: Problem) -> tuple[Any, float, int, int | None]:
+    assert problem.positive is not None
+    return problem.labels, problem.slack, problem.positive, problem.negative
+
+
+def _joined(found: list[hinge.HingeOutcome], *, shared: bool) -> Outcome:
+    """Return the outcomes of several classes as one."""
+    functions = [one.functions for one in found]
+    joint = functions[0]
+    if len(found) > 1:
+        each = [one.coef for one in functions]
+        basis = joint.basis if shared else _union([f.basis for f in functions])
+        coef = np.hstack(each) if shared else linalg.block_diag(*each)
+        intercept = np.concatenate([one.intercept for one in functions])
+        joint = KernelExpansion(joint.kernel, basis, coef, intercept)
+    return Outcome(
+        functions=joint,
+        certificates=[one.certificates[0] for one in found],
+        offsets=np.concatenate([one.offsets for one in found]),
+        norms_sq=np.concatenate([one.norms_sq for one in found]),
+        support=[joint.basis.index] * len(found),
+        multipliers=[],
+        n_core=[len(joint.basis)] * len(found),
+    )
+
+
+def _judged(certificate: Certificate, tol: float) -> Certificate:
+    """Return the certificate by the tol asked for, in the estimator's words."""
+    reached = certificate.relative_gap <= tol
+    stopped_by = "tol" if reached else certificate.stopped_by
+    if stopped_by == "max_core":
+        stopped_by = "n_vectors"  # the weights in the span are solved
+    return replace(certificate, converged=reached, stopped_by=stopped_by, tol=tol)
+
+
+def _union(bases: list[Rows]) -> Rows:
+    values = [one.values for one in bases]
+    index = np.concatenate([one.index for one in bases])
+    if all(sparse.issparse(one) for one in values):
+        return Rows(sparse.vstack(values, format="csr"), index)
+    # Pre-images are dense, also of sparse rows; a class may have none yet.
+    dense = [one.toarray() if sparse.issparse(one) else one for one in values]
+    return Rows(np.vstack(dense), index)

@@ -1,0 +1,1 @@
+"""Balls around the rows of a stream (StreamSVM)."""

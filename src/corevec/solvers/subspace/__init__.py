@@ -1,0 +1,1 @@
+"""Weights of all rows in the span of a basis."""
