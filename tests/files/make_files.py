@@ -3,7 +3,7 @@
     python tests/files/make_files.py VERSION
 
 Run it when the version goes up, never for a version that has its files already:
-`test_formats_container.py` reads them all.
+`test_container.py` reads them all.
 """
 
 import json

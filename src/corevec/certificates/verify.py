@@ -12,11 +12,11 @@ from corevec.certificates.exact import dual_of_entries
 from corevec.certificates.projection import projection_dual
 from corevec.certificates.scan import Question, look
 from corevec.data.sources import Source
+from corevec.data.sources.budget import rows_that_fit
 from corevec.models.basis import basis_from
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Problem
-from corevec.solvers.coreset.loop import rows_that_fit
 
 Array = npt.NDArray[Any]
 

@@ -2,7 +2,7 @@
 
 The rules are those of ``_loops.py``. Kernel values come in as arrays, so that no loop
 knows a kernel; a loop that lacks some returns to Python and is called again. Twins:
-``tests/test_reference_online.py``.
+``tests/reference/test_reference_online.py``.
 """
 
 # mypy: ignore-errors

@@ -3,7 +3,7 @@
 SMO: pairs of rows, as long as the kernel rows they need are in the store. SimpleSVM:
 the triangular factor of a few rows, one row more or less. The rules are those of
 ``_loops.py``; the twins are scikit-learn's SVC and SciPy in
-``tests/test_reference_exact.py``.
+``tests/reference/test_reference_exact.py``.
 """
 
 # mypy: ignore-errors

@@ -15,7 +15,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 from corevec import estimators, reference, surfaces
 from corevec.estimators import _compressed
-from corevec.formats.libsvm.convert import models as libsvm_models
+from corevec.formats.libsvm import models as libsvm_models
 from corevec.formats.libsvm.text import LibsvmText
 from corevec.kernels import Kernel, Points, PrecomputedKernel, RowMap, Rows
 from corevec.models.basis import Basis

@@ -47,8 +47,8 @@ from corevec.exceptions import KernelError
 from corevec.kernels import AnyKernel, Kernel, Points, RowMap, Rows, finite
 from corevec.models.basis import RANK_THRESHOLD, Basis, basis_of_rows
 from corevec.models.expansion import KernelExpansion
-from corevec.solvers.basis.select import PartialFactor
 from corevec.solvers.compression.moments import error_at_new, moments_of
+from corevec.solvers.numeric.partial_cholesky import PartialFactor
 
 Array = npt.NDArray[Any]
 

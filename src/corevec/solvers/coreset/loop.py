@@ -27,6 +27,7 @@ import numpy.typing as npt
 from corevec._runtime.progress import Progress
 from corevec.certificates.scan import Look, Question, Subset, look
 from corevec.data.sources import Source
+from corevec.data.sources.budget import row_bytes, rows_that_fit
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.result import Outcome, Settings
@@ -62,7 +63,6 @@ SMALL = 8000
 WORST_KEPT = 20_000
 # ... until their gap is this many times below the last gap over all rows.
 LOOSE = 20.0
-LARGEST_SUBSET = 200_000
 # Of rows that live elsewhere as many as this many bytes hold, at least a batch: they
 # are sent here after every pass.
 FAR_BYTES = 1 << 19
@@ -463,16 +463,6 @@ def core_room(settings: Settings, source: Source, n_problems: int) -> int:
     if settings.max_core is not None:
         return settings.max_core
     return max(64, int(np.sqrt(source.memory_budget / (16 * n_problems))))
-
-
-def rows_that_fit(source: Source) -> int:
-    """Return how many rows may be taken out of the source: a quarter of the budget."""
-    return int(min(LARGEST_SUBSET, source.memory_budget / 4 / row_bytes(source)))
-
-
-def row_bytes(source: Source) -> int:
-    """Return the bytes of one row."""
-    return int(source.row_entries * np.dtype(source.dtype).itemsize)
 
 
 def search_precision(state: State, kernel: AnyKernel, settings: Settings) -> Any:

@@ -34,7 +34,7 @@ from corevec.models.basis import (
     pivots_of,
 )
 from corevec.models.expansion import KernelExpansion
-from corevec.solvers.basis.select import PartialFactor
+from corevec.solvers.numeric.partial_cholesky import PartialFactor
 
 Array = npt.NDArray[Any]
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
+from corevec.data.sources.budget import rows_that_fit
 from corevec.problems.family import Problem
-from corevec.solvers.coreset import loop as coreset
 from corevec.solvers.subspace import iterative as subspace
 
 # Rows of a device that are drawn at most, where all are too many: their numbers are
@@ -33,7 +33,7 @@ def view_that_fits(
     if source.is_on_device:
         view = source.alone(source.draw(rng, min(most, MOST_DRAWN)))
     else:
-        size = min(most, coreset.rows_that_fit(source))
+        size = min(most, rows_that_fit(source))
         view = Subset(source, source.draw(rng, size))
     ratio = source.n_rows / view.n_rows
     return view, [replace(one, slack=one.slack * ratio) for one in problems]

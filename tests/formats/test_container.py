@@ -24,7 +24,7 @@ from corevec.formats import load, load_libsvm, save, save_libsvm, skops_trusted
 from corevec.formats.native.allowed import ENTRIES
 from corevec.kernels import Points
 
-FILES = Path(__file__).parent / "files"
+FILES = Path(__file__).parents[1] / "files"
 CLASSIFIER = "0-CoreVectorClassifier"
 
 
@@ -332,7 +332,7 @@ def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
     pytest.importorskip("skops")
     pytest.importorskip("onnxruntime")
     monkeypatch.chdir(tmp_path)
-    page = Path(__file__).parent.parent / "docs" / "files.md"
+    page = Path(__file__).parents[2] / "docs" / "files.md"
     snippets = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     assert len(snippets) == 4
     namespace = {"__name__": "files"}

@@ -1,7 +1,7 @@
 """Container files with one mistake each: what the message says, and where.
 
 And with random mistakes: an error of ours, or a model; never a crash. The corpus of
-LIBSVM texts is in `test_formats_malformed.py`.
+LIBSVM texts is in `test_malformed_libsvm_models.py`.
 """
 
 import contextlib

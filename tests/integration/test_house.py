@@ -12,7 +12,7 @@ import pytest
 
 import corevec
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 WITHOUT_NETWORK = (
     "Could not find a version",
     "ConnectionError",

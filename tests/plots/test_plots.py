@@ -33,7 +33,7 @@ from corevec.plots._history import bounds_of, curves_of
 
 mpl.use("Agg")
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(autouse=True)

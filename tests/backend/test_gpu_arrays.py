@@ -189,7 +189,7 @@ def test_a_basis_is_moved_once_and_does_not_travel_with_its_copies():
 
 # --- The manual -----------------------------------------------------------------------
 
-MANUAL = Path(__file__).parents[1] / "docs" / "gpu.md"
+MANUAL = Path(__file__).parents[2] / "docs" / "gpu.md"
 
 
 def test_the_code_of_the_manual_runs():

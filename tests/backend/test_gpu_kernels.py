@@ -16,7 +16,7 @@ from corevec import kernels  # noqa: E402
 from corevec.backend.gpu import kernels as _torch_kernels  # noqa: E402
 from corevec.backend.loops import kernels as _loops  # noqa: E402
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 CASES = [*fused_cases.grid(), *fused_cases.corners()]
 PRECISIONS = ("float32", "float64")
 # Of ||out - ref|| / ||ref||. float32: rounding is 6e-8, times a dozen additions and an

@@ -272,7 +272,7 @@ def interpreted(tmp_path_factory):
     env = {**os.environ, "TRITON_INTERPRET": "1", "COREVEC_TRITON": "1"}
     ended = subprocess.run(
         command,
-        cwd=Path(__file__).parent,
+        cwd=Path(__file__).parents[1],
         env=env,
         capture_output=True,
         text=True,
