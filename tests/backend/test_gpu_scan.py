@@ -10,7 +10,6 @@ import subprocess
 import sys
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ from corevec.data.sources.memory import DenseSource
 from corevec.exceptions import KernelError
 from corevec.kernels import Kernel, RowMap, Rows
 from corevec.models.expansion import KernelExpansion
-from corevec.problems.family import family as problems
+from corevec.problems import family as problems
 
 torch = pytest.importorskip("torch", reason="torch is not installed (corevec[gpu])")
 
@@ -268,11 +267,11 @@ def interpreted(tmp_path_factory):
     """What the Triton kernels see in every case, from a process of their own."""
     pytest.importorskip("triton", reason="triton is not installed (corevec[gpu])")
     out = tmp_path_factory.mktemp("looks") / "out.npz"
-    command = [sys.executable, "-m", "test_gpu_looks", str(out)]
+    command = [sys.executable, __file__, str(out)]
     env = {**os.environ, "TRITON_INTERPRET": "1", "COREVEC_TRITON": "1"}
+    env["PYTHONPATH"] = os.pathsep.join(sys.path)  # the twins in `tests/`
     ended = subprocess.run(
         command,
-        cwd=Path(__file__).parents[1],
         env=env,
         capture_output=True,
         text=True,

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from corevec.streams._arrow import as_labels
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from corevec import InvalidInputError
+from corevec.data.readers._arrow import as_labels
 from corevec.data.sources import (
     TARGET,
     WEIGHT,

@@ -12,8 +12,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from corevec.streams.libsvm_rows import BlockInWork, Rules
-from corevec.streams.text import WholeLines
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -22,6 +20,8 @@ from sklearn.linear_model import SGDClassifier
 
 from corevec import InvalidInputError
 from corevec.backend.loops.text import ALL_READ
+from corevec.data.readers.libsvm_rows import BlockInWork, Rules
+from corevec.data.readers.text import WholeLines
 from corevec.streams import read_csv, read_libsvm, read_parquet, scan_libsvm
 
 ODD = (

@@ -19,7 +19,7 @@ MODELS = {
     "classifier": corevec.CoreVectorClassifier(gamma=0.5, random_state=0),
     "cells": corevec.CoreVectorClassifier(gamma=0.5, cells=30, random_state=0),
     "detector": corevec.CoreVectorOneClass(gamma=0.5, random_state=0),
-    "subspace": corevec.SubspaceClassifier(n_basis=5, tol=1.0, random_state=0),
+    "subspace": corevec.SubspaceClassifier(n_basis=5, random_state=0),
     "stream": corevec.StreamingBallClassifier(),
     "streaming detector": corevec.StreamingOneClass(random_state=0),
     "features": corevec.CoreSetNystroem(n_components=5, random_state=0),

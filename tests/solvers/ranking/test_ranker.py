@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from corevec import InvalidInputError, NotCertifiedWarning, certify
 from corevec.estimators.rank import CoreVectorRanker
-from corevec.problems.family import pairs as pairs_module
+from corevec.problems import pairs as pairs_module
 from corevec.problems.pairs import pairs_of
 from corevec.solvers.ranking import solve as ranking
 

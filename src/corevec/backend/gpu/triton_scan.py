@@ -1,7 +1,8 @@
 """A look at rows on a GPU, in Triton: kernel values and their reduction in one kernel.
 
-`_answer` is the twin of ``oracle._answer_on_side``; ``tests/backend/test_gpu_scan.py`` holds
-them together. Each program answers for its tile of rows: sums in float64, and the
+`_answer` is the twin of ``certificates.scan._answer_on_side``;
+``tests/backend/test_gpu_scan.py`` holds them together. Each program answers for its
+tile of rows: sums in float64, and the
 violation of every row with the largest of each 32. The tiles' sums are added
 afterwards, in one order (no atomics: the same rows give the same sums);
 ``_fused_answers`` launches these kernels.

@@ -3,7 +3,8 @@
 One pass over a block of rows: a row inside a ball costs one look at its entries and
 changes nothing; a row outside stops the pass, or, where there is one ball only, moves
 it there and then. The rules are those of ``_loops.py``; the twin of all of it is
-``tests/solvers/streaming/test_streaming_balls.py::Twin``, in lifted coordinates that are written out.
+``tests/solvers/streaming/test_streaming_balls.py::Twin``, in lifted coordinates that
+are written out.
 """
 
 # mypy: ignore-errors

@@ -35,7 +35,7 @@ class LibsvmSource(FileSource):
     """Rows of LIBSVM (SVMlight) text as CSR blocks; the labels come along as target.
 
     One pass over the files counts rows and columns and notes where rows begin. Values
-    and labels are float64, as `corevec.data.readers.read_libsvm` reads them.
+    and labels are float64, as `corevec.streams.read_libsvm` reads them.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def _check_plain(path: Any) -> None:
     if is_compressed(path):
         raise InvalidInputError(
             f"{WHO}: {path}: compressed text cannot be read from its middle. Unpack it "
-            "first, or read it in one pass with corevec.data.readers.read_libsvm."
+            "first, or read it in one pass with corevec.streams.read_libsvm."
         )
 
 

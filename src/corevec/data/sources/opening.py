@@ -95,7 +95,7 @@ def _format_of(path: Path) -> str:
         raise InvalidInputError(
             f"{WHO}: {path}: CSV text cannot be read from its middle. Convert it to "
             "Parquet once (pyarrow.csv and pyarrow.parquet, or pandas), or read it in "
-            "one pass with corevec.data.readers.read_csv."
+            "one pass with corevec.streams.read_csv."
         )
     if suffix not in _SUFFIXES:
         known = ", ".join(sorted(_SUFFIXES))

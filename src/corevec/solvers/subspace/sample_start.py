@@ -314,7 +314,7 @@ def solve_on_sample(
     to_the_end = whole or bool((stands_for == 1.0).all())
     steps = WHOLE_STEPS if to_the_end else SAMPLE_STEPS
     is_cheap = len(present) * k**2 <= SAMPLE_PRODUCTS
-    # At C = 1e5 float32 ends 0.2 % above the optimum (tests/solvers/subspace/test_subspace.py).
+    # At C = 1e5 float32 ends 0.2 % above the optimum (test_subspace.py).
     if whole and (is_cheap or not at_once.is_light) and len(present) <= room // 2:
         dtype = np.float64
     designs: list[WorkingRows] = []
