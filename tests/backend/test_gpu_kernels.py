@@ -14,7 +14,6 @@ torch = pytest.importorskip("torch", reason="torch is not installed (corevec[gpu
 
 from corevec import kernels  # noqa: E402
 from corevec.backend.gpu import kernels as _torch_kernels  # noqa: E402
-from corevec.backend.loops import kernels as _loops  # noqa: E402
 
 HERE = Path(__file__).parents[1]
 CASES = [*fused_cases.grid(), *fused_cases.corners()]
@@ -124,25 +123,6 @@ def test_same_numbers_as_the_kernels_of_the_cpu(name):
     there = [torch.from_numpy(a) for a in (X, Z, coef)]
     out = _torch_kernels.times(*own._parameters, *there)
     assert error(out.numpy(), own.times(x, z, coef)) < TOLERANCE["float64"]
-
-
-def test_codes_are_those_of_the_loops():
-    names = [n for n in vars(_torch_kernels) if n in vars(_loops) and n.isupper()]
-    assert len(names) == 9  # six kernels, and when a distance is repaired
-    for name in names:
-        assert getattr(_torch_kernels, name) == getattr(_loops, name)
-    assert _torch_kernels.FEW_COLUMNS == kernels.FEW_COLUMNS
-
-
-def test_codes_of_the_fused_kernels():
-    pytest.importorskip("triton", reason="triton is not installed (corevec[gpu])")
-    from corevec.backend.gpu import triton_profiles as _fused_profiles
-    from corevec.backend.gpu import triton_times as _fused
-
-    names = ("RBF", "LAPLACIAN", "INVERSE_DISTANCE", "POLYNOMIAL", "SIGMOID")
-    for name in names:
-        assert getattr(_fused_profiles, name).value == getattr(_loops, name)
-    assert _fused.FEW_COLUMNS == kernels.FEW_COLUMNS
 
 
 def test_triton_can_be_switched_off(monkeypatch):

@@ -224,8 +224,8 @@ def test_sparse_rows_give_the_certificate_of_dense_ones():
         thin = certify(model.fit(S, wanted), S, wanted)
         mixed = certify(model, X, wanted)
         assert thin.relative_gap < 1e-2
-        assert mixed.primal == pytest.approx(thin.primal, rel=1e-12)
-        assert mixed.dual == pytest.approx(thin.dual, rel=1e-12)
+        assert mixed.primal == pytest.approx(thin.primal, rel=1e-10)
+        assert mixed.dual == pytest.approx(thin.dual, rel=1e-10)
         assert thin.converged
 
 

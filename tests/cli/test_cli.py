@@ -887,7 +887,7 @@ def test_ctrl_c_anywhere_else_is_one_line(folder, capsys, monkeypatch, command):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("corevec.cli.models.is_libsvm_model", interrupted)
-    monkeypatch.setattr("corevec.streams.read_libsvm", interrupted)
+    monkeypatch.setattr("corevec.data.readers.read_libsvm", interrupted)
     more = [] if command == "check" else ["-m", "moons.txt"]
     code, out, err = run(capsys, command, "moons.txt", *more)
     assert (code, out) == (130, "")

@@ -14,10 +14,9 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
-Array = npt.NDArray[Any]
+from corevec._runtime.types import Array
 
 # Blocks of tensors begin at multiples of so many rows: at 16 bytes, whatever the
 # columns. Triton compiles a kernel once more, for a second, for rows that do not.

@@ -18,11 +18,10 @@ From a function f, ``beta_i = omega_i max(0, p_i - y_i f_i)`` is dual feasible. 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.certificates.exact import dual_of_entries
 from corevec.certificates.projection import Pulls, Sums, all_sums, dual_of
 from corevec.data.sources import Source
@@ -31,8 +30,6 @@ from corevec.models.basis import Basis
 from corevec.models.certificate import relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Problem
-
-Array = npt.NDArray[Any]
 
 HOW = ("auto", "exact", "projection", "sample")
 # A sampled bound holds with this probability.

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy.typing as npt
-
+from corevec._runtime.types import Array
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel
 from corevec.models.norms import norms_sq, parts_of
 from corevec.problems.family import Problem, Terms
-
-Array = npt.NDArray[Any]
 
 
 def dual_of_entries(

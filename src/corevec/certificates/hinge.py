@@ -16,16 +16,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel
 from corevec.models.basis import Basis
 from corevec.models.expansion import KernelExpansion
 from corevec.models.norms import norms_sq, parts_of
 from corevec.problems.family import Labels, Problem, Terms
-
-Array = npt.NDArray[Any]
 
 # A sampled bound holds with this probability. Rows of one draw, and how often a fresh
 # and four times larger draw is tried; the probability is split over the tries.

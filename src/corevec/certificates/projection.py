@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import (
     full,
     here,
@@ -31,8 +31,6 @@ from corevec.models.basis import Basis
 from corevec.models.expansion import KernelExpansion
 from corevec.models.norms import parts_of
 from corevec.problems.family import Problem
-
-Array = npt.NDArray[Any]
 
 # Rows that a pass offers as new basis rows, where the bound loses too much.
 MOST_MISSING = 100

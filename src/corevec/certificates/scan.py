@@ -12,8 +12,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import (
     ALIGNED,
     floats,
@@ -32,7 +32,6 @@ from corevec.problems.family import Problem
 if TYPE_CHECKING:
     from corevec.backend.gpu.kernels import Answer, Asked
 
-Array = npt.NDArray[Any]
 
 # Questions that a block on a device is asked at once, each with up to four numbers a
 # row: beyond, the block is looked at in parts, but not of fewer rows than these.

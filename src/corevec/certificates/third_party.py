@@ -28,11 +28,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.certificates.hinge import dual_at_best_scale
 from corevec.data.sources import Source
 from corevec.exceptions import InvalidInputError
@@ -40,8 +39,6 @@ from corevec.kernels import AnyKernel, Kernel
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.models.norms import norms_sq
-
-Array = npt.NDArray[Any]
 
 # Of a sum of many terms, relative to the sum of their sizes.
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
@@ -233,7 +230,8 @@ def judge(
     signed[:, 1] = np.bincount(machine.row, machine.sign * repaired, minlength=n)
     numbers = np.flatnonzero(signed.any(axis=1))
     norm, diagonal = norms_sq(source, function.kernel, numbers, signed[numbers])
-    rounding = ROUNDING * np.abs(signed).sum(axis=0) ** 2 * diagonal
+    relative = function.kernel.rounding(source.n_features)
+    rounding = relative * np.abs(signed).sum(axis=0) ** 2 * diagonal
     definite = _is_definite(function.kernel) and bool((norm >= -rounding).all())
     if definite:
         norm = np.maximum(norm, 0.0)

@@ -12,14 +12,12 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize
 
+from corevec._runtime.types import Array
 from corevec.certificates.third_party import ROUNDING, Machine, Rule, certificate_of
 from corevec.kernels import Kernel, Rows
 from corevec.models.certificate import Certificate, relative_gap
-
-Array = npt.NDArray[Any]
 
 # Where a linear model kept no dual variables, those of entries this near to the margin
 # are found anew: LIBLINEAR leaves the free ones within its tol (1e-4) of it, or far off

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.certificates.exact import dual_of_entries
 from corevec.certificates.projection import projection_dual
 from corevec.certificates.scan import Question, look
 from corevec.data.sources import Source
 from corevec.data.sources.budget import rows_that_fit
 from corevec.models.basis import basis_from
-from corevec.models.certificate import Certificate, relative_gap
+from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Problem
-
-Array = npt.NDArray[Any]
 
 # Rows inside the margin up to which |u|^2 is summed exactly: 1e5 rows are 1e10 kernel
 # values, some ten seconds on two cores.
@@ -69,21 +65,14 @@ def verify(
         found = _projection_bound(problem, function, offset, source)
         duals.append((found, "projection"))
     dual, kind = max(duals)
-    unit = problem.unit
-    gap = relative_gap(primal, dual)
-    return Certificate(
-        problem=problem.name,
-        primal=unit * primal,
-        dual=unit * dual,
-        relative_gap=gap,
-        dual_bound=kind,
-        n_verified=source.n_rows,
-        n_rows=source.n_rows,
-        passes=1.0,
-        seconds=progress.seconds,
-        converged=bool(gap <= tol),
-        stopped_by="tol",
+    return Certificate.of(
+        problem.name,
+        (primal, dual),
+        progress,
+        unit=problem.unit,
         tol=tol,
+        dual_bound=kind,
+        passes=1.0,
     )
 
 

@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib import format as npy
 from scipy import sparse
 
+from corevec._runtime.types import Array
 from corevec.cli.errors import CliError, data_error
-
-Array = npt.NDArray[Any]
 
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
 

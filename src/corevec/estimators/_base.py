@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -17,6 +16,7 @@ from sklearn.utils.validation import (
 )
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.certificates.scan import Subset
 from corevec.certificates.verify import verify
 from corevec.data.sources import (
@@ -44,8 +44,6 @@ from corevec.problems.family import Problem
 from corevec.solvers.cells.certificate import certify_cells
 from corevec.solvers.cells.placement import refuse_device_elsewhere
 from corevec.solvers.strategy import exact as engine
-
-Array = npt.NDArray[Any]
 
 REMEDIES = {
     "max_core": "Raise max_core or memory_budget, or relax tol.",

@@ -9,11 +9,11 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.progress import Progress, logger
+from corevec._runtime.types import Array
 from corevec.data.sources import (
     Chosen,
     Source,
@@ -38,8 +38,6 @@ from corevec.solvers.cells.out_of_core import FarRows
 from corevec.solvers.cells.placement import RowsHere, at_hand, refuse_device_elsewhere
 from corevec.solvers.cells.tree import grow
 from corevec.solvers.cells.tuning import Trial, error_of, misses, trials
-
-Array = npt.NDArray[Any]
 
 # Rows per cell where nothing else is said. covtype, tuning included, on two threads:
 # 511 rows 4.0 % in 8 s, 1021 rows 4.0 % in 11 s, 2043 rows 3.9 % in 65 s.

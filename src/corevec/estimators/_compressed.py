@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -14,6 +13,7 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from corevec._runtime.types import Array
 from corevec.data.sources import (
     DEFAULT_MEMORY_BUDGET,
     Workers,
@@ -23,8 +23,6 @@ from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import BallDetector, refused_diagonal
 from corevec.estimators._rows import CHECKS
 from corevec.estimators.classify import _votes
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

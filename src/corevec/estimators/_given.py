@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import (
     cast,
     full,
@@ -38,8 +38,6 @@ from corevec.data.sources import (
 )
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
-
-Array = npt.NDArray[Any]
 
 # Labels of more kinds than this are taken for the target of a regression.
 MOST_CLASSES = 10_000

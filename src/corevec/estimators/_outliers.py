@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import OutlierMixin
 from sklearn.utils import check_array
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import cast
 from corevec.data.sources import as_source
 from corevec.estimators._lazy import lazily
 from corevec.estimators._rows import named
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel
-
-Array = npt.NDArray[Any]
 
 
 class ScoredDetector(OutlierMixin):

@@ -7,7 +7,6 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils.validation import (
     check_array,
@@ -16,6 +15,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from corevec._runtime.types import Array
 from corevec.data.sources import (
     Source,
     Workers,
@@ -31,8 +31,6 @@ from corevec.estimators._parameters import check_parameters
 from corevec.exceptions import InvalidInputError, RowsLostError
 from corevec.kernels import Rows
 from corevec.solvers.cells.placement import valued_here
-
-Array = npt.NDArray[Any]
 
 CHECKS: dict[str, Any] = {
     "accept_sparse": "csr",

@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_array
 
 from corevec._runtime.progress import Progress
@@ -22,8 +21,6 @@ from corevec.problems.family import Problem
 from corevec.solvers.basis.choose import Wanted
 from corevec.solvers.strategy import few_vectors as basis_engine
 from corevec.solvers.strategy import hinge as hinge_engine
-
-Array = npt.NDArray[Any]
 
 BASES = (
     "pursuit",

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, as_source, brought_here, is_far
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._rows import CHECKS, named
@@ -31,8 +31,6 @@ from corevec.solvers.streaming.ball_bound import BallBound, loosest_of
 from corevec.solvers.streaming.geometry import Form, UnusableRow
 from corevec.solvers.streaming.kernel_stream import KernelStream
 from corevec.solvers.streaming.stream import BallStream, LinearStream, Signs, stacked
-
-Array = npt.NDArray[Any]
 
 
 class StreamingEstimator(CoreVectorEstimator):

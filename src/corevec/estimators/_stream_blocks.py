@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from corevec._runtime.progress import logger
+from corevec._runtime.types import Array
 from corevec.estimators._callbacks import RoundReporter
 from corevec.exceptions import InvalidInputError
 
-Array = npt.NDArray[Any]
 Block = tuple[Any, Any, Any]  # rows, labels, weights
 
 

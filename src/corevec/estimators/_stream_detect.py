@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from corevec._runtime.types import Array
 from corevec.certificates.verify import verify
 from corevec.data.sources import as_source, is_far
 from corevec.estimators._callbacks import with_callbacks
@@ -29,7 +29,6 @@ from corevec.solvers.numeric.dual_qp import balance
 from corevec.solvers.streaming.geometry import Form
 from corevec.solvers.streaming.reservoir import RowSample
 
-Array = npt.NDArray[Any]
 # Rows whose differences from the centre are written out at a time.
 _ROWS = 1024
 

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
-
-Array = npt.NDArray[Any]
 
 # Up to so many classes, comparing with each is cheaper than a search.
 _FEW_CLASSES = 16

@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.utils.validation import check_is_fitted
 
+from corevec._runtime.types import Array
 from corevec.certificates.third_party import judge
 from corevec.certificates.third_party_linear import judge_linear
 from corevec.data.sources import Source, Workers, as_source, row_statistics
@@ -34,8 +34,6 @@ from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, check_kernel_name, make_kernel, resolve_gamma
 from corevec.models.certificate import Certificate, worst_of
 from corevec.models.expansion import KernelExpansion
-
-Array = npt.NDArray[Any]
 
 CERTIFIED = (
     "Fitted corevec models, scikit-learn's SVC, NuSVC, SVR, NuSVR, OneClassSVM, "

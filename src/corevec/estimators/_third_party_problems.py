@@ -9,12 +9,12 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from sklearn.svm import LinearSVR
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_array, column_or_1d
 
+from corevec._runtime.types import Array
 from corevec.certificates.third_party import Machine, Rule
 from corevec.data.sources import column_names
 from corevec.estimators._base import CoreVectorEstimator
@@ -22,8 +22,6 @@ from corevec.estimators._parameters import check_choice, check_number, check_pos
 from corevec.estimators._rows import check_same_names
 from corevec.estimators.compress import _pairs
 from corevec.exceptions import InvalidInputError
-
-Array = npt.NDArray[Any]
 
 # What tells the machines apart, and what they may say about their problem.
 OPTIONS = ("C", "nu", "epsilon", "loss", "bias")

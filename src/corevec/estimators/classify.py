@@ -7,12 +7,12 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, column_of, entries_of, full, here_if_tensor
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, is_far
 from corevec.estimators._base import CoreVectorEstimator
@@ -24,8 +24,6 @@ from corevec.estimators._parameters import check_choice, check_positive
 from corevec.estimators._rows import named
 from corevec.exceptions import InvalidInputError
 from corevec.problems.family import Labels, Problem, two_class
-
-Array = npt.NDArray[Any]
 
 
 class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):

@@ -8,7 +8,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import (
     is_classifier,
@@ -20,6 +19,7 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from corevec._runtime.types import Array
 from corevec.data.sources import (
     DEFAULT_MEMORY_BUDGET,
     Workers,
@@ -42,8 +42,6 @@ from corevec.exceptions import InvalidInputError, KernelError
 from corevec.kernels import AnyKernel, Rows, make_kernel
 from corevec.models.expansion import KernelExpansion
 from corevec.solvers.compression.reduced_set import Budget, Reduced, reduce_expansion
-
-Array = npt.NDArray[Any]
 
 THEIRS = (SVC, NuSVC, SVR, NuSVR, OneClassSVM)
 ACCEPTED = (

@@ -6,9 +6,9 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.backend.arrays import column_of, namespace, there
 from corevec.certificates.scan import Subset
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
@@ -24,8 +24,6 @@ from corevec.kernels import Rows, make_kernel
 from corevec.models.checkpoint import Checkpoint
 from corevec.models.result import Outcome
 from corevec.problems.family import Labels, Problem, one_class, svdd
-
-Array = npt.NDArray[Any]
 
 # The share of outliers looked for when neither nu nor C is given.
 DEFAULT_NU = 0.1

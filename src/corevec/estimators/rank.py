@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_array
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
@@ -17,8 +17,6 @@ from corevec.estimators._parameters import check_choice, check_positive
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.problems.pairs import Pairs, pairs_of
 from corevec.solvers.ranking import solve as ranking
-
-Array = npt.NDArray[Any]
 
 
 class CoreVectorRanker(CoreVectorEstimator):

@@ -7,10 +7,10 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import column_of, here_if_tensor, there
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Column
 from corevec.estimators._base import CoreVectorEstimator
@@ -22,8 +22,6 @@ from corevec.estimators._parameters import check_flag, check_number, check_posit
 from corevec.exceptions import InvalidInputError
 from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Labels, Problem, regression
-
-Array = npt.NDArray[Any]
 
 
 class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):

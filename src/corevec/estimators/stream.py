@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from corevec._runtime.types import Array
 from corevec.data.sources import as_source, is_far
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._lazy import lazily
@@ -36,8 +36,6 @@ from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Labels, two_class
 from corevec.solvers.streaming.certificate import gap_of
 from corevec.solvers.streaming.geometry import Form
-
-Array = npt.NDArray[Any]
 
 
 class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):

@@ -6,12 +6,12 @@ import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source, brought_here
 from corevec.estimators._base import REMEDIES, CoreVectorEstimator
 from corevec.estimators._callbacks import (
@@ -34,8 +34,6 @@ from corevec.solvers.cutting_plane.structured import (
     Oracle,
     PlainOracle,
 )
-
-Array = npt.NDArray[Any]
 
 _METHODS = ("joint_feature", "loss", "argmax")
 

@@ -7,7 +7,6 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Source
 from corevec.estimators._parameters import check_flag, check_positive
@@ -19,8 +18,6 @@ from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Problem
 from corevec.solvers.strategy import hinge as hinge_engine
-
-Array = npt.NDArray[Any]
 
 
 class SubspaceClassifier(InSpan, CoreVectorClassifier):

@@ -6,7 +6,6 @@ import warnings
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -15,6 +14,7 @@ from sklearn.base import (
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from corevec._runtime.types import Array
 from corevec.data.sources import (
     DEFAULT_MEMORY_BUDGET,
     Source,
@@ -38,8 +38,6 @@ from corevec.exceptions import InvalidInputError, KernelError, NotCertifiedWarni
 from corevec.kernels import AnyKernel, Rows, check_kernel_name, finite
 from corevec.models.basis import SPREAD_THRESHOLD, Basis, basis_of_rows
 from corevec.solvers.basis.select import BY_NAME, randomly_pivoted_cholesky
-
-Array = npt.NDArray[Any]
 
 # Numbers in y with more different values than this are a regression's targets: one
 # machine per class would cost so many times one machine.

@@ -2,7 +2,6 @@
 
 from corevec.kernels.kernel import (
     DISTANCE_KERNELS,
-    FEW_COLUMNS,
     KERNEL_NAMES,
     AnyKernel,
     CallableKernel,
@@ -23,7 +22,6 @@ __all__ = [
     "AnyKernel",
     "CallableKernel",
     "DISTANCE_KERNELS",
-    "FEW_COLUMNS",
     "KERNEL_NAMES",
     "Kernel",
     "NormalizedKernel",

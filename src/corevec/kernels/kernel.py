@@ -33,9 +33,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from corevec._runtime.types import Array
+from corevec.backend import profiles
 from corevec.backend.arrays import (
     cast,
     constant,
@@ -48,25 +49,20 @@ from corevec.backend.arrays import (
     there,
 )
 from corevec.backend.loops import kernels as _loops
+from corevec.backend.profiles import FEW_COLUMNS
 from corevec.exceptions import InvalidInputError, KernelError
 
-Array = npt.NDArray[Any]
-
 _CODES = {
-    "rbf": _loops.RBF,
-    "laplacian": _loops.LAPLACIAN,
-    "inverse-distance": _loops.INVERSE_DISTANCE,
-    "linear": _loops.LINEAR,
-    "poly": _loops.POLYNOMIAL,
-    "sigmoid": _loops.SIGMOID,
+    "rbf": profiles.RBF,
+    "laplacian": profiles.LAPLACIAN,
+    "inverse-distance": profiles.INVERSE_DISTANCE,
+    "linear": profiles.LINEAR,
+    "poly": profiles.POLYNOMIAL,
+    "sigmoid": profiles.SIGMOID,
 }
 DISTANCE_KERNELS = ("rbf", "laplacian", "inverse-distance")
 KERNEL_NAMES = (*_CODES, *(f"normalized-{n}" for n in _CODES), "precomputed")
 
-# Up to this many columns explicit differences beat a matrix product (measured on
-# AVX-512: 2.3e9 against 2.2e9 float32 values/s at d=8, 2.3 against 0.9 at d=2), and
-# they do not cancel.
-FEW_COLUMNS = 8
 # Kernel values made at a time inside a block. Smaller tiles stay in a nearer cache,
 # but the matrix product wants rows: 2**19 was 1.6x faster than 2**16 at d = 784.
 _TILE_VALUES = 1 << 19
@@ -293,7 +289,7 @@ class Kernel:
         how = *self._parameters[:2], x.values.shape[1]
         _loops.distances(*how, xx, zz, out, cancelled)
         for i in np.flatnonzero(cancelled):
-            near = np.flatnonzero(out[i] < _loops.NEAR * (xx[i] + zz))
+            near = np.flatnonzero(out[i] < profiles.NEAR * (xx[i] + zz))
             out[i, near] = _squared_differences(x.values[i : i + 1], z.values, near)
 
     def rounding(self, n_columns: int) -> float:
@@ -304,13 +300,13 @@ class Kernel:
         e, ``exp(-gamma t^2)`` is wrong by ``2 sqrt(gamma) e`` at most, the others by
         as much.
         """
-        unit = _loops.UNIT
+        unit = profiles.UNIT
         if not self.uses_distance:
             degree = max(1.0, float(self.degree)) if self.name == "poly" else 1.0
             return unit * (16 + degree * n_columns)
         bound = unit * (16 + n_columns) + 2.0 * np.sqrt(self.gamma) * self.row_map.error
         if n_columns > FEW_COLUMNS or self.row_map.shift is None:
-            bound += 0.37 * (n_columns + 4) * unit / _loops.NEAR + _loops.HARMLESS
+            bound += 0.37 * (n_columns + 4) * unit / profiles.NEAR + profiles.HARMLESS
         return float(bound)
 
     def times(self, x: Points, z: Points, coef: Array) -> Array:
@@ -433,7 +429,7 @@ class PrecomputedKernel:
 
     def rounding(self, n_columns: int) -> float:
         """Return the rounding of sums of values, which are taken as they are given."""
-        return 16 * _loops.UNIT
+        return 16 * profiles.UNIT
 
     def block(self, x: Points, z: Points) -> Array:
         """Return the columns of `x` that belong to the rows `z`."""
@@ -472,7 +468,7 @@ class CallableKernel:
 
     def rounding(self, n_columns: int) -> float:
         """Return the rounding of sums of values, which are taken as they are given."""
-        return 16 * _loops.UNIT
+        return 16 * profiles.UNIT
 
     def block(self, x: Points, z: Points) -> Array:
         """Return the function's values, checked for shape."""
@@ -602,7 +598,7 @@ def _row_map(statistics: RowStatistics, gamma: float) -> RowMap:
         is_wide = ~(gamma * ranges**2 <= WIDE)
     rounded = ranges[~is_exact & ~is_wide]
     shift = np.where(is_exact | ~is_wide, statistics.mean, 0.0)
-    error = _loops.UNIT * float(np.sqrt(rounded @ rounded))
+    error = profiles.UNIT * float(np.sqrt(rounded @ rounded))
     return RowMap(shift, statistics.exponent, error)
 
 

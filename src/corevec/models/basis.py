@@ -11,14 +11,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, dtype_of, there
 from corevec.data.sources import Source, Workers, stacked
 from corevec.kernels import AnyKernel, Points, Rows, finite
-
-Array = npt.NDArray[Any]
 
 PROBE_ROWS = 4000  # or a quarter of the rows, where that is less
 # Pivots below this share of the largest k(x, x) are noise: the square root of it is

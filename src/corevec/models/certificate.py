@@ -6,15 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.progress import Progress
 from corevec.models.certificate_text import (
     certificate_card,
     is_of_cells,
     state_in_words,
 )
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -89,6 +87,53 @@ class Certificate:
     parts: tuple[Certificate, ...] = ()
     largest_violation: float | None = None
     rounding: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        problem: str,
+        bounds: tuple[float, float],
+        progress: Progress,
+        *,
+        tol: float = float("nan"),
+        unit: float = 1.0,
+        stopped_by: str = "tol",
+        **measured: Any,
+    ) -> Certificate:
+        """Return the certificate of a function measured on all rows.
+
+        Parameters
+        ----------
+        problem : str
+            The problem in words.
+        bounds : tuple of two floats
+            Primal and dual value, in the solver's unit; `unit` turns them into the
+            user's.
+        progress : Progress
+            Rows, passes and seconds of the fit.
+        tol : float
+            The relative gap asked for: at most that is "converged".
+        stopped_by : str
+            What ended the fit, if not the tolerance.
+        **measured
+            Further fields. Where ``converged`` is among them, another rule than the
+            gap decided, and `stopped_by` stands as it is.
+        """
+        primal, dual = bounds
+        gap = relative_gap(primal, dual)
+        if gap <= tol and "converged" not in measured:
+            stopped_by = "tol"
+        fields = {
+            "relative_gap": gap,
+            "n_verified": progress.n_rows,
+            "n_rows": progress.n_rows,
+            "passes": progress.passes,
+            "seconds": progress.seconds,
+            "converged": bool(gap <= tol),
+            "stopped_by": stopped_by,
+            "tol": tol,
+        }
+        return cls(problem, unit * primal, unit * dual, **{**fields, **measured})
 
     def __str__(self) -> str:
         rows = f"{self.n_verified:,} of {self.n_rows:,} rows"

@@ -22,15 +22,13 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.expansion import KernelExpansion
-
-Array = npt.NDArray[Any]
 
 FORMAT = 1
 # Rounds on a few thousand rows take milliseconds: those are written once a second, a

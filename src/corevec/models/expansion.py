@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import is_tensor, there
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Kernel, Points, Rows, finite
 
 if TYPE_CHECKING:
     from corevec.backend.gpu.kernels import Answer, Asked
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

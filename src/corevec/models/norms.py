@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import here, is_tensor
 from corevec.data.sources import Source, Workers
 from corevec.kernels import AnyKernel, Rows
-
-Array = npt.NDArray[Any]
 
 # Rows per part of a sum: two parts and the values between them stay in cache.
 _PART = 2048

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy.typing as npt
-
+from corevec._runtime.types import Array
 from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

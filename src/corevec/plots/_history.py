@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.models.certificate import Certificate
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

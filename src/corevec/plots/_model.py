@@ -6,16 +6,14 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from corevec._runtime.types import Array
 from corevec.data.sources import column_names
 from corevec.estimators._rows import check_same_names
 from corevec.exceptions import InvalidInputError
-
-Array = npt.NDArray[Any]
 
 
 def last_step(model: Any) -> Any:

@@ -8,12 +8,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.plots._model import as_seen, dense, names_of, rows_for, some_rows
-
-Array = npt.NDArray[Any]
 
 # Rows from which medians and the range of the two columns are taken, and the most
 # values among them: 128 MiB once a sparse matrix with many columns is made dense.

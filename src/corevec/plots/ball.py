@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.estimators import SVDD, CoreVectorOneClass
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
@@ -30,8 +30,6 @@ from corevec.plots._model import (
     rows_of,
     some_rows,
 )
-
-Array = npt.NDArray[Any]
 
 WHO = "BallDisplay"
 # Core vectors that decide the two directions: an eigenvalue problem of this size.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.models.certificate import Certificate
 from corevec.models.certificate_text import is_of_cells
@@ -22,8 +22,6 @@ from corevec.plots._drawing import (
 )
 from corevec.plots._history import Curves, bounds_of, curves_of
 from corevec.plots._model import last_step, refuse
-
-Array = npt.NDArray[Any]
 
 WHO = "ConvergenceDisplay"
 _X = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import is_classifier
 
+from corevec._runtime.types import Array
 from corevec.plots._drawing import (
     INK,
     class_name,
@@ -24,8 +24,6 @@ from corevec.plots._drawing import (
 )
 from corevec.plots._model import last_step, refuse, rows_of, some_rows, vectors_of
 from corevec.plots._plane import Plane, make_plane
-
-Array = npt.NDArray[Any]
 
 WHO = "DecisionMapDisplay"
 # Bands of a two-class map, in margins: 1 is where the loss begins.

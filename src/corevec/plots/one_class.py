@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.plots._drawing import (
     BLUE,
     INK,
@@ -30,8 +30,6 @@ from corevec.plots._model import (
     vectors_of,
 )
 from corevec.plots._plane import Plane, make_plane
-
-Array = npt.NDArray[Any]
 
 WHO = "OneClassMapDisplay"
 

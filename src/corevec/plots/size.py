@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import is_classifier, is_regressor
 
+from corevec._runtime.types import Array
 from corevec.estimators import compress
 from corevec.exceptions import InvalidInputError
 from corevec.plots._drawing import (
@@ -21,8 +21,6 @@ from corevec.plots._drawing import (
     title,
 )
 from corevec.plots._model import last_step, refuse, vectors_of
-
-Array = npt.NDArray[Any]
 
 WHO = "ModelSizeDisplay"
 # Sizes tried where none are given: powers of two up to this share of the model's own.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.plots._drawing import (
     INK,
@@ -22,8 +22,6 @@ from corevec.plots._drawing import (
 )
 from corevec.plots._model import refuse
 from corevec.surfaces import ImplicitSurface
-
-Array = npt.NDArray[Any]
 
 WHO = "SurfaceSliceDisplay"
 _AXES = ("x", "y", "z")

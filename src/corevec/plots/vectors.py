@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from sklearn.decomposition import PCA
 
+from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.plots._drawing import (
     PALE,
@@ -30,8 +30,6 @@ from corevec.plots._model import (
     vectors_of,
 )
 from corevec.plots._plane import two_columns
-
-Array = npt.NDArray[Any]
 
 WHO = "CoreVectorsDisplay"
 # Areas of the smallest and the largest marker, in square points.

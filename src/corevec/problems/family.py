@@ -33,13 +33,11 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import constant, joined, multiplied, namespace, there
 from corevec.data.sources import Column, of_rows
 from corevec.kernels import AnyKernel, Rows
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from corevec._runtime.types import Array
 from corevec.data.sources import (
     Source,
     Workers,
@@ -31,8 +31,6 @@ from corevec.exceptions import InvalidInputError, KernelError, NotCertifiedWarni
 from corevec.kernels import AnyKernel, check_kernel_name, make_kernel
 from corevec.models.expansion import KernelExpansion
 from corevec.reference._kernel_rows import KernelRows
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,12 @@ of L; only when the origin itself leaves is L made again.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.reference import _smo_loops as loops
-
-Array = npt.NDArray[Any]
 
 # A row whose image lies in the flat of the others up to this share of k(x, x) cannot
 # join them. Rounding in the square of a pivot is some 1e-15; 1e-12 leaves three digits.

@@ -8,15 +8,13 @@ row i lies in ``store[slot_of[i]]``, or nowhere where that is -1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
+from corevec.backend.profiles import FEW_COLUMNS
 from corevec.data.sources import Source
-from corevec.kernels import FEW_COLUMNS, AnyKernel, Points, Rows, finite
-
-Array = npt.NDArray[Any]
+from corevec.kernels import AnyKernel, Points, Rows, finite
 
 # Rows made by one matrix product. One row reads all the data for few operations each;
 # eight of them read it once, and take about as long as one from 50 columns on.

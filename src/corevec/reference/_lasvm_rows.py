@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.models.expansion import KernelExpansion
 from corevec.reference import _online_loops as loops
 from corevec.reference._kernel_rows import KernelRows
-
-Array = npt.NDArray[Any]
 
 # Rows offered whose kernel values are made together: one matrix product instead of so
 # many products of a matrix and a vector, for those of the rows among themselves.

@@ -35,9 +35,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import check_random_state
 
+from corevec._runtime.types import Array
 from corevec.estimators._parameters import (
     _count,
     check_choice,
@@ -55,8 +55,6 @@ from corevec.reference._base import (
     limit_of,
 )
 from corevec.reference._kernel_rows import KernelRows
-
-Array = npt.NDArray[Any]
 
 # Samples looked at before all rows are. With 59 rows a sample misses the worst 5 % of
 # all rows with probability 0.05; eight of them in a row do with 4e-11.

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import check_random_state
 
+from corevec._runtime.types import Array
 from corevec.estimators._parameters import (
     check_choice,
     check_flag,
@@ -32,8 +32,6 @@ from corevec.reference._base import (
 )
 from corevec.reference._kernel_rows import KernelRows
 from corevec.reference._lasvm_rows import BLOCK, Expansion
-
-Array = npt.NDArray[Any]
 
 # "A few rows of each class" of the initialisation.
 _SEEDS = 5

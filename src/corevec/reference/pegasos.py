@@ -16,10 +16,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from corevec._runtime.types import Array
 from corevec.data.sources import Source
 from corevec.estimators._parameters import (
     check_choice,
@@ -32,8 +32,6 @@ from corevec.models.expansion import KernelExpansion
 from corevec.reference import _online_loops as loops
 from corevec.reference._base import Machine, ReferenceClassifier, check_limit
 from corevec.reference._kernel_rows import KernelRows
-
-Array = npt.NDArray[Any]
 
 # Rows drawn whose kernel values are made together.
 _BLOCK = 256

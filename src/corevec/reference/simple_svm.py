@@ -11,15 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.estimators._parameters import check_positive
 from corevec.exceptions import InvalidInputError
 from corevec.reference._base import Machine, ReferenceClassifier, check_limit
 from corevec.reference._free_rows import FreeRows
 from corevec.reference._kernel_rows import KernelRows
-
-Array = npt.NDArray[Any]
 
 # Rows among which the worst is sought at a time: all of them up to here, so that few
 # steps are wasted, and no more, so that a step over a million rows costs what it does

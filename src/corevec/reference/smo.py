@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.estimators._parameters import check_choice, check_flag, check_positive
 from corevec.reference import _smo_loops as loops
 from corevec.reference._base import (
@@ -24,8 +24,6 @@ from corevec.reference._base import (
     limit_of,
 )
 from corevec.reference._kernel_rows import KernelRows
-
-Array = npt.NDArray[Any]
 
 # LIBSVM looks for rows to leave out every so many steps (or every n, if that is less).
 _SHRINK_EVERY = 1000

@@ -8,16 +8,14 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from sklearn.pipeline import Pipeline
 
+from corevec._runtime.types import Array
 from corevec.estimators import CompressedModel
 from corevec.plots._drawing import plain
 from corevec.plots._model import last_step, vectors_of
 from corevec.report import _rows
-
-Array = npt.NDArray[Any]
 
 Facts = list[tuple[str, str]]
 

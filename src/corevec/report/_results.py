@@ -6,15 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix, r2_score
 
+from corevec._runtime.types import Array
 from corevec.plots._drawing import plain
 from corevec.plots._model import last_step
 from corevec.report import _rows
-
-Array = npt.NDArray[Any]
 
 # Rows that are predicted for the figure: bounds the time of a report on large data.
 MOST_SCORED = 50_000

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
-Array = npt.NDArray[Any]
+from corevec._runtime.types import Array
 
 # Values counted at a time when the density of dense rows is measured: 8 MiB.
 _BLOCK_VALUES = 1 << 20

@@ -6,14 +6,12 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_array
 
+from corevec._runtime.types import Array
 from corevec.estimators._parameters import check_choice, check_gap, check_number
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import DISTANCE_KERNELS
-
-Array = npt.NDArray[Any]
 
 WHO = "ImplicitSurface"
 FORMULATIONS = ("signed", "one-set")

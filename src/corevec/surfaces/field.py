@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
 from corevec.kernels import Rows
 from corevec.models.expansion import KernelExpansion
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
-
-Array = npt.NDArray[Any]
 
 _PLY_HEADER = """ply
 format binary_little_endian 1.0

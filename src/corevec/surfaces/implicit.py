@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from corevec._runtime.types import Array
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET
 from corevec.estimators._parameters import check_choice
 from corevec.estimators.regress import CoreVectorRegressor
@@ -39,8 +39,6 @@ from corevec.surfaces.normals import (
 from corevec.surfaces.picture import draw_mesh
 from corevec.surfaces.plan import Scale, plan_scales
 from corevec.surfaces.targets import Background, Targets, near_surface
-
-Array = npt.NDArray[Any]
 
 # Value of the field far from all points, in diagonals of their box: there the kernels
 # vanish, and the outside must stay outside. 0.05 instead: a quarter more support

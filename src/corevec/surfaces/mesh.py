@@ -16,15 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
 
+from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.surfaces.files import save_mesh
 
-Array = npt.NDArray[Any]
 Function = Callable[[Array], Array]
 
 # Nodes evaluated at a time, and bytes that each costs meanwhile: its place and value,

@@ -10,15 +10,13 @@ edges last.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
 
-Array = npt.NDArray[Any]
+from corevec._runtime.types import Array
 
 # Added to every cost of the graph: SciPy reads a stored 0 as "no edge".
 _LEAST_COST = 1e-6

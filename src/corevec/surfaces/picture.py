@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.surfaces.mesh import Mesh
-
-Array = npt.NDArray[Any]
 
 # Direction to the light: from above, over the left shoulder of matplotlib's viewer.
 _LIGHT = np.array([0.35, -0.6, 0.72])

@@ -12,15 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.surfaces.normals import Cloud
 from corevec.surfaces.plan import Scale
 
-Array = npt.NDArray[Any]
 Function = Callable[[Array], Array]
 
 # A place beside the surface is kept if no point is nearer to it than this share of its

@@ -21,12 +21,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-# The codes of `_loops`, which loads Numba; a test holds them together.
-RBF, LAPLACIAN, INVERSE_DISTANCE, LINEAR, POLYNOMIAL, SIGMOID = range(6)
-# As in `kernels`: up to here distances are explicit differences, which do not cancel.
-FEW_COLUMNS = 8
-# As in `_loops`: when a squared distance is made of differences.
-NEAR, UNIT, HARMLESS = 1.0 / 64.0, 1.1102230246251565e-16, 2e-13
+from corevec.backend.profiles import (
+    FEW_COLUMNS,
+    HARMLESS,
+    INVERSE_DISTANCE,
+    LAPLACIAN,
+    LINEAR,
+    NEAR,
+    RBF,
+    SIGMOID,
+    UNIT,
+)
+
 # Kernel values in memory at a time: as `kernels` on a CPU; on a GPU 2**25, enough work
 # for each of some ten launches of a tile (256 MB in float64, and as much again once).
 _TILE_VALUES = {"cpu": 1 << 19, "cuda": 1 << 25}

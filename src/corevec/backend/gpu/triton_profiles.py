@@ -11,12 +11,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-# The codes of `_loops`, as Triton wants its constants; a test holds them together.
-RBF = tl.constexpr(0)
-LAPLACIAN = tl.constexpr(1)
-INVERSE_DISTANCE = tl.constexpr(2)
-POLYNOMIAL = tl.constexpr(4)
-SIGMOID = tl.constexpr(5)
+from corevec.backend import profiles
+
+# The codes as Triton wants its constants.
+RBF = tl.constexpr(profiles.RBF)
+LAPLACIAN = tl.constexpr(profiles.LAPLACIAN)
+INVERSE_DISTANCE = tl.constexpr(profiles.INVERSE_DISTANCE)
+POLYNOMIAL = tl.constexpr(profiles.POLYNOMIAL)
+SIGMOID = tl.constexpr(profiles.SIGMOID)
 
 # How a power is taken when its exponent is no small integer.
 _ANY_POWER = tl.constexpr(-1)

@@ -25,8 +25,8 @@ from corevec.backend.gpu.triton_profiles import (
     scale_of,
 )
 from corevec.backend.gpu.triton_sums import SUMMED, few_sums, many_sums
+from corevec.backend.profiles import FEW_COLUMNS
 
-FEW_COLUMNS = 8  # as in `kernels`: explicit differences up to here
 FEW_OUTPUTS = 8  # sums in registers at a time, for few columns
 MANY_OUTPUTS = 16  # the same for many columns, by a second matrix product
 

@@ -7,13 +7,10 @@ cells. (Rows at different places of one matrix product can differ by a rounding 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from corevec._runtime.types import Array
 
 # Rows that go down a tree together: 32 of 54 float64 columns are 14 KB.
 _TOGETHER = 32

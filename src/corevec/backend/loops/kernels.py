@@ -13,23 +13,20 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic, overload
 
-# Codes of the kernel profiles; `kernels.py` maps names to them.
-RBF, LAPLACIAN, INVERSE_DISTANCE, LINEAR, POLYNOMIAL, SIGMOID = range(6)
+from corevec.backend.profiles import (
+    HARMLESS,
+    INVERSE_DISTANCE,
+    LAPLACIAN,
+    NEAR,
+    POLYNOMIAL,
+    RBF,
+    SIGMOID,
+    UNIT,
+)
 
 # "contract" lets LLVM use fused multiply-add; nothing else of fastmath, so that NaN
 # and infinity keep their meaning.
 _FAST = {"error_model": "numpy", "fastmath": {"contract"}}
-
-# |x|^2 + |z|^2 - 2 x.z is wrong by up to (d + 4) UNIT (|x|^2 + |z|^2). Squared
-# distances below the share NEAR of that sum are made of differences; every other one
-# has a relative error of at most (d + 4) UNIT / NEAR, and every kernel value, since
-# t exp(-t) < 0.37, an absolute one of 0.37 times that, whatever gamma and the scale of
-# the columns. One part in 64: near-duplicates, or columns that are spread widely.
-NEAR = 1.0 / 64.0
-UNIT = 1.1102230246251565e-16  # of float64
-# A Gaussian value that cancellation can move by less is left as it is: kddcup99 has
-# near-duplicates in half of its pairs, and explicit differences take ten times as long.
-HARMLESS = 2e-13
 
 _LOG2E = 1.4426950408889634
 _LN2_HIGH = 0.693145751953125  # 15 bits: k * _LN2_HIGH is exact for |k| < 2**9

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from corevec._runtime.checks import check_choice
+from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 
-Array = npt.NDArray[Any]
 Block = tuple[Any, ...]
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 

@@ -9,13 +9,11 @@ import weakref
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from scipy import sparse
 
+from corevec._runtime.types import Array
 from corevec.kernels import Rows
-
-Array = npt.NDArray[Any]
 
 
 class Locks:

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.data.sources.base import Workers
 from corevec.data.sources.remote import FarSource
 
-Array = npt.NDArray[Any]
 T = TypeVar("T")
 S = TypeVar("S")
 

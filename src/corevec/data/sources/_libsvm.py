@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from corevec._runtime.types import Array
 from corevec.data.readers.base import DEFAULT_MEMORY_BUDGET as LONGEST_LINE
 from corevec.data.readers.base import BadRecordError, Paths, existing_files
 from corevec.data.readers.libsvm import ANY_ROWS, LibsvmStream, LibsvmTally, Place
@@ -21,8 +21,6 @@ from corevec.data.sources.columns import TARGET
 from corevec.data.sources.remote import join_rows
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
-
-Array = npt.NDArray[Any]
 
 # A place is noted every so many rows: a trip to one row reads half of them, some
 # 0.5 ms, and the places of 1e9 rows are 24 MB.

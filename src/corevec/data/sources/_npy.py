@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.data.readers.base import existing_files
 from corevec.data.sources._files import WHO, all_finite
 from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Workers
@@ -19,7 +19,6 @@ from corevec.data.sources.memory import DenseSource
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 
-Array = npt.NDArray[Any]
 # A second file, an array, or the number of a column of X.
 Beside = str | os.PathLike[str] | int | Array
 

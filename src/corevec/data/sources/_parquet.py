@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.data.readers._arrow import is_narrow, kind_of
 from corevec.data.readers.base import Paths
 from corevec.data.readers.parquet import (
@@ -34,7 +34,6 @@ from corevec.data.sources.columns import TARGET, WEIGHT
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 
-Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 # A trip to single rows goes through batches of at most so many: 50 float32 columns

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.data.readers._arrow import as_floats, as_labels, as_numbers, indices
 from corevec.data.readers.parquet import no_value
 from corevec.data.readers.tables import Columns
@@ -17,8 +17,6 @@ from corevec.data.sources._files import WHO, all_finite
 from corevec.data.sources.columns import TARGET, WEIGHT
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,13 @@ from typing import Any, TypeVar
 
 import joblib
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, full, here, namespace
 from corevec.data.sources.columns import Column, of_rows
 from corevec.kernels import RowMap, Rows, RowStatistics
 
-Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 # 256 MiB: an eighth of the memory of a small cloud machine; 5,700 core rows fit.

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, is_tensor, namespace, there
 from corevec.kernels import Rows
 
-Array = npt.NDArray[Any]
 Column = Array | Callable[[Rows], Array]
 
 TARGET, WEIGHT = "target", "weight"

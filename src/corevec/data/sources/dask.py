@@ -16,9 +16,9 @@ from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from corevec._runtime.types import Array
 from corevec.data.sources.base import Source
 from corevec.data.sources.columns import TARGET, WEIGHT
 from corevec.data.sources.dask_tasks import answer, length, merged, picked
@@ -36,7 +36,6 @@ except ImportError as error:  # pragma: no cover - there where a collection was 
         'pip install "corevec[dask]"'
     ) from error
 
-Array = npt.NDArray[Any]
 _compute: Any = compute  # without types of their own
 _persist: Any = persist
 _optimise: Any = optimize

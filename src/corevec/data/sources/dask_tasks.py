@@ -9,16 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import brought
 from corevec.data.sources.base import Workers
 from corevec.data.sources.memory import CsrSource, DenseSource
 from corevec.exceptions import InvalidInputError
-
-Array = npt.NDArray[Any]
 
 
 class _OneBlasThread:

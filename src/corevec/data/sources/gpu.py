@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import ALIGNED, here, is_tensor
 from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
 from corevec.data.sources.columns import TARGET, WEIGHT
@@ -34,7 +34,6 @@ except ImportError as error:  # pragma: no cover - asked for where it is missing
 
 from corevec.data.sources._belt import Belt, Locks, shared  # it needs torch, too
 
-Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 # Rows of a block at most: with 64 million of two columns the arithmetic of a pass takes

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from corevec._runtime.types import Array
 from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
 from corevec.kernels import Rows
-
-Array = npt.NDArray[Any]
 
 
 class DenseSource(Source):

@@ -9,16 +9,13 @@ brings the rows of many draws.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
 from corevec.data.sources.memory import Chosen, stacked
 from corevec.kernels import Rows
-
-Array = npt.NDArray[Any]
 
 # Share of the memory budget for the deck, and for rows brought on demand.
 DECK_SHARE, KEPT_SHARE = 1 / 8, 1 / 8

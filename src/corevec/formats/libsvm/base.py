@@ -7,11 +7,11 @@ from itertools import combinations, pairwise
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from corevec._runtime.types import Array
 from corevec.data.sources import (
     DEFAULT_MEMORY_BUDGET,
     Workers,
@@ -23,8 +23,6 @@ from corevec.exceptions import InvalidInputError
 from corevec.formats.libsvm.text import KERNELS, LibsvmText
 from corevec.kernels import Points, Rows, make_kernel
 from corevec.models.expansion import KernelExpansion
-
-Array = npt.NDArray[Any]
 
 
 class LibsvmModel(BaseEstimator):

@@ -6,13 +6,13 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils.validation import check_is_fitted
 
+from corevec._runtime.types import Array
 from corevec.estimators import (
     StructuralSVM,
 )
@@ -25,8 +25,6 @@ from corevec.formats.libsvm.text import KERNELS, PARAMETERS, LibsvmText
 from corevec.kernels import AnyKernel, Kernel, Rows, make_kernel
 from corevec.models.expansion import KernelExpansion
 from corevec.reference._base import ReferenceClassifier
-
-Array = npt.NDArray[Any]
 
 WHO = "save_libsvm"
 THEIRS = (SVC, NuSVC, SVR, NuSVR, OneClassSVM)

@@ -6,14 +6,12 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
 
+from corevec._runtime.types import Array
 from corevec.estimators.classify import _votes
 from corevec.formats.libsvm.base import LibsvmModel
 from corevec.formats.libsvm.text import KERNELS, LibsvmText
-
-Array = npt.NDArray[Any]
 
 
 class _Classifier(ClassifierMixin, LibsvmModel):

@@ -9,12 +9,11 @@ several, each pair in one of them, and the machines' values stay what they are.
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from corevec._runtime.types import Array
 
 
 class Listing(NamedTuple):

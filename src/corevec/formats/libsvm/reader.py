@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from corevec._runtime.types import Array
 from corevec.data.readers.base import BadRecordError, finite_number, shown
 from corevec.data.readers.text import WholeLines
 from corevec.exceptions import InvalidInputError
@@ -22,8 +22,6 @@ from corevec.formats.libsvm.text import (
     SVM_TYPES,
     LibsvmText,
 )
-
-Array = npt.NDArray[Any]
 
 WHO = "load_libsvm"
 _CHUNK = 1 << 20

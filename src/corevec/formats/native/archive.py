@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib import format as npy
 
+from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.formats._limits import HEADER_LIMIT
 from corevec.formats.native.encode import PLAIN_KINDS
-
-Array = npt.NDArray[Any]
 
 HEADER = "header.json"
 # The earliest date that a zip can hold: the same model gives the same bytes.

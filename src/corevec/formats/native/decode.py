@@ -7,9 +7,9 @@ from dataclasses import MISSING, fields
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.formats.libsvm.base import LibsvmModel
 from corevec.formats.native.allowed import BY_NAME, Entry
@@ -21,8 +21,6 @@ from corevec.formats.native.random_states import (
 from corevec.formats.native.validate import check_sound
 from corevec.formats.native.validate_models import check_model
 from corevec.models.basis import Basis
-
-Array = npt.NDArray[Any]
 
 _FLOATS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 _NUMBERS = (

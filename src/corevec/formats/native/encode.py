@@ -25,17 +25,16 @@ import math
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from sklearn.pipeline import Pipeline
 
+from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.formats.native.allowed import ENTRIES, LEFT_BEHIND, Entry, describe
 from corevec.formats.native.random_states import STATES
 from corevec.formats.native.validate import check_sound
 from corevec.formats.native.validate_models import check_model
 
-Array = npt.NDArray[Any]
 Node = Any
 
 # Booleans, whole and floating numbers, strings: what .npy holds without pickle.

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
+from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.formats.onnx.kernels import (
     is_linear,
@@ -40,8 +40,6 @@ from corevec.formats.onnx.models import (
 from corevec.formats.onnx.writer import INPUT, OLDEST_OPSET, OPSET, GraphWriter
 from corevec.kernels import Kernel, Rows
 from corevec.models.expansion import KernelExpansion
-
-Array = npt.NDArray[Any]
 
 PRECISIONS = ("float32", "float64")
 # A warning where float32 may lose this share of the values on the first vectors.

@@ -10,18 +10,16 @@ every kernel; nothing of the size rows x vectors x columns is made.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from corevec._runtime.types import Array
+from corevec.backend.profiles import FEW_COLUMNS
 from corevec.exceptions import InvalidInputError
 from corevec.formats.onnx.writer import GraphWriter
-from corevec.kernels import FEW_COLUMNS, AnyKernel, Kernel, Rows
+from corevec.kernels import AnyKernel, Kernel, Rows
 from corevec.models.expansion import KernelExpansion
-
-Array = npt.NDArray[Any]
 
 # Vectors of a model, dense, in the graph's precision. A protobuf file ends at 2 GiB.
 MOST_BYTES = 1 << 30

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import is_outlier_detector
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from corevec._runtime.types import Array
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._compressed import CompressedModel, Form
 from corevec.estimators.compress import _pairs, _read_ours, refuse_cells
@@ -25,8 +25,6 @@ from corevec.formats.onnx.kernels import known_kernel
 from corevec.kernels import Kernel, Rows, make_kernel
 from corevec.models.expansion import KernelExpansion
 from corevec.reference._base import ReferenceClassifier
-
-Array = npt.NDArray[Any]
 
 SCALERS = (MinMaxScaler, MaxAbsScaler, StandardScaler)
 OURS = (CoreVectorEstimator, CompressedModel, ReferenceClassifier, LibsvmModel)

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
-
-Array = npt.NDArray[Any]
 
 INPUT = "X"
 ROWS = "n_rows"  # the name of the dimension that is known at run time only

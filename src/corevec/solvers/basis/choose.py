@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from corevec._runtime.progress import Progress
 from corevec.data.sources import Source, of_rows
@@ -36,8 +34,6 @@ from corevec.solvers.basis.select import (
 from corevec.solvers.basis.variable_projection import can_move
 from corevec.solvers.coreset import loop as coreset
 from corevec.solvers.subspace import iterative as subspace
-
-Array = npt.NDArray[Any]
 
 CHOOSERS = {
     "nystroem": uniform,

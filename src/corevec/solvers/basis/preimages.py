@@ -24,13 +24,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize, sparse
 
+from corevec._runtime.types import Array
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Kernel, Points, PrecomputedKernel, Rows
-
-Array = npt.NDArray[Any]
 
 # Training rows looked at: with 59, one is among the best 5 % with probability 0.95.
 CANDIDATES = 59

@@ -25,10 +25,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize, sparse
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.backend.arrays import (
     cast,
     empty,
@@ -52,9 +52,6 @@ from corevec.solvers.basis.variable_projection import (
     part_of,
 )
 from corevec.solvers.numeric.design import room_for_rows
-
-Array = npt.NDArray[Any]
-
 
 # Times as many products of a plan where a card works on the rows: it multiplies
 # matrices of float32 at some 50 TFLOPS (H200) for 0.6 on each of two cores. The CPU

@@ -25,9 +25,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from corevec._runtime.types import Array
 from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
 from corevec.exceptions import InvalidInputError
@@ -41,8 +41,6 @@ from corevec.kernels.kernel import (
 )
 from corevec.models.basis import SPREAD_THRESHOLD
 from corevec.solvers.numeric.partial_cholesky import PartialFactor
-
-Array = npt.NDArray[Any]
 
 # Rows proposed at a time by randomly pivoted Cholesky: a fifth of the rows wanted,
 # within these bounds. Rejection makes any number exact; more at a time are more often

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import (
     add_to_diagonal,
     cast,
@@ -42,8 +42,6 @@ from corevec.solvers.numeric.design import (
     slices,
 )
 from corevec.solvers.numeric.primal_newton import minimise_each
-
-Array = npt.NDArray[Any]
 
 # While vectors move, weights are solved until no value moves by more than this.
 STILL, NEWTON_STEPS = 0.03, 50

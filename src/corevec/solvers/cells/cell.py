@@ -7,14 +7,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from corevec._runtime.types import Array
 from corevec.data.sources import Chosen, Source, of_rows
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems.family import Problem
-
-Array = npt.NDArray[Any]
 
 # Cells of more rows than this are looked through for equal ones.
 MERGED_FROM = 3000

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.certificates.verify import verify
 from corevec.data.sources import Source, Workers
 from corevec.kernels import Rows
@@ -26,8 +25,6 @@ from corevec.solvers.cells.cell import merged, only_sign, priced, rows_that_weig
 from corevec.solvers.cells.fit import Cells, Forest, Solved
 from corevec.solvers.cells.placement import at_hand
 from corevec.solvers.cells.tree import Tree
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -81,18 +78,15 @@ def cells_certificate(
     stopped = str(progress.spent())
     if solved.n_left and stopped == "max_iter":  # which does not act between cells
         stopped = "max_time"
-    return Certificate(
-        problem=words,
-        primal=solved.primal,
-        dual=solved.dual,
+    return Certificate.of(
+        words,
+        (solved.primal, solved.dual),
+        progress,
+        tol=tol,
         relative_gap=float(solved.gaps.max()),
         n_verified=progress.n_rows - solved.n_left,
-        n_rows=progress.n_rows,
-        passes=progress.passes,
-        seconds=progress.seconds,
         converged=False,
         stopped_by="cells" if solved.is_whole else stopped,
-        tol=tol,
     )
 
 

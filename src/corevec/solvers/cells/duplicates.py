@@ -8,19 +8,16 @@ merged where they are, block by block.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.data.sources import TARGET, WEIGHT, Brought, join_rows
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 from corevec.problems.family import Labels, Problem
 from corevec.solvers.cells.cell import told_apart
 from corevec.solvers.cells.tree import Tree
-
-Array = npt.NDArray[Any]
 
 # How many rows one of them stands for: a column that merged rows bring along.
 COUNT = "count"

@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.data.sources import Source, stacked
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems.family import Problem
@@ -30,8 +29,6 @@ from corevec.solvers.cells.out_of_core import FarRows, is_late
 from corevec.solvers.cells.placement import RowsHere
 from corevec.solvers.cells.solve import CellFit, solve_cell, stand_in
 from corevec.solvers.cells.tree import Tree, grow
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

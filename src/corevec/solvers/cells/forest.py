@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.data.sources import Source, stacked
 from corevec.kernels import AnyKernel, Points, Rows
 from corevec.solvers.cells.predict import (
@@ -24,8 +24,6 @@ from corevec.solvers.cells.predict import (
     rough_machines,
 )
 from corevec.solvers.cells.tree import Tree
-
-Array = npt.NDArray[Any]
 
 # Rows predicted at a time: so many for each cell that its vectors, once in the cache,
 # are met by, and no more than stay in the cache themselves from the tree to the cells:

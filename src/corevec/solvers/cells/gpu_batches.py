@@ -13,28 +13,20 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import here
 from corevec.backend.gpu import kernels as _torch_kernels
 from corevec.backend.gpu.cells import BROKEN, SOLVED, Machines, newton, times
-from corevec.kernels.kernel import (
-    FEW_COLUMNS,
-    AnyKernel,
-    Kernel,
-    Rows,
-    _inverse_root,
-    finite,
-)
+from corevec.backend.profiles import FEW_COLUMNS
+from corevec.kernels.kernel import AnyKernel, Kernel, Rows, _inverse_root, finite
 from corevec.models.certificate import relative_gap
 from corevec.problems.family import Problem
 from corevec.solvers.cells.cell import MERGED_FROM
 from corevec.solvers.cells.placement import RowsHere
 from corevec.solvers.cells.solve import FEWEST, MOST_STEPS, STAGES, CellFit
-
-Array = npt.NDArray[Any]
 
 # Cells of a batch have this share of the rows of its largest, or more.
 _ALIKE = 0.75

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from corevec._runtime.progress import Progress, logger
+from corevec._runtime.types import Array
 from corevec.data.sources import Chosen, Source, join_rows
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Rows
@@ -30,7 +30,6 @@ from corevec.solvers.cells.partition import BATCHES, Cut, PartedRows, packed, st
 from corevec.solvers.cells.solve import CellFit, solve_cell
 from corevec.solvers.cells.tree import MORE_LEVELS, Tree, graft, grow, levels
 
-Array = npt.NDArray[Any]
 # Solves cells of a source: (problems, source, the rows of each cell).
 Solver = Callable[[list[Problem], Source, list[Array]], list[CellFit]]
 

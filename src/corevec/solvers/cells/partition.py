@@ -17,16 +17,14 @@ from operator import add
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.data.sources import Chosen, FarSource, Source, join_rows
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 from corevec.problems.family import Labels, Problem
 from corevec.solvers.cells.cell import rows_that_weigh
 from corevec.solvers.cells.tree import MORE_LEVELS, Tree, graft, grow, levels
-
-Array = npt.NDArray[Any]
 
 # Shares of the memory budget: the sample, kept for all trees, and the rows of a group.
 # A group is worked on in batches, each copied together: a sixteenth more.

@@ -8,15 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import here, is_tensor, there
 from corevec.data.sources import CsrSource, DenseSource, Source
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
-
-Array = npt.NDArray[Any]
 
 # Share of this machine's memory that rows of a device may take here.
 HERE_SHARE = 0.5

@@ -11,18 +11,17 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from corevec.backend.loops import kernels as _loops
+from corevec._runtime.types import Array
+from corevec.backend import profiles
 from corevec.backend.loops.cell_values import Machines, add_values
-from corevec.kernels import FEW_COLUMNS, AnyKernel, Kernel, Points, Rows
-
-Array = npt.NDArray[Any]
+from corevec.backend.profiles import FEW_COLUMNS
+from corevec.kernels import AnyKernel, Kernel, Points, Rows
 
 _CODES = {
-    "rbf": _loops.RBF,
-    "laplacian": _loops.LAPLACIAN,
-    "inverse-distance": _loops.INVERSE_DISTANCE,
+    "rbf": profiles.RBF,
+    "laplacian": profiles.LAPLACIAN,
+    "inverse-distance": profiles.INVERSE_DISTANCE,
 }
 
 # Of float32: the unit roundoff, e^-87 and a little (the least exponential there), and

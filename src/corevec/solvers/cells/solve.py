@@ -7,11 +7,10 @@ matrices near singular by the solver of the core set.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.backend.loops import cells as _cell_loops
 from corevec.data.sources import Source, of_rows
 from corevec.kernels import AnyKernel, Rows, finite
@@ -19,8 +18,6 @@ from corevec.models.certificate import relative_gap
 from corevec.problems.family import Problem
 from corevec.solvers.cells.cell import Cell, merged, only_sign, present, priced
 from corevec.solvers.coreset.core import Core
-
-Array = npt.NDArray[Any]
 
 # Shares of a cell's rows that are solved one after the other, each of so many or more.
 STAGES, FEWEST = (0.2, 0.5, 1.0), 50

@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from corevec._runtime.types import Array
 from corevec.backend.loops import cells as _cell_loops
 from corevec.data.sources import Source
 from corevec.kernels import Rows
-
-Array = npt.NDArray[Any]
 
 # Rows of a node that decide its direction.
 DIRECTION_ROWS = 2048

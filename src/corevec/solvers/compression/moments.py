@@ -27,15 +27,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from corevec._runtime.types import Array
 from corevec.kernels import Kernel, Rows
 from corevec.models.basis import Basis
 from corevec.models.expansion import KernelExpansion
-
-Array = npt.NDArray[Any]
 
 # Vectors lie so far from the centre, in the rows' root mean square distance from it, or
 # nearer where the kernel is narrow. IMDB, the same agreement for 0.05 to 0.4; with the

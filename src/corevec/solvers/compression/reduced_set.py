@@ -39,9 +39,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, optimize, sparse
 
+from corevec._runtime.types import Array
 from corevec.data.sources import Workers
 from corevec.exceptions import KernelError
 from corevec.kernels import AnyKernel, Kernel, Points, RowMap, Rows, finite
@@ -49,8 +49,6 @@ from corevec.models.basis import RANK_THRESHOLD, Basis, basis_of_rows
 from corevec.models.expansion import KernelExpansion
 from corevec.solvers.compression.moments import error_at_new, moments_of
 from corevec.solvers.numeric.partial_cholesky import PartialFactor
-
-Array = npt.NDArray[Any]
 
 # Rows of the expansion that may become basis vectors, and that stand for all of them
 # while vectors move: a random part, drawn with the chance of their coefficients, where

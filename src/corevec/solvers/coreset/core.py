@@ -6,14 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.data.sources import Source, stacked
 from corevec.kernels import AnyKernel, Rows, finite
 from corevec.problems.family import Floor, Problem, Terms
 from corevec.solvers.numeric import dual_qp as qp
-
-Array = npt.NDArray[Any]
 
 # Ridge of the hard margin, relative to the largest k(x, x): far below any gap that
 # can be asked for, and large enough for the factor of a matrix with equal rows.

@@ -7,19 +7,16 @@ the ball the worst row is.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.certificates.scan import Look
 from corevec.data.sources import Source, stacked
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Floor, Problem
 from corevec.solvers.coreset.core import Core
-
-Array = npt.NDArray[Any]
 
 
 def primal_value(

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.certificates.scan import Look, Question, Subset, look
 from corevec.data.sources import Source
 from corevec.data.sources.budget import row_bytes, rows_that_fit
@@ -50,8 +50,6 @@ from corevec.solvers.coreset.selection import (
     first_rows,
     grow,
 )
-
-Array = npt.NDArray[Any]
 
 # The subset starts at 2000 rows and grows by 4 whenever the core solves it to 5 %:
 # both from prototypes on five data sets (design.md 4); smaller subsets miss rare
@@ -382,7 +380,6 @@ def certificate(
     dual = core.dual - core.rounding
     gap = relative_gap(primal, dual)
     reached = ball_epsilon_reached(core, seen, state.eta[t])
-    name, unit = core.problem.name, core.problem.unit
     if settings.ball_epsilon is None:
         met = gap <= settings.tol
     else:
@@ -394,17 +391,13 @@ def certificate(
         stopped_by = "stall"  # the rounding allowance is more than what was asked for
     if met and stopped_by not in ("interrupt", "ball_epsilon"):
         stopped_by = "tol" if settings.ball_epsilon is None else "ball_epsilon"
-    return Certificate(
-        problem=name,
-        primal=unit * primal,
-        dual=unit * dual,
-        relative_gap=gap,
+    return Certificate.of(
+        core.problem.name,
+        (primal, dual),
+        progress,
+        unit=core.problem.unit,
         ball_epsilon=reached,
         radius=float(np.sqrt(np.maximum(core.ball(state.eta[t])[0], 0.0))),
-        n_verified=progress.n_rows,
-        n_rows=progress.n_rows,
-        passes=progress.passes,
-        seconds=progress.seconds,
         converged=met,
         stopped_by=stopped_by,
         tol=settings.tol if settings.ball_epsilon is None else float("nan"),
@@ -423,22 +416,18 @@ def _of_indefinite_kernel(
             f" The model is the solution at the weight {problem.slack:.3g} of the "
             "slack, the largest found at which the dual is concave."
         )
-    return Certificate(
-        problem=(
-            f"{problem.name}; the {core.kernel.name} kernel is not positive definite "
-            f"on the core rows, so that no lower bound is known.{lowered}"
-        ),
-        primal=problem.unit * primal,
-        dual=-np.inf,
-        relative_gap=np.inf,
+    name = (
+        f"{problem.name}; the {core.kernel.name} kernel is not positive definite on "
+        f"the core rows, so that no lower bound is known.{lowered}"
+    )
+    return Certificate.of(
+        name,
+        (primal, -np.inf),
+        progress,
+        unit=problem.unit,
+        stopped_by="stall" if stopped_by in ("tol", "ball_epsilon") else stopped_by,
         dual_bound="none",
         confidence=0.0,
-        n_verified=progress.n_rows,
-        n_rows=progress.n_rows,
-        passes=progress.passes,
-        seconds=progress.seconds,
-        converged=False,
-        stopped_by="stall" if stopped_by in ("tol", "ball_epsilon") else stopped_by,
     )
 
 

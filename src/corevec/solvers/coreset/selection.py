@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.certificates.scan import Look, Question, Subset, look
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Rows
@@ -14,8 +12,6 @@ from corevec.models.expansion import KernelExpansion
 from corevec.models.result import Settings
 from corevec.problems.family import Problem
 from corevec.solvers.coreset.core import Core
-
-Array = npt.NDArray[Any]
 
 # Rows among which the first core rows are looked for, where not all are looked at.
 FIRST_SUBSET = 2000

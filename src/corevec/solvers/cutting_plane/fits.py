@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.certificates.hinge import (
     DualBound,
     HingeProblem,
@@ -25,14 +25,12 @@ from corevec.certificates.hinge import (
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel
 from corevec.models.basis import Basis
-from corevec.models.certificate import Certificate, relative_gap
+from corevec.models.certificate import Certificate
 from corevec.models.result import Outcome
 from corevec.problems.family import Labels
 from corevec.solvers.cutting_plane.loop import Rules, cutting_planes, rescale
 from corevec.solvers.cutting_plane.spaces import Columns, WholeSpace
 from corevec.solvers.cutting_plane.spans import GrowingSpan, Span
-
-Array = npt.NDArray[Any]
 
 # |u|^2 is summed exactly up to this many kernel values, or as many as this many passes
 # over the rows have cost (as in subspace.py).
@@ -274,20 +272,14 @@ class _Job:
         progress: Progress,
         stopped_by: str,
     ) -> Certificate:
-        gap = relative_gap(primal, bound.value)
-        reached = gap <= rules.tol
-        return Certificate(
+        return Certificate.of(
             self.problem.name,
-            primal,
-            bound.value,
-            gap,
+            (primal, bound.value),
+            progress,
+            tol=rules.tol,
+            stopped_by=stopped_by,
             dual_bound=bound.kind,
             confidence=bound.confidence,
             n_verified=self.source.n_rows,
             n_rows=self.source.n_rows,
-            passes=progress.passes,
-            seconds=progress.seconds,
-            converged=reached,
-            stopped_by="tol" if reached else stopped_by,
-            tol=rules.tol,
         )

@@ -17,15 +17,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.certificates.hinge import HingeProblem
 from corevec.models.certificate import relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.solvers.cutting_plane.master_qp import Cuts
-
-Array = npt.NDArray[Any]
 
 # A cut is removed after so many rounds without a multiplier. The paper removes it at
 # once; it may be needed again, and 20 idle ones cost little.

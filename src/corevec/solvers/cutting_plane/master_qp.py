@@ -13,15 +13,12 @@ there are, so the programme is solved exactly, by an active set.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
-Array = npt.NDArray[Any]
+from corevec._runtime.types import EPS, Array
 
-_EPS = float(np.finfo(np.float64).eps)
 # Relative gap at which the programme counts as solved: far below any `tol`.
 _SOLVED = 1e-11
 
@@ -69,7 +66,7 @@ def solve_cuts(
     M[:m, :m] = C * H
     d = np.append(np.asarray(delta, dtype=np.float64), 0.0)
     x = _start(start, m, C)
-    rounding = 4 * _EPS * float(np.abs(M).max(initial=0.0))
+    rounding = 4 * EPS * float(np.abs(M).max(initial=0.0))
     free = x > 0
     gap, steps = np.inf, 0
     while steps < 20 * m + 50:
@@ -138,7 +135,7 @@ def _best_on(M: Array, d: Array) -> Array:
         shifted[np.diag_indices(len(d))] += ridge
         factor, failed = linalg.lapack.dpotrf(shifted, lower=1, overwrite_a=1)
         pivots = factor.diagonal()
-        if failed == 0 and pivots.min() > 1e-7 * np.sqrt(ridge + _EPS * c):
+        if failed == 0 and pivots.min() > 1e-7 * np.sqrt(ridge + EPS * c):
             break
         ridge = max(10 * ridge, 1e-13 * c)
     both = np.stack([d, np.ones(len(d))], axis=1)

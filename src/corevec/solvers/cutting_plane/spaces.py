@@ -19,8 +19,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import EPS, Array
 from corevec.certificates.hinge import (
     DualBound,
     HingeProblem,
@@ -32,10 +32,6 @@ from corevec.models.basis import Basis
 from corevec.models.expansion import KernelExpansion
 from corevec.solvers.basis.preimages import NEW
 from corevec.solvers.cutting_plane.master_qp import Cuts
-
-Array = npt.NDArray[Any]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 class Coordinates:
@@ -123,7 +119,7 @@ class Columns(Coordinates):
             return DualBound(0.0, "exact")
         u = self.direction(beta * problem.sign)
         total = float(beta.sum())
-        curve = float(u @ u) * (1 + 8 * _EPS * np.sqrt(len(beta)))
+        curve = float(u @ u) * (1 + 8 * EPS * np.sqrt(len(beta)))
         most = float((problem.omega[inside] / beta[inside]).min())
         value, scale = dual_at_best_scale(total, curve, most)
         return DualBound(value, "exact", 1.0, scale)

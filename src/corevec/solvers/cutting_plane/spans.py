@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, sparse
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import cast
 from corevec.certificates.hinge import HingeProblem, distances_to_span
 from corevec.data.sources import Source
@@ -18,8 +18,6 @@ from corevec.models.norms import norms_sq
 from corevec.solvers.basis.preimages import Residual, best_training_row, preimage
 from corevec.solvers.cutting_plane.master_qp import Cuts
 from corevec.solvers.cutting_plane.spaces import Coordinates
-
-Array = npt.NDArray[Any]
 
 # New vectors in a row that add nothing to the span: then it does not grow any more.
 _MOST_FAILURES = 5

@@ -15,15 +15,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.data.sources import Source
 from corevec.kernels import Rows
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.solvers.cutting_plane.master_qp import Cuts
-
-Array = npt.NDArray[Any]
 
 IDLE_ROUNDS, MOST_ROUNDS, STALLED = 20, 20_000, 50
 # The risk is asked for at this share of the way from the best w to the newest of the
@@ -238,19 +236,9 @@ def certificate(
     found: StructuralFit, name: str, tol: float, progress: Progress
 ) -> Certificate:
     """Return the certificate: both bounds are exact, on all rows."""
-    return Certificate(
-        name,
-        found.primal,
-        found.dual,
-        found.gap,
-        n_verified=progress.n_rows,
-        n_rows=progress.n_rows,
-        passes=progress.passes,
-        seconds=progress.seconds,
-        converged=found.gap <= tol,
-        stopped_by=found.stopped_by,
-        tol=tol,
-    )
+    bounds = found.primal, found.dual
+    stopped_by = found.stopped_by
+    return Certificate.of(name, bounds, progress, tol=tol, stopped_by=stopped_by)
 
 
 def _record(

@@ -7,16 +7,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, dtype_of, full, here, is_tensor, joined, there
 from corevec.data.sources import Source, Workers
 from corevec.kernels import AnyKernel
 from corevec.models.basis import Basis
 from corevec.problems.family import Problem, Terms
-
-Array = npt.NDArray[Any]
 
 # Rows per task of the thread pool: few enough that 10,000 rows still make several. Of
 # narrow designs more, for a task to be worth handing out (20,000 rows x 6: 90 us).

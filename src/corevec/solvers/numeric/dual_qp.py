@@ -13,15 +13,12 @@ slow at large C (it was 1-99 % short of the optimum at C >= 1e5, design.md 4).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
+from corevec._runtime.types import Array
 from corevec.backend.loops import kernels as _loops
-
-Array = npt.NDArray[Any]
 
 # Relative primal-dual gap at which a run that ended in rounding counts as solved.
 _SOLVED = 1e-9

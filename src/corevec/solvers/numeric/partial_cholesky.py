@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
+from corevec._runtime.types import Array
 from corevec.models.basis import SPREAD_THRESHOLD
-
-Array = npt.NDArray[Any]
 
 
 class PartialFactor:

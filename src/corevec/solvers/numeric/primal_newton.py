@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import (
     add_to_diagonal,
     cast,
@@ -27,7 +27,6 @@ from corevec.data.sources import Workers
 from corevec.problems.family import Floor, Problem
 from corevec.solvers.numeric.design import FEW_COLUMNS, Design
 
-Array = npt.NDArray[Any]
 Kept = TypeVar("Kept")
 
 # So few entries are brought here from a GPU for the line search: 0.1 MB each.

@@ -14,19 +14,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
+from corevec._runtime.types import EPS, Array
 from corevec.data.sources import Source
 from corevec.kernels import finite
 from corevec.models.basis import Basis
 from corevec.problems.pairs import Pairs, PairSums
 
-Array = npt.NDArray[Any]
-
 MOST_ROUNDS = 100
 _CHUNK = 2048
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,7 @@ class Span:
             phi = self.basis.features(self._block(part))
             own = self.basis.kernel.diagonal(self.source.take(self.rows[part]))
             left = np.maximum(own - np.einsum("ij,ij->i", phi, phi), 0.0)
-            return np.asarray(np.sqrt(left + 8 * _EPS * np.abs(own)))
+            return np.asarray(np.sqrt(left + 8 * EPS * np.abs(own)))
 
         return np.concatenate(self._each(task))
 

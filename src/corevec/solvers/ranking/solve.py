@@ -19,12 +19,11 @@ the queries, and gradient and step lengths from all rows: 2 n k kernel values a 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import EPS, Array
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel
 from corevec.models.basis import (
@@ -41,8 +40,6 @@ from corevec.models.expansion import KernelExpansion
 from corevec.models.result import Outcome
 from corevec.problems.pairs import CERTIFIED_PAIRS, QUERY_ROWS, Pairs, PairSums
 from corevec.solvers.ranking.newton import Newton, Span, State
-
-Array = npt.NDArray[Any]
 
 PROBLEM = (
     "pairwise ranking L2-SVM: min 1/2 |w|^2 + C/2 sum c_ij max(0, 1 - (f_i - f_j))^2 "
@@ -64,7 +61,6 @@ MOST_MISSING, MOST_RANK = 100, 2 * MAX_RANK
 # Rows with a pull up to which |u|^2 is summed exactly, as in ``verify.py``.
 EXACT_ROWS = 100_000
 _CHUNK = 2048
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -227,22 +223,14 @@ class Ranking:
         """Return the functions, certified by their own values on all rows."""
         functions, basis = self.functions(state), self.choice.basis
         primal, dual, kind = self.certify(functions, float(state.v @ state.v))
-        gap = relative_gap(primal, dual)
-        met = gap <= self.asked.tol
         limited = "stall" if self.choice.is_complete else "max_core"
-        certificate = Certificate(
-            problem=PROBLEM,
-            primal=primal,
-            dual=dual,
-            relative_gap=gap,
-            dual_bound=kind,
-            n_verified=self.progress.n_rows,
-            n_rows=self.progress.n_rows,
-            passes=self.progress.passes,
-            seconds=self.progress.seconds,
-            converged=met,
-            stopped_by="tol" if met else why or limited,
+        certificate = Certificate.of(
+            PROBLEM,
+            (primal, dual),
+            self.progress,
             tol=self.asked.tol,
+            stopped_by=why or limited,
+            dual_bound=kind,
         )
         return Outcome(
             functions=functions,
@@ -291,7 +279,7 @@ class Ranking:
         off = 2 * sums.mass_error * np.sqrt(self.span.largest)
         curve = (np.sqrt(norm_sq) + off) ** 2 + sums.square + sums.square_error
         mass = max(sums.mass - sums.mass_error, 0.0)
-        return float(mass**2 / (2 * curve * (1 + 64 * _EPS))) if curve > 0 else 0.0
+        return float(mass**2 / (2 * curve * (1 + 64 * EPS))) if curve > 0 else 0.0
 
 
 def _norm_sq(source: Source, kernel: AnyKernel, rows: Array, pull: Array) -> float:

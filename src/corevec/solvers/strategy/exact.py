@@ -8,12 +8,11 @@ bound does not reach `tol`, the core set grows. Both give the same `Outcome`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from corevec._runtime.progress import Progress, logger
+from corevec._runtime.types import Array
 from corevec.certificates.scan import Question, Subset, look
 from corevec.data.sources import Source
 from corevec.exceptions import KernelError
@@ -29,8 +28,6 @@ from corevec.solvers.subspace import iterative as subspace
 from corevec.solvers.subspace import low_rank as span
 from corevec.solvers.subspace.sample_start import Fit, present_there
 from corevec.solvers.subspace.working_set import view_that_fits
-
-Array = npt.NDArray[Any]
 
 # Regressions up to this size are solved exactly by the core set, within a second.
 SUBSPACE_ROWS = 2000

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from corevec._runtime.progress import Progress, logger
+from corevec._runtime.types import Array
 from corevec.certificates import dual_bounds as bounds
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel
@@ -40,8 +40,6 @@ from corevec.solvers.subspace import iterative as subspace
 from corevec.solvers.subspace import low_rank as span
 from corevec.solvers.subspace.rsvm import coefficients_of
 from corevec.solvers.subspace.working_set import view_that_fits
-
-Array = npt.NDArray[Any]
 
 # Samples that the span is solved on before the first pass over all rows.
 SAMPLES = (2000, 32_000, 128_000)
@@ -273,22 +271,15 @@ def _certify(
         primal += problem.price * offsets[t] + losses[t]
         measured = primal
         primal += problem.loss_error(primal, float(errors[t]))
-        gap = relative_gap(primal, proof.dual)
         result.append(
-            Certificate(
-                problem=problem.name,
-                primal=problem.unit * primal,
-                dual=problem.unit * proof.dual,
-                relative_gap=gap,
+            Certificate.of(
+                problem.name,
+                (primal, proof.dual),
+                progress,
+                unit=problem.unit,
+                tol=settings.tol,
                 dual_bound=proof.bound,
                 confidence=proof.confidence,
-                n_verified=progress.n_rows,
-                n_rows=progress.n_rows,
-                passes=progress.passes,
-                seconds=progress.seconds,
-                converged=gap <= settings.tol,
-                stopped_by="tol",
-                tol=settings.tol,
                 rounding=relative_gap(primal, measured),
             )
         )

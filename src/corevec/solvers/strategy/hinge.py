@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, sparse
 
 from corevec._runtime.progress import Progress
@@ -20,7 +19,7 @@ from corevec.data.sources import Chosen, Source
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.basis import basis_of_rows
-from corevec.models.certificate import Certificate, relative_gap
+from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import Outcome, Settings
 from corevec.problems.family import Problem
@@ -28,8 +27,6 @@ from corevec.solvers.basis.choose import Wanted, check_definite, choose
 from corevec.solvers.cutting_plane import fits as hinge
 from corevec.solvers.strategy.few_vectors import WEIGHTS_TOL
 from corevec.solvers.subspace import iterative as subspace
-
-Array = npt.NDArray[Any]
 
 
 def fit(
@@ -152,21 +149,14 @@ def verify(
     norm_sq = float(function.coef[:, 0] @ kernel_values[:, 0])
     primal = primal_value(own, function, norm_sq, source)
     bound = dual_value(own, beta, source, function.kernel, basis=basis, how=how)
-    gap = relative_gap(primal, bound.value)
-    return Certificate(
-        problem=own.name,
-        primal=primal,
-        dual=bound.value,
-        relative_gap=gap,
+    return Certificate.of(
+        own.name,
+        (primal, bound.value),
+        progress,
+        tol=tol,
         dual_bound=bound.kind,
         confidence=bound.confidence,
-        n_verified=source.n_rows,
-        n_rows=source.n_rows,
         passes=2.0,
-        seconds=progress.seconds,
-        converged=gap <= tol,
-        stopped_by="tol",
-        tol=tol,
     )
 
 

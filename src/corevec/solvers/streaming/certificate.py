@@ -14,20 +14,17 @@ y_i f_i)` (design.md 1.3).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.certificates.verify import verify
 from corevec.data.sources import Source
 from corevec.kernels import Rows
-from corevec.models.certificate import Certificate, relative_gap
+from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Problem
-
-Array = npt.NDArray[Any]
 
 # What is certified is not the function itself, so the certificate says it.
 _MULTIPLE = "; at the best multiple of f"
@@ -70,17 +67,7 @@ def gap_of(
     beta = omega * excess
     primal = scale**2 * norm_sq / 2 + float(beta @ excess) / 2
     dual = _linear_dual(problem, source, beta, omega, sign)
-    gap = relative_gap(primal, dual)
-    return Certificate(
-        problem=name,
-        primal=primal,
-        dual=dual,
-        relative_gap=gap,
-        n_verified=source.n_rows,
-        n_rows=source.n_rows,
-        passes=2.0,
-        seconds=clock.seconds,
-    )
+    return Certificate.of(name, (primal, dual), clock, passes=2.0)
 
 
 def best_scale(margin: Array, omega: Array, norm_sq: float) -> float:

@@ -47,13 +47,12 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import brentq
 
+from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.solvers.numeric import dual_qp as qp
 
-Array = npt.NDArray[Any]
 # Inner products of the centres of the given elements, the first one's being the origin.
 Gram = Callable[[Array], Array]
 

@@ -18,13 +18,11 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.kernels import AnyKernel, Points, Rows, finite
 from corevec.solvers.streaming.geometry import Form
 from corevec.solvers.streaming.stream import BallStream, Signs, stacked
-
-Array = npt.NDArray[Any]
 
 # Rows whose values are held at a time: one column of them is made per row taken in.
 _CHUNK = 2048

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from corevec._runtime.types import Array
 from corevec.backend.loops import streaming as loops
 from corevec.solvers.streaming.geometry import (
     Balls,
@@ -25,8 +25,6 @@ from corevec.solvers.streaming.geometry import (
     enclosed,
     settle,
 )
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

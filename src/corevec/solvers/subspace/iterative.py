@@ -25,14 +25,13 @@ certificate says so.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.backend.arrays import (
     cast,
     column_of,
@@ -64,8 +63,6 @@ from corevec.solvers.subspace.sample_start import (
     rows_at_once,
     solve_on_sample,
 )
-
-Array = npt.NDArray[Any]
 
 # Basis rows without `max_core`: one per so many rows, within these bounds. Friedman,
 # 90,000 rows: RMSE 1.10 with 500, 1.04 with 1000, 1.014 with 2000 (noise: 1.0).
@@ -423,21 +420,15 @@ def certificates(
     found = []
     for fit, error in zip(fits, functions.value_errors(), strict=True):
         primal = fit.primal + fit.problem.loss_error(fit.primal, float(error))
-        gap = relative_gap(primal, fit.dual)
-        base = Certificate(fit.problem.name, primal, fit.dual, gap)
         found.append(
-            replace(
-                base,
-                primal=fit.problem.unit * primal,
-                dual=fit.problem.unit * fit.dual,
-                dual_bound="none" if fit.dual == fit.problem.least else "exact",
-                n_verified=progress.n_rows,
-                n_rows=progress.n_rows,
-                passes=progress.passes,
-                seconds=progress.seconds,
-                converged=gap <= tol,
-                stopped_by="tol" if gap <= tol else stopped_by,
+            Certificate.of(
+                fit.problem.name,
+                (primal, fit.dual),
+                progress,
+                unit=fit.problem.unit,
                 tol=tol,
+                stopped_by=stopped_by,
+                dual_bound="none" if fit.dual == fit.problem.least else "exact",
                 rounding=relative_gap(primal, fit.primal),
             )
         )

@@ -19,12 +19,11 @@ bounds the dual value from below: rigorous, whatever the basis missed (design.md
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.backend.arrays import full, here, is_among, joined, namespace, union
 from corevec.certificates.projection import MOST_MISSING, all_sums, dual_of
 from corevec.certificates.scan import Subset
@@ -36,8 +35,6 @@ from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Floor, Problem
 from corevec.solvers.numeric.design import WorkingRows, capacity, size_of
 from corevec.solvers.numeric.primal_newton import minimise, point_of
-
-Array = npt.NDArray[Any]
 
 # Fewer rows than this are solved exactly by the core set in well under a second.
 MIN_ROWS = 5000
@@ -412,25 +409,16 @@ def certificates(
     """Return one certificate per problem; the last pass saw every row."""
     result = []
     for fit, error in zip(fits, functions.value_errors(), strict=True):
-        unit = fit.problem.unit
-        added = fit.problem.loss_error(fit.primal, float(error))
-        primal = fit.primal + added
-        gap = relative_gap(primal, fit.dual)
-        met = gap <= tol
+        primal = fit.primal + fit.problem.loss_error(fit.primal, float(error))
         result.append(
-            Certificate(
-                problem=fit.problem.name,
-                primal=unit * primal,
-                dual=unit * fit.dual,
-                relative_gap=gap,
-                dual_bound="projection",
-                n_verified=progress.n_rows,
-                n_rows=progress.n_rows,
-                passes=progress.passes,
-                seconds=progress.seconds,
-                converged=met,
-                stopped_by="tol" if met else stopped_by,
+            Certificate.of(
+                fit.problem.name,
+                (primal, fit.dual),
+                progress,
+                unit=fit.problem.unit,
                 tol=tol,
+                stopped_by=stopped_by,
+                dual_bound="projection",
                 rounding=relative_gap(primal, fit.primal),
             )
         )

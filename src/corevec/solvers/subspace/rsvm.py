@@ -17,12 +17,11 @@ conditioned (200 there).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
+from corevec._runtime.types import Array
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Rows, finite
 from corevec.models.basis import (
@@ -35,9 +34,6 @@ from corevec.models.basis import (
 )
 from corevec.models.expansion import KernelExpansion
 from corevec.solvers.numeric.partial_cholesky import PartialFactor
-
-Array = npt.NDArray[Any]
-
 
 # From this share of independent vectors on, all k kernel values are the features: a
 # system of (1/0.9)^2 of the size costs less than the product with U of every row.

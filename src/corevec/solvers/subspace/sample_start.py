@@ -14,9 +14,9 @@ from operator import add, or_
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
+from corevec._runtime.types import Array
 from corevec.backend.arrays import (
     count,
     counted,
@@ -34,8 +34,6 @@ from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Labels, Problem, Terms
 from corevec.solvers.numeric.design import WorkingRows, capacity, size_of
 from corevec.solvers.numeric.primal_newton import Minimum, minimise_each
-
-Array = npt.NDArray[Any]
 
 # Rows of the sample: so many per basis row (2.5 took 30 rounds at C = 100, where the
 # sample alone is fitted too closely), more while its Hessian costs no more than so many
