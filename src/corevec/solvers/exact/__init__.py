@@ -1,0 +1,1 @@
+"""The exact machine over all rows: finite Newton steps, conjugate gradients."""

@@ -1,0 +1,447 @@
+"""Finite Newton steps for the machines of a working set (docs/mathematics.md, 5).
+
+The squared losses need no multipliers: with the active rows ``A = {p - y f - t > 0}``
+fixed, the optimum solves one symmetric positive definite system,
+
+    (K_AA + [bias] + diag(1/omega_A)) a_A = y_A (p_A - t),      f = K_.A a_A + sum(a),
+
+and ``sum(y a) = T`` where there is an offset t (two right-hand sides). A step goes from
+the old function towards this one as far as the objective falls, which an exact line
+search tells; when the active rows repeat, it is the optimum. Several problems (classes)
+take their steps together, because one product with the kernel matrix serves all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import linalg
+
+from corevec._runtime.types import Array
+from corevec.models.certificate import relative_gap
+from corevec.problems.family import Floor, Problem
+from corevec.solvers.exact.gram import Gram, SquareGram
+from corevec.solvers.exact.preconditioner import LowRank
+from corevec.solvers.numeric.conjugate_gradients import Systems
+
+# Active rows up to which a system is solved by a Cholesky factor: 1500 rows take 20 ms,
+# a low-rank factor and ten products not much less.
+DIRECT_ROWS = 1500
+MOST_STEPS = 40
+# The residual of a system, relative to its right side: the first and the least. A looser
+# solution is no descent direction (measured: the line search then returns 0), a tighter
+# one refines what the next active set overturns; the least is a share of the tolerance.
+# The active rows count as known when less than this share of them changes.
+FIRST_RESIDUAL, LEAST_RESIDUAL, SETTLED = 1e-2, 0.1, 0.03
+# A step of less than this length: the system is solved ten times more tightly first.
+SHORT_STEP, LONG_STEP, MOST_TRIES = 0.3, 0.7, 3
+# Iterations at most; fewer where the matrix is small enough for a factor.
+MOST_ITERATIONS, FEW_ITERATIONS = 100, 30
+
+
+@dataclass
+class Machine:
+    """One problem on the rows of a working set, with its function so far.
+
+    `sign` and `target` have a row per side (two for a regression); `coef` are signed
+    multipliers, and `values` the function on the rows, bias included.
+    """
+
+    problem: Problem
+    sign: Array
+    target: Array
+    omega: Array
+    coef: Array
+    values: Array
+    offset: float = 0.0
+    primal: float = np.inf
+    dual: float = -np.inf
+    proof: Array = field(default_factory=lambda: np.empty(0))  # what `dual` belongs to
+    is_solved: bool = False
+    is_hard_to_iterate: bool = False  # conjugate gradients did not reach their bound
+
+    def __post_init__(self) -> None:
+        self.primal = self.objective(self.coef, self.values, self.offset)
+        self.proof = np.zeros_like(self.coef)
+
+    @property
+    def gap(self) -> float:
+        """The relative gap on the rows of the working set."""
+        return relative_gap(self.primal, self.dual)
+
+    def violations(self, values: Array, offset: float) -> Array:
+        """Return ``p - y f - t`` of every side; minus infinity for absent rows."""
+        found = self.target - self.sign * values - offset
+        return np.where(self.omega > 0, found, -np.inf)
+
+    def objective(self, coef: Array, values: Array, offset: float) -> float:
+        """Return the primal value of a function on the rows of the working set."""
+        excess = np.maximum(self.violations(values, offset), 0.0)
+        regular = float(coef @ values) / 2 + self.problem.price * offset
+        return regular + float((self.omega * excess**2).sum()) / 2
+
+    def active(self) -> tuple[Array, Array, Array]:
+        """Return positions of the active rows, their sign and their target p."""
+        violation = self.violations(self.values, self.offset)
+        side = violation.argmax(axis=0)
+        rows = np.flatnonzero(violation.max(axis=0) > 0)
+        own = side[rows], rows
+        return rows, self.sign[own], self.target[own]
+
+    def prove(self, coef: Array, values: Array) -> None:
+        """Note what feasible signed multipliers prove, if it is more than before."""
+        dual = self.dual_of(coef, values)
+        if dual > self.dual:
+            self.dual, self.proof = dual, coef
+
+    def dual_of(self, coef: Array, values: Array) -> float:
+        """Return the dual value of signed multipliers with these function values."""
+        rows = np.flatnonzero(coef)
+        # Of a row's two sides the multiplier's sign tells which one it belongs to.
+        side = (self.sign[0, rows] * coef[rows] < 0).astype(int)
+        target, b = self.target[side, rows], np.abs(coef[rows])
+        curve = float(coef @ values) + float(b @ (b / self.omega[rows]))
+        slope, total = float(target @ b), float(b.sum())
+        return self.problem.dual_at_best_scale(slope, curve, total)
+
+
+@dataclass(frozen=True)
+class Aim:
+    """The relative gap to reach on a working set.
+
+    `is_rough`: by the best function and the best multipliers, each for itself, because
+    both are a start for more rows; else by one function of feasible multipliers.
+    """
+
+    tol: float
+    is_rough: bool
+
+
+def newton(
+    gram: Gram,
+    machines: list[Machine],
+    aim: Aim,
+    may_go_on: Callable[[], bool],
+    rng: np.random.Generator,
+) -> int:
+    """Solve each machine on the working set, in place.
+
+    Returns the number of products with the kernel matrix.
+    """
+    steps = Steps(gram, aim, may_go_on, rng)
+    for _ in range(MOST_STEPS):
+        running = [one for one in machines if not one.is_solved]
+        if not running or not may_go_on():
+            break
+        steps.take(running)
+    return steps.products
+
+
+class Steps:
+    """Newton steps of several machines at a time."""
+
+    def __init__(
+        self,
+        gram: Gram,
+        aim: Aim,
+        may_go_on: Callable[[], bool],
+        rng: np.random.Generator,
+    ):
+        self.gram, self.may_go_on, self.rng = gram, may_go_on, rng
+        self.tol, self.is_rough = aim.tol, aim.is_rough
+        self.products = 0
+        self.residual = FIRST_RESIDUAL
+        self._factor: LowRank | None = None
+
+    def take(self, machines: list[Machine]) -> None:
+        """Take one step of each machine."""
+        tries = [_Try(one, self.gram) for one in machines]
+        iterative = [one for one in tries if not one.is_direct]
+        for one in tries:
+            if one.is_direct:
+                one.solve_directly()
+        systems = self._systems(iterative) if iterative else None
+        residual = self.residual
+        for attempt in range(MOST_TRIES):
+            if systems is not None:
+                self._improve(systems, iterative, residual)
+            self._finish(tries)
+            lengths = [one.length for one in tries]
+            if min(lengths) > SHORT_STEP or systems is None or not self.may_go_on():
+                break
+            if attempt < MOST_TRIES - 1:
+                residual *= 0.1
+        for one in tries:
+            one.accept(self.tol, self.is_rough)
+        left = [one for one in tries if not one.machine.is_solved]
+        wanted = [one.next_residual(residual, self.tol) for one in left]
+        least = LEAST_RESIDUAL * self.tol
+        self.residual = max(min(wanted, default=FIRST_RESIDUAL), least)
+
+    def _systems(self, tries: list[_Try]) -> Systems:
+        """Return the systems of these steps at their starting points."""
+        if self._factor is None:
+            omega = np.concatenate([one.machine.omega[one.rows] for one in tries])
+            ridge = 1.0 / float(np.median(omega))
+            self._factor = LowRank(self.gram, ridge, self.rng)
+        for one in tries:
+            own = one.machine
+            mu = 1.0 / own.omega[one.rows]
+            one.inverse = self._factor.inverse(one.rows, mu, own.problem.has_bias)
+        right = np.column_stack([one.right for one in tries])
+        start = np.column_stack([one.start for one in tries])
+        return Systems(start, right - self._operator(tries)(start))
+
+    def _improve(self, systems: Systems, tries: list[_Try], residual: float) -> None:
+        bounds = np.concatenate([residual * one.scale for one in tries])
+
+        def precondition(R: Array) -> Array:
+            out, at = np.zeros_like(R), 0
+            for one in tries:
+                assert one.inverse is not None
+                for c in range(at, at + one.width):
+                    out[one.rows, c] = one.inverse(R[one.rows, c])
+                at += one.width
+            return out
+
+        given = self._operator(tries), precondition, bounds, self.may_go_on
+        is_square = isinstance(self.gram, SquareGram)
+        systems.improve(*given, FEW_ITERATIONS if is_square else MOST_ITERATIONS)
+        if is_square:
+            missed = np.linalg.norm(systems.residual, axis=0) > bounds
+            self._solve_missed(tries, missed)
+        at = 0
+        for one in tries:
+            one.solutions = systems.solution[:, at : at + one.width]
+            at += one.width
+
+    def _solve_missed(self, tries: list[_Try], missed: Array) -> None:
+        """Note machines whose systems were not solved: a factor serves them better."""
+        at = 0
+        for one in tries:
+            one.machine.is_hard_to_iterate |= bool(missed[at : at + one.width].any())
+            at += one.width
+
+    def _operator(self, tries: list[_Try]) -> Callable[[Array], Array]:
+        """Return the product with the matrices of the active rows, all at once."""
+        leading = 1 + max(int(one.rows[-1]) for one in tries)
+        mask = np.zeros((leading, sum(one.width for one in tries)))
+        ridge, bias = np.zeros_like(mask), np.zeros(mask.shape[1])
+        at = 0
+        for one in tries:
+            own = slice(at, at + one.width)
+            mask[one.rows, own] = 1.0
+            ridge[one.rows, own] = 1.0 / one.machine.omega[one.rows, None]
+            bias[own] = float(one.machine.problem.has_bias)
+            at += one.width
+
+        def operator(V: Array) -> Array:
+            out = np.zeros_like(V)
+            product = self.gram.times(V, leading) + bias * V.sum(axis=0)
+            out[:leading] = mask * product + ridge * V[:leading]
+            self.products += 1
+            return out
+
+        return operator
+
+    def _finish(self, tries: list[_Try]) -> None:
+        """Evaluate the new functions on the whole working set; search the lines."""
+        for one in tries:
+            one.combine()
+        self._evaluate([(one, one.coef) for one in tries], "values")
+        for one in tries:
+            one.search()
+        # After a short step the active rows are not yet known, and prove little.
+        clipped = [one for one in tries if one.is_clipped and one.length > LONG_STEP]
+        self._evaluate([(one, one.feasible) for one in clipped], "feasible_values")
+
+    def _evaluate(self, wanted: list[tuple[_Try, Array]], name: str) -> None:
+        if not wanted:
+            return
+        V = np.column_stack([coef for _, coef in wanted])
+        product = self.gram.times(V, len(self.gram))
+        self.products += 1
+        for t, (one, coef) in enumerate(wanted):
+            bias = coef.sum() if one.machine.problem.has_bias else 0.0
+            setattr(one, name, product[:, t] + bias)
+
+
+class _Try:
+    """One Newton step of one machine while it is being made."""
+
+    def __init__(self, machine: Machine, gram: Gram):
+        self.machine, self.gram = machine, gram
+        self.rows, self.sign, self.target = machine.active()
+        if len(self.rows) == 0:  # every row is on the right side: look at the nearest
+            violation = machine.violations(machine.values, machine.offset)
+            nearest = int(violation.max(axis=0).argmax())
+            side = int(violation[:, nearest].argmax())
+            self.rows = np.array([nearest])
+            self.sign = machine.sign[side, self.rows]
+            self.target = machine.target[side, self.rows]
+        self.inverse: Callable[[Array], Array] | None = None
+        self.width = 2 if machine.problem.has_offset else 1
+        few = len(self.rows) <= DIRECT_ROWS or machine.is_hard_to_iterate
+        self.is_direct = few and isinstance(gram, SquareGram)
+        self.length, self.gap = 1.0, np.inf
+
+    @property
+    def right(self) -> Array:
+        """The right-hand sides: ``y p``, and ``y`` where there is an offset."""
+        out = np.zeros((len(self.gram), self.width))
+        out[self.rows, 0] = self.sign * self.target
+        if self.width == 2:
+            out[self.rows, 1] = self.sign
+        return out
+
+    @property
+    def scale(self) -> Array:
+        """The norms of the right-hand sides."""
+        return np.asarray(np.linalg.norm(self.right, axis=0))
+
+    @property
+    def start(self) -> Array:
+        """Where conjugate gradients begin: the multipliers so far, or C times slack."""
+        own, out = self.machine, np.zeros((len(self.gram), self.width))
+        known = own.coef[self.rows]
+        if np.count_nonzero(known) < 0.7 * len(self.rows):
+            slack = self.target - self.sign * own.values[self.rows] - own.offset
+            known = self.sign * own.omega[self.rows] * np.maximum(slack, 0.0)
+            # The best scale would take a product; C times slack is too large by the
+            # share of the rows that the old function has not seen.
+            largest = float(np.abs(own.coef).max(initial=0.0))
+            if largest > 0:
+                known = np.clip(known, -largest, largest)
+        if self.width == 1:
+            out[self.rows, 0] = known
+        return out
+
+    def solve_directly(self) -> None:
+        """Solve the system by a Cholesky factor."""
+        own = self.machine
+        assert isinstance(self.gram, SquareGram)
+        few = self.rows
+        matrix = self.gram.values[np.ix_(few, few)].astype(np.float64)
+        matrix += float(own.problem.has_bias)
+        ridge, jitter = 1.0 / own.omega[few], 0.0
+        diagonal = np.diag_indices_from(matrix)
+        base = matrix[diagonal].copy()
+        while True:
+            matrix[diagonal] = base + ridge + jitter
+            try:
+                factor = linalg.cho_factor(matrix, lower=True, check_finite=False)
+                break
+            except linalg.LinAlgError:
+                jitter = max(10 * jitter, 1e-14 * float(base.max()))
+        self.solutions = np.zeros((len(self.gram), self.width))
+        right = self.right[few]
+        self.solutions[few] = linalg.cho_solve(factor, right, check_finite=False)
+
+    def combine(self) -> None:
+        """Set the new coefficients and the offset; and feasible ones beside them."""
+        problem = self.machine.problem
+        self.coef, self.offset = self.solutions[:, 0].copy(), 0.0
+        if problem.has_offset:
+            total = float(self.sign @ self.coef[self.rows])
+            slope = float(self.sign @ self.solutions[self.rows, 1])
+            offset = (total - problem.price) / slope if slope > 0 else 0.0
+            if problem.floor is Floor.ZERO:
+                offset = max(offset, 0.0)
+            self.coef -= offset * self.solutions[:, 1]
+            self.offset = offset
+        b = self.coef[self.rows] * self.sign
+        self.is_clipped = bool((b < 0).any())
+        self.feasible = self.coef
+        if self.is_clipped:
+            self.feasible = np.zeros_like(self.coef)
+            self.feasible[self.rows] = self.sign * np.maximum(b, 0.0)
+        self.feasible_values: Array | None = None
+        self.values = np.empty(0)
+
+    def search(self) -> None:
+        """Find the best point between the old function and the new one."""
+        own = self.machine
+        direction = self.coef - own.coef
+        change, drift = self.values - own.values, self.offset - own.offset
+        slope = float(direction @ own.values) + own.problem.price * drift
+        curve = float(direction @ change)
+        violation = own.violations(own.values, own.offset)
+        fall = -own.sign * change - drift
+        self.length = line_minimum(slope, curve, violation, fall, own.omega)
+
+    def accept(self, tol: float, is_rough: bool) -> None:
+        """Move the machine; note what the feasible multipliers prove.
+
+        `is_rough`: the function is a start for more rows, and need not be good itself.
+        """
+        own = self.machine
+        length = self.length
+        coef = own.coef + length * (self.coef - own.coef)
+        values = own.values + length * (self.values - own.values)
+        offset = own.offset + length * (self.offset - own.offset)
+        primal = own.objective(coef, values, offset)
+        if primal <= own.primal:
+            own.coef, own.values, own.offset, own.primal = coef, values, offset, primal
+        if self.is_clipped and self.feasible_values is None:
+            return
+        seen = self.values if self.feasible_values is None else self.feasible_values
+        own.prove(self.feasible, seen)
+        # The machine ends as feasible multipliers whose own function is good enough:
+        # they are those of the active rows alone, and prove what they claim.
+        reached = own.objective(self.feasible, seen, self.offset)
+        self.gap = relative_gap(reached, own.dual)
+        if self.gap <= tol:
+            own.coef, own.values, own.offset = self.feasible, seen, self.offset
+            own.primal, own.proof, own.is_solved = reached, self.feasible, True
+        elif is_rough and own.gap <= tol:
+            own.is_solved = True
+        elif length <= 1e-9 and primal >= own.primal * (1 - 1e-15):
+            own.is_solved = True  # rounding allows no more
+
+    def next_residual(self, residual: float, tol: float) -> float:
+        """Return the residual to ask for in the next step.
+
+        The gap of a solution falls with the square of its residual, once the active
+        rows are known; before, a tighter solution is overturned.
+        """
+        own = self.machine
+        violation = own.violations(self.values, self.offset).max(axis=0) > 0
+        changed = np.count_nonzero(violation[self.rows] == 0)
+        changed += np.count_nonzero(violation) - np.count_nonzero(violation[self.rows])
+        if changed > SETTLED * len(self.rows):
+            return residual
+        return residual * float(np.clip(np.sqrt(tol / 2 / self.gap), 0.03, 0.5))
+
+
+def line_minimum(
+    slope: float, curve: float, violation: Array, fall: Array, omega: Array
+) -> float:
+    """Return t >= 0 where the objective along a line is least.
+
+    It is ``slope t + curve t^2/2 + sum omega max(0, violation + t fall)^2/2``; the
+    derivative grows with t and is piecewise linear, so that Newton's method inside a
+    bracket ends after a few steps.
+    """
+    low, high, t = 0.0, 1e3, 1.0
+    inside_rows = np.isfinite(violation)
+    weight = np.broadcast_to(omega, violation.shape)[inside_rows]
+    v, d = violation[inside_rows], fall[inside_rows]
+    for _ in range(100):
+        moved = v + t * d
+        inside = moved > 0
+        part = weight[inside] * d[inside]
+        rise = slope + t * curve + float(part @ moved[inside])
+        bend = curve + float(part @ d[inside])
+        if rise > 0:
+            high = t
+        else:
+            low = t
+        new = t - rise / bend if bend > 0 else (low + high) / 2
+        if not low <= new <= high:
+            new = (low + high) / 2
+        if abs(new - t) <= 1e-14 * t:
+            break
+        t = new
+    return float(t)

@@ -1,0 +1,384 @@
+"""The exact solver: the optimum over all rows, however many of them are active.
+
+Start on a random sample, each row standing for n/m rows; then work on the rows that the
+function so far violates or nearly does (the working set), and look at all rows again:
+
+1. choose the working set from the function's values on all rows;
+2. solve all problems on it by Newton steps (`newton`);
+3. evaluate the new functions on all rows: primal, dual and gap over ALL rows;
+4. stop at `tol`, else go on with 1.
+
+The last evaluation is in float64, and is the certificate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
+from corevec.certificates.scan import Subset
+from corevec.data.sources import Source
+from corevec.kernels import AnyKernel, Rows
+from corevec.models.certificate import Certificate, relative_gap
+from corevec.models.expansion import KernelExpansion
+from corevec.models.result import Outcome, Settings
+from corevec.problems.family import Floor, Problem
+from corevec.solvers.exact.gram import make_gram
+from corevec.solvers.exact.newton import Aim, Machine, newton
+from corevec.solvers.numeric.dual_qp import balance
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The exact method with its constants."""
+
+    # Rows of the first sample, and how the samples grow. Up to `first_rows` all rows
+    # are one working set.
+    first_rows: int = 4000
+    growth: int = 8
+    # A sample is solved to this gap: its rows are not the last word.
+    sample_gap: float = 0.1
+    # Rows within this distance of being active belong to the working set, up to this
+    # share of the active ones: the active set of the solution is not yet known.
+    band: float = 0.25
+    band_share: float = 0.3
+    # Gap of the working set, as a share of what is wanted next over all rows: the
+    # tolerance, or this share of the gap so far (rows outside will change it).
+    inner_share: float = 0.3
+    gain: float = 1 / 30
+    whole_share: float = 0.8
+    most_rounds: int = 30
+    # A working set of more than this share of all rows takes all of them: no row can
+    # then be missed.
+    most_of_all: float = 0.6
+    # float32 kernel values serve down to this tolerance.
+    float32_tol: float = 1e-5
+    float32_rounding: float = 1e-11
+
+    def applies(
+        self, problems: list[Problem], source: Source, kernel: AnyKernel
+    ) -> bool:
+        """Whether the method serves these problems on these rows."""
+        plain = all(
+            not one.is_hard and one.floor is not Floor.RADIUS for one in problems
+        )
+        definite = kernel.name != "sigmoid"
+        return plain and definite and not source.is_far and not source.is_on_device
+
+    def precision(self, kernel: AnyKernel, source: Source, tol: float) -> Any:
+        """Return the precision of kernel values while searching."""
+        fine = kernel.rounding(source.n_features) < self.float32_rounding
+        loose = tol >= self.float32_tol
+        return np.float32 if kernel.constant_diagonal and fine and loose else np.float64
+
+
+def solve(
+    problems: list[Problem],
+    source: Source,
+    kernel: AnyKernel,
+    settings: Settings,
+    progress: Progress,
+    method: Exact | None = None,
+) -> Outcome:
+    """Solve `problems` over the rows of `source` to ``settings.tol``."""
+    method = method or Exact()
+    rng = np.random.default_rng(settings.random_state)
+    order = rng.permutation(source.n_rows)
+    numbers = source.numbers
+    state: _State | None = None
+    for size in _sizes(source.n_rows, method):
+        view: Source = Subset(source, numbers[order[:size]])
+        ratio = source.n_rows / size
+        scaled = [replace(one, slack=one.slack * ratio) for one in problems]
+        run = _Run(scaled, view, kernel, progress, method, rng, method.sample_gap)
+        state = run.solve(state, is_last=False)
+    run = _Run(problems, source, kernel, progress, method, rng, settings.tol)
+    state = run.solve(state, is_last=True)
+    return run.outcome(state)
+
+
+def _sizes(n_rows: int, method: Exact) -> list[int]:
+    """Return the sizes of the growing samples, the smallest first."""
+    sizes, size = [], n_rows
+    while size > 2 * method.first_rows:
+        size = max(size // method.growth, method.first_rows)
+        sizes.append(size)
+    return sizes[::-1]
+
+
+@dataclass
+class _State:
+    """The functions as signed multipliers of rows, with their values on a view."""
+
+    rows: Array  # numbers of the rows with coefficients, sorted
+    coef: Array  # (rows, problems): the functions, the best found
+    proof: Array  # the same for feasible multipliers, the best that were found
+    offsets: Array
+    is_whole: bool = False  # solved with every row in the working set
+    basis: Rows | None = None
+
+    def functions(self, kernel: AnyKernel, has_bias: Array) -> KernelExpansion | None:
+        """Return the functions over the rows that any of them needs."""
+        if self.basis is None:
+            return None
+        used = np.flatnonzero(self.coef.any(axis=1))
+        basis = Rows(self.basis.values[used], self.rows[used])
+        coef = self.coef[used]
+        return KernelExpansion(kernel, basis, coef, has_bias * coef.sum(axis=0))
+
+
+class _Run:
+    """The rounds on one view: a sample, or all rows."""
+
+    def __init__(
+        self,
+        problems: list[Problem],
+        view: Source,
+        kernel: AnyKernel,
+        progress: Progress,
+        method: Exact,
+        rng: np.random.Generator,
+        tol: float,
+    ):
+        self.problems, self.view, self.kernel = problems, view, kernel
+        self.progress, self.method, self.rng, self.tol = progress, method, rng, tol
+        self.dtype = method.precision(kernel, view, tol)
+        self.has_bias = np.array([float(one.has_bias) for one in problems])
+        self.numbers = view.numbers
+        self.terms = [_terms(problem, view, kernel) for problem in problems]
+        present = np.zeros(view.n_rows, dtype=bool)
+        for _, _, omega in self.terms:
+            present |= omega > 0
+        self.n_present = int(present.sum())
+        self.stopped_by: str | None = None
+
+    def solve(self, state: _State | None, is_last: bool) -> _State:
+        """Return the functions that solve the problems on the view."""
+        state, self.is_last = state or self._nothing(), is_last
+        values = self._values(state, self.dtype)
+        exact = self.dtype == np.float64
+        measured = self._measure(state, values)
+        for _ in range(self.method.most_rounds):
+            gap = max(relative_gap(p, d) for p, d in measured)
+            self._record(state, measured, exact and is_last)
+            if gap <= self.tol and (exact or not is_last):
+                break
+            self.stopped_by = self.progress.spent()
+            if self.stopped_by is not None:
+                break
+            if gap <= self.tol:  # certify: float64 from here on
+                values = self._values(state, np.float64)
+                measured, exact = self._measure(state, values), True
+                continue
+            state = self._round(state, values, gap)
+            exact = exact or (is_last and state.is_whole)
+            values = self._values(state, np.float64 if exact else self.dtype)
+            measured = self._measure(state, values)
+        if is_last and not exact:
+            values = self._values(state, np.float64)
+            measured = self._measure(state, values)
+        self.measured, self.values = measured, values
+        return state
+
+    def _nothing(self) -> _State:
+        none = np.empty(0, dtype=np.int64)
+        n_problems = len(self.problems)
+        nothing = np.zeros((0, n_problems))
+        return _State(none, nothing, nothing, np.zeros(n_problems))
+
+    def _values(self, state: _State, dtype: Any) -> Array:
+        """Return values on every row of the view, of the functions and of the proofs.
+
+        Shape (2, rows, problems); sets `state.basis`.
+        """
+        n_problems = len(self.problems)
+        if len(state.rows) == 0:
+            return np.zeros((2, self.view.n_rows, n_problems))
+        basis = Rows(self.view.take(state.rows).values, state.rows)
+        bias = self.has_bias
+        state.basis = basis
+        other = np.flatnonzero((state.coef != state.proof).any(axis=0))
+        coef = np.concatenate([state.coef, state.proof[:, other]], axis=1)
+        intercept = np.concatenate([bias, bias[other]]) * coef.sum(axis=0)
+        both = KernelExpansion(self.kernel, basis, coef, intercept)
+        self.progress.rows_looked_at += self.view.n_rows
+        found = self.view.map(both.ready(dtype))
+        values = np.stack([found[:, :n_problems]] * 2)
+        values[1][:, other] = found[:, n_problems:]
+        return values
+
+    def _machine(self, t: int, few: Array, state: _State, values: Array) -> Machine:
+        sign, target, omega = self.terms[t]
+        coef, proof = np.zeros(len(few)), np.zeros(len(few))
+        at = np.searchsorted(state.rows, self.numbers[few])
+        at = np.minimum(at, max(len(state.rows) - 1, 0))
+        if len(state.rows):
+            known = state.rows[at] == self.numbers[few]
+            coef[known] = state.coef[at[known], t]
+            proof[known] = state.proof[at[known], t]
+        own = sign[:, few], target[:, few], omega[few]
+        offset = float(state.offsets[t])
+        made = Machine(self.problems[t], *own, coef, values[0, few, t], offset)
+        if len(state.rows):
+            made.prove(proof, values[1, few, t])
+        return made
+
+    def _measure(self, state: _State, values: Array) -> list[tuple[float, float]]:
+        """Return primal and dual value of each problem over all rows of the view."""
+        everything = np.arange(self.view.n_rows)
+        found = []
+        for t, problem in enumerate(self.problems):
+            machine = self._machine(t, everything, state, values)
+            if problem.has_offset:
+                machine.offset = self._best_offset(machine)
+                state.offsets[t] = machine.offset
+                given = machine.coef, machine.values, machine.offset
+                machine.primal = machine.objective(*given)
+            found.append((machine.primal, max(machine.dual, problem.least)))
+        return found
+
+    def _best_offset(self, machine: Machine) -> float:
+        """Return the offset at which the objective of the function is least."""
+        present = machine.omega > 0
+        slope = (machine.target - machine.sign * machine.values)[:, present].ravel()
+        omega = np.tile(machine.omega[present], len(machine.sign))
+        offset = balance(slope, omega, machine.problem.price)
+        return max(offset, 0.0) if machine.problem.floor is Floor.ZERO else offset
+
+    def _round(self, state: _State, values: Array, gap: float) -> _State:
+        """Choose a working set and solve the problems on it."""
+        few = self._working_set(state, values)
+        rows = self.view.take(self.numbers[few])
+        view, method = self.view, self.method
+        gram = make_gram(
+            rows, self.kernel, self.dtype, view.workers, view.memory_budget
+        )
+        machines = [
+            self._machine(t, few, state, values) for t in range(len(self.problems))
+        ]
+        # Where no row is left out, this working set is the last.
+        is_whole = len(few) == self.n_present
+        inner = method.inner_share * max(self.tol, gap * method.gain)
+        if is_whole:
+            inner = method.whole_share * self.tol
+        aim = Aim(inner, is_rough=not self.is_last)
+        newton(gram, machines, aim, self._may_go_on, self.rng)
+        coef = np.column_stack([one.coef for one in machines])
+        proof = np.column_stack([one.proof for one in machines])
+        used = np.flatnonzero(coef.any(axis=1) | proof.any(axis=1))
+        numbers = self.numbers[few[used]]
+        used, numbers = used[np.argsort(numbers)], np.sort(numbers)
+        offsets = np.array([one.offset for one in machines])
+        return _State(numbers, coef[used], proof[used], offsets, is_whole)
+
+    def _working_set(self, state: _State, values: Array) -> Array:
+        """Return positions of rows to work on, the most violated first."""
+        n = self.view.n_rows
+        worst = np.full(n, -np.inf)
+        for t in range(len(self.problems)):
+            sign, target, omega = self.terms[t]
+            offset = float(state.offsets[t])
+            violation = target - sign * values[0, :, t] - offset
+            violation = np.where(omega > 0, violation, -np.inf)
+            worst = np.maximum(worst, violation.max(axis=0))
+        if n <= self.method.first_rows:
+            chosen = np.flatnonzero(worst > -np.inf)
+        else:
+            support = np.isin(self.numbers, state.rows)
+            active = (worst > 0) | support
+            near = np.flatnonzero(~active & (worst > -self.method.band))
+            most = int(self.method.band_share * active.sum()) + 100
+            if len(near) > most:
+                near = near[np.argsort(-worst[near])[:most]]
+            chosen = np.concatenate([np.flatnonzero(active), near])
+            if len(chosen) > self.method.most_of_all * n:
+                chosen = np.flatnonzero(worst > -np.inf)
+        return chosen[np.argsort(-worst[chosen], kind="stable")]
+
+    def _may_go_on(self) -> bool:
+        return self.progress.spent() is None
+
+    def _record(
+        self, state: _State, measured: list[tuple[float, float]], exact: bool
+    ) -> None:
+        kernel, has_bias = self.kernel, self.has_bias
+        self.progress.snapshot = lambda: state.functions(kernel, has_bias)
+        offsets = np.array(state.offsets)
+        self.progress.offsets = lambda: offsets
+        units = [one.unit for one in self.problems]
+        self.progress.record(
+            core=len(state.rows),
+            support=len(state.rows),
+            gap=max(relative_gap(p, d) for p, d in measured),
+            dual=sum(u * d for u, (_, d) in zip(units, measured, strict=True)),
+            looked_at=self.view.n_rows,
+            exact=exact,
+        )
+
+    def outcome(self, state: _State) -> Outcome:
+        """Return the functions with their certificates, measured in float64."""
+        functions = state.functions(self.kernel, self.has_bias)
+        if functions is None:  # no row has a multiplier: the zero function is optimal
+            few = self.view.take(self.numbers[:1])
+            zero = np.zeros((1, len(self.problems)))
+            functions = KernelExpansion(self.kernel, few, zero, zero[0])
+        norms = np.einsum("it,it->t", state.coef, self._own_values(state))
+        pairs = [
+            (self.problems[t].entries(state.rows[b != 0], 0), np.abs(b[b != 0]))
+            for t, b in enumerate(state.coef.T)
+        ]
+        return Outcome(
+            functions=functions,
+            certificates=self._certificates(functions),
+            offsets=np.array(state.offsets),
+            norms_sq=norms,
+            support=[entries for entries, _ in pairs],
+            multipliers=[b for _, b in pairs],
+            n_core=[len(entries) for entries, _ in pairs],
+        )
+
+    def _own_values(self, state: _State) -> Array:
+        return self.values[0, np.searchsorted(self.numbers, state.rows)]
+
+    def _certificates(self, functions: KernelExpansion) -> list[Certificate]:
+        errors = functions.value_errors()
+        found = []
+        for t, (problem, (primal, dual)) in enumerate(
+            zip(self.problems, self.measured, strict=True)
+        ):
+            mass = float(np.abs(functions.coef[:, t]).sum())
+            added = mass * float(errors[t])
+            upper = primal + added + problem.loss_error(primal, float(errors[t]))
+            found.append(
+                Certificate.of(
+                    problem.name,
+                    (upper, dual - added),
+                    self.progress,
+                    unit=problem.unit,
+                    tol=self.tol,
+                    stopped_by=self.stopped_by or "stall",
+                    rounding=relative_gap(upper + added, primal),
+                )
+            )
+        return found
+
+
+def _terms(
+    problem: Problem, view: Source, kernel: AnyKernel
+) -> tuple[Array, Array, Array]:
+    """Return signs and targets of each side, and omega, of every row of the view."""
+
+    def numbers(rows: Rows) -> Array:
+        sides = [problem.terms(rows, kernel, side) for side in problem.sides]
+        parts = [np.stack([one.sign, one.target], axis=1) for one in sides]
+        return np.concatenate([*parts, sides[0].omega[:, None]], axis=1)
+
+    found = view.map(numbers)
+    n_sides = len(problem.sides)
+    sign = np.ascontiguousarray(found[:, 0 : 2 * n_sides : 2].T)
+    target = np.ascontiguousarray(found[:, 1 : 2 * n_sides : 2].T)
+    return sign, target, np.ascontiguousarray(found[:, -1])
