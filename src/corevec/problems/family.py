@@ -21,8 +21,8 @@ SVR, free tube t  +-1   yes  C s_i    +-z_i      C mu S   p'b - b'Qb/2, sum(b) <
 with ``Q_ij = y_i y_j (k_ij + [bias]) + [i = j]/omega_i``. SVDD values are doubled
 for the user: then they are squared radii. An entry is *worse* the larger its violation
 ``p_e - y_e f(x_e) - t``: for the two-class problem the least ``y f``, for SVDD the
-largest distance from the centre, for SVR the largest residual (design.md 1.1). The
-tube of SVR is kept at ``t >= 0``, or left free as the CVR paper prints it; then
+largest distance from the centre, for SVR the largest residual (docs/mathematics.md,
+1). The tube of SVR is kept at ``t >= 0``, or left free as the CVR paper prints it; then
 ``sum(b) = T``. A problem knows nothing of where rows live.
 """
 

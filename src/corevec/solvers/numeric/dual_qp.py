@@ -7,7 +7,7 @@ Both solvers work on the dual of ``problems.py`` restricted to the core rows:
 with K the signed kernel matrix and ``ridge = 1/omega``. `newton` is exact: a
 semismooth Newton method on the primal whose every step solves a linear system over
 the rows inside the margin. `smo` is the paper's: pairs of multipliers, cheap steps,
-slow at large C (it was 1-99 % short of the optimum at C >= 1e5, design.md 4).
+slow at large C (1-99 % short of the optimum at C >= 1e5: docs/mathematics.md, 7).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ primal value is therefore taken at the best multiple t of the function,
 
 (of several classes, whose values are compared, at the function as it is: t = 1), and
 the dual value at the violations there, :math:`\beta_i = \omega_i \max(0, 1 - t\,
-y_i f_i)` (design.md 1.3).
+y_i f_i)` (docs/mathematics.md, 2.3).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A stream is a value: `absorb` returns a new one and leaves the old one as it was, so
 that a block with a bad row in its middle changes nothing. Memory is that of the
 elements: ``n_balls`` centres, each of one number per column (StreamSVM, Rai, Daume and
-Venkatasubramanian 2008; several balls, C, norms and merging: design.md 1.4).
+Venkatasubramanian 2008; several balls, C, norms, merging: docs/mathematics.md, 4).
 """
 
 from __future__ import annotations
