@@ -24,6 +24,8 @@ from corevec.models.result import Outcome, Settings
 from corevec.problems.family import Floor, Problem
 from corevec.solvers.coreset import loop as coreset
 from corevec.solvers.coreset.selection import FIRST_SUBSET
+from corevec.solvers.exact.solve import Exact
+from corevec.solvers.exact.solve import solve as solve_exactly
 from corevec.solvers.subspace import iterative as subspace
 from corevec.solvers.subspace import low_rank as span
 from corevec.solvers.subspace.sample_start import Fit, present_there
@@ -102,6 +104,12 @@ def fit(
     if weights == "all" and not paper:
         attempts.append(_fit_in_core(problems, source, kernel, settings, progress, rng))
         return _best(attempts, settings.tol)
+    if weights == "auto" and not paper and settings.max_core is None:
+        method = Exact()
+        if method.applies(problems, source, kernel):
+            found = solve_exactly(problems, source, kernel, settings, progress, warm)
+            if found is not None:
+                return _best([*attempts, found], settings.tol)
     spans = spans and weights == "auto"
     tried = spans and _is_regression(problems, source)
     if tried:
