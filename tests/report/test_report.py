@@ -497,7 +497,7 @@ def test_the_card_lists_the_parts_of_several_problems():
             "Nothing is proved: only 9",
             "the 91 rows",
         ),
-        ({"problem": "SVDD: min R^2"}, "The model reaches the upper end", "finished"),
+        ({"kind": "ball"}, "The model reaches the upper end", "finished"),
     ],
 )
 def test_the_words_follow_the_certificate(change, proved, not_proved):

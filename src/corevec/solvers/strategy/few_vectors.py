@@ -277,6 +277,7 @@ def _certify(
                 (primal, proof.dual),
                 progress,
                 unit=problem.unit,
+                kind=problem.kind,
                 tol=settings.tol,
                 dual_bound=proof.bound,
                 confidence=proof.confidence,

@@ -416,6 +416,7 @@ def certificates(
                 (primal, fit.dual),
                 progress,
                 unit=fit.problem.unit,
+                kind=fit.problem.kind,
                 tol=tol,
                 stopped_by=stopped_by,
                 dual_bound="projection",
