@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import RoundState
 from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Rows
@@ -61,10 +61,16 @@ class Saved:
 class Checkpoint:
     """The file of one fit: `asked` says which, `listen` writes it."""
 
-    def __init__(self, path: str | os.PathLike[str], asked: dict[str, Any]):
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        asked: dict[str, Any],
+        more: dict[str, Any] | None = None,
+    ):
         self.path = Path(path)
-        self.asked = asked
+        self.asked, self.more = asked, more or {}
         self._written = -np.inf
+        self._latest: tuple[dict[str, Any], RoundState] | None = None
 
     def read(self) -> Saved | None:
         """Return what an earlier run of this fit left, None where there is no file."""
@@ -110,19 +116,19 @@ class Checkpoint:
                 f"({type(error).__name__}: {error}). Give a path in a folder that can."
             ) from None
 
-    def listen(self, progress: Progress, record: dict[str, Any]) -> None:
-        """Write the state after a round, if it is worth it."""
-        if progress.snapshot is None:
+    def on_round(self, record: dict[str, Any], state: RoundState | None) -> None:
+        """Write the state after a round, unless the last one is recent."""
+        if state is None:
             return
+        self._latest = record, state
         recent = monotonic() - self._written < SECONDS_BETWEEN
-        if recent and not record.get("exact", False):
-            return
-        self._try_to_write(_state_of(progress, self.asked, record))
+        if record.get("exact", False) or not recent:
+            self._try_to_write(self._saved(record, state))
 
-    def leave(self, progress: Progress) -> None:
-        """Write the state that a fit ends with, whichever round it was."""
-        if progress.history and progress.snapshot is not None:
-            self._try_to_write(_state_of(progress, self.asked, progress.history[-1]))
+    def leave(self) -> None:
+        """Write the state of the last round, at the end of a fit."""
+        if self._latest is not None:
+            self._try_to_write(self._saved(*self._latest))
 
     def write(self, saved: Saved) -> None:
         """Put this state in the place of the last one, at once."""
@@ -142,6 +148,22 @@ class Checkpoint:
     def remove(self) -> None:
         """Remove the file of a fit that is done."""
         self.path.unlink(missing_ok=True)
+
+    def _saved(self, record: dict[str, Any], state: RoundState) -> Saved:
+        functions: KernelExpansion = state.functions()
+        cores = state.cores() if state.cores is not None else []
+        header = {"asked": self.asked, "round": record["round"], "more": self.more}
+        return Saved(
+            functions.basis.values,
+            functions.basis.index,
+            functions.coef,
+            functions.intercept,
+            None if state.offsets is None else state.offsets(),
+            [entries for entries, _ in cores],
+            [multipliers for _, multipliers in cores],
+            state.basis_is_final,
+            header,
+        )
 
     @property
     def _beside(self) -> Path:
@@ -189,25 +211,6 @@ def described(value: Any) -> Any:
         digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return f"array of {value.shape}, {value.dtype}, {digest[:16]}"
     return re.sub(" at 0x[0-9A-Fa-f]+", "", repr(value))
-
-
-def _state_of(
-    progress: Progress, asked: dict[str, Any], record: dict[str, Any]
-) -> Saved:
-    assert progress.snapshot is not None
-    functions: KernelExpansion = progress.snapshot()
-    cores = progress.cores() if progress.cores is not None else []
-    return Saved(
-        functions.basis.values,
-        functions.basis.index,
-        functions.coef,
-        functions.intercept,
-        None if progress.offsets is None else progress.offsets(),
-        [entries for entries, _ in cores],
-        [multipliers for _, multipliers in cores],
-        progress.chosen,
-        {"asked": asked, "round": record["round"], "more": progress.more},
-    )
 
 
 def _packed(saved: Saved) -> dict[str, Array]:

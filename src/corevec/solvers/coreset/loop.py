@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.certificates.scan import Look, Question, Subset, look
 from corevec.data.sources import Source
@@ -197,13 +197,15 @@ def look_around(
     if isinstance(size, int) and size < source.n_rows:
         state.view, state.exact = Subset(source, source.draw(rng, size)), False
     measure(state, kernel, settings, progress)
-    progress.snapshot = lambda: joint_functions(state.cores, kernel)
-    progress.cores = lambda: [
-        (core.entries[core.support], core.multipliers[core.support])
-        for core in state.cores
-    ]
-    progress.offsets = lambda: np.array(state.offsets)
     progress.record(
+        RoundState(
+            functions=lambda: joint_functions(state.cores, kernel),
+            cores=lambda: [
+                (core.entries[core.support], core.multipliers[core.support])
+                for core in state.cores
+            ],
+            offsets=lambda: np.array(state.offsets),
+        ),
         core=max(len(core) for core in state.cores),
         support=max(len(core.support) for core in state.cores),
         gap=max(state.gaps),
