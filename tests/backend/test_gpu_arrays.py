@@ -179,9 +179,9 @@ def test_a_basis_is_moved_once_and_does_not_travel_with_its_copies():
     kernel = make_kernel("rbf", 0.5)
     basis = kernel.prepare_basis(Rows(X[:5], np.arange(5)))
     rows = kernel.prepare(Rows(tensor(X), torch.arange(N)), basis.dtype)
-    there = basis.beside(rows)
+    there = basis.to_device_of(rows)
     assert isinstance(there.values, torch.Tensor)
-    assert basis.beside(rows) is there
+    assert basis.to_device_of(rows) is there
     again = pickle.dumps(basis)
     assert b"torch" not in again
     assert np.array_equal(pickle.loads(again).values, basis.values)

@@ -10,7 +10,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 from corevec import CoreVectorRegressor, certify
 
-ROWS = 9_000  # above coreset.SMALL and span.MIN_ROWS
+ROWS = 9_000  # above coreset.MAX_ROWS_WITHOUT_SUBSET and span.MIN_ROWS
 SHAPE = {"C": 1.0, "gamma": 0.5, "tol": 1e-2, "random_state": 0, "max_time": 20.0}
 
 

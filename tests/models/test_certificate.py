@@ -1,6 +1,8 @@
 """The certificate says what is known about the model, and no more."""
 
 import dataclasses
+import json
+import pickle
 
 import naive
 import numpy as np
@@ -18,6 +20,8 @@ from corevec import (
     NotCertifiedWarning,
     certify,
 )
+from corevec._runtime.enumerations import StopReason
+from corevec.models.certificate import with_kind
 
 FIELDS = [
     *("problem", "primal", "dual", "relative_gap", "dual_bound", "confidence"),
@@ -55,6 +59,32 @@ def test_every_field_is_there_and_sound(model):
     assert certificate.seconds > 0
     assert certificate.converged is True or certificate.converged == np.True_
     assert certificate.stopped_by == "tol"
+
+
+def test_the_words_of_a_certificate_are_plain_strings():
+    """Enumerations inside, strings in pickles, containers and JSON."""
+    certificate = SVDD().fit(X).certificate_
+    for word in (certificate.stopped_by, certificate.kind):
+        assert type(word) is str
+    assert (certificate.stopped_by, certificate.kind) == ("tol", "ball")
+    assert json.loads(json.dumps(certificate.stopped_by)) == StopReason.TOL
+    assert pickle.loads(pickle.dumps(certificate)) == certificate
+    later = dataclasses.replace(certificate, stopped_by=StopReason.ONE_PASS)
+    assert later.stopped_by == "one pass"
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({"problem": "hard-margin SVDD: min R^2, ..."}, "ball"),
+        ({"problem": "12 local problems, one per cell of ..."}, "cells"),
+        ({"problem": "", "stopped_by": "cells"}, "cells"),
+        ({"problem": "two-class L2-SVM: min |w|^2"}, "machine"),
+    ],
+)
+def test_a_certificate_of_an_older_file_gets_its_kind(fields, kind):
+    numbers = {"primal": 1.0, "dual": 1.0, "relative_gap": 0.0}
+    assert Certificate(**with_kind({**numbers, **fields})).kind == kind
 
 
 def test_the_printed_form_is_for_people():

@@ -22,7 +22,7 @@ from corevec import (
     SubspaceClassifier,
     SubspaceRegressor,
 )
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import RoundState
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
 from corevec.models.checkpoint import Checkpoint, Saved
 
@@ -211,14 +211,14 @@ def test_a_disk_that_fails_later_does_not_end_the_fit(tmp_path, caplog):
     """The folder goes away after the first round, and a file takes its place."""
     folder = tmp_path / "folder"
     model = CoreVectorClassifier(C=10.0, **CORE).fit(X[:500], SIDE[:500])
-    progress = Progress(500, snapshot=lambda: model._functions)
+    state = RoundState(lambda: model._functions)
     file = Checkpoint(folder / "fit.npz", {"C": 10.0})
-    file.listen(progress, {"round": 1, "exact": True})
+    file.on_round({"round": 1, "exact": True}, state)
     assert file.read().header["round"] == 1
     (folder / "fit.npz").unlink()
     folder.rmdir()
     folder.write_text("in the way")
-    file.listen(progress, {"round": 2, "exact": True})
+    file.on_round({"round": 2, "exact": True}, state)
     assert "was not written" in caplog.text
 
 

@@ -1,1 +1,1 @@
-"""What every room may use: checks of parameters, the clock and history of a fit."""
+"""What every room may use: parameter checks, enumerations, progress of a fit."""

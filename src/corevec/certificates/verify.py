@@ -70,6 +70,7 @@ def verify(
         (primal, dual),
         progress,
         unit=problem.unit,
+        kind=problem.kind,
         tol=tol,
         dual_bound=kind,
         passes=1.0,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,11 @@ from corevec.data.sources import (
     as_source,
     row_statistics,
 )
-from corevec.estimators._callbacks import CallbackSupportMixin, RoundReporter
+from corevec.estimators._callbacks import (
+    CallbackSupportMixin,
+    RoundReporter,
+    traffic_of,
+)
 from corevec.estimators._given import FarGiven, Given
 from corevec.estimators._rows import TakesRows, check_square
 from corevec.exceptions import (
@@ -144,10 +147,9 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         reporter: RoundReporter,
         stop_asked: bool = False,
     ) -> Outcome:
-        progress = Progress(source.n_rows, self.max_iter, self.max_time)
-        progress.listeners.append(reporter.listen(progress))
-        progress.stop_asked = stop_asked
-        progress.meter = getattr(source, "meter", None)
+        listeners = [*traffic_of(source), reporter.on_round]
+        limits = self.max_iter, self.max_time
+        progress = Progress(source.n_rows, *limits, listeners, stop_asked=stop_asked)
         try:
             file = self._checkpoint(problems, source, progress)
             with progress.listening_for_interrupt(), source.at_work():
@@ -157,7 +159,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         if file is not None and all(one.converged for one in outcome.certificates):
             file.remove()
         elif file is not None:
-            file.leave(progress)
+            file.leave()
         self.__dict__.pop("_saved", None)
         self.history_ = progress.history
         self._stop_asked = progress.stop_asked
@@ -178,11 +180,11 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         path = getattr(self, "checkpoint", None)
         if path is None or getattr(self, "_on_sample", False):
             return None
-        file = Checkpoint(path, self._asked(problems, source))
+        more = {"C": getattr(self, "C_", None)}
+        file = Checkpoint(path, self._asked(problems, source), more)
         self._saved = file.read()
         file.check_place()
-        progress.more = {"C": getattr(self, "C_", None)}
-        progress.listeners.append(partial(file.listen, progress))
+        progress.listeners.append(file.on_round)
         return file
 
     def _asked(self, problems: list[Problem], source: Source) -> dict[str, Any]:

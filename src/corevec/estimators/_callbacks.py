@@ -10,7 +10,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from corevec._runtime.progress import logger
+from corevec._runtime.progress import Listener, RoundState, logger
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -41,7 +41,7 @@ class RoundReporter:
         self.model, self.attributes, self.quiet = model, attributes, quiet
         self.root: Any = None
         self.line: Any = None
-        self.progress: Any = None
+        self.state: RoundState | None = None  # of the last round
 
     def __enter__(self) -> RoundReporter:
         if self.quiet:
@@ -62,26 +62,21 @@ class RoundReporter:
             )
 
     def _now(self) -> dict[str, Any]:
-        """Return the fitted attributes of the functions as they are now."""
-        assert self.progress is not None
-        return self.attributes(self.progress.snapshot())
+        """Return the fitted attributes of the functions after the last round."""
+        return self.attributes(None if self.state is None else self.state.functions())
 
-    def listen(self, progress: Any) -> Callable[[dict[str, Any]], bool]:
-        """Return a listener for `progress`; True asks the fit to stop."""
-        self.progress = progress
-
-        def told(record: dict[str, Any]) -> bool:
-            self._show(record)
-            if self.root is None:
-                return False
-            task = self.root.subcontext(task_name="round")
-            task.call_on_fit_task_begin(estimator=self.model)
-            asked = task.call_on_fit_task_end(
-                estimator=self.model, reconstruction_attributes=self._now
-            )
-            return bool(asked)
-
-        return told
+    def on_round(self, record: dict[str, Any], state: RoundState | None = None) -> bool:
+        """Report a round, as a listener of `Progress`; True asks the fit to stop."""
+        self.state = state
+        self._show(record)
+        if self.root is None:
+            return False
+        task = self.root.subcontext(task_name="round")
+        task.call_on_fit_task_begin(estimator=self.model)
+        asked = task.call_on_fit_task_end(
+            estimator=self.model, reconstruction_attributes=self._now
+        )
+        return bool(asked)
 
     def _show(self, record: dict[str, Any]) -> None:
         if self.quiet:
@@ -108,6 +103,15 @@ class RoundReporter:
             self.line.update()
 
 
+def traffic_of(source: Any) -> list[Listener]:
+    """Return a listener that adds what a round sent and received to its record.
+
+    An empty list where the source has no workers.
+    """
+    meter = getattr(source, "meter", None)
+    return [] if meter is None else [lambda record, _: record.update(meter())]
+
+
 def _state_of(record: dict[str, Any]) -> str:
     """Return the gap, or what the next step would gain where no gap is known yet."""
     if "promise" in record and isfinite(record["promise"]):
@@ -126,4 +130,9 @@ def _traffic_of(record: dict[str, Any]) -> str:
     return f", {sent:.2f} MB out, {received:.2f} MB in"
 
 
-__all__ = ["CallbackSupportMixin", "RoundReporter", "with_callbacks"]
+__all__ = [
+    "CallbackSupportMixin",
+    "RoundReporter",
+    "traffic_of",
+    "with_callbacks",
+]

@@ -22,7 +22,7 @@ from corevec.data.sources import (
     is_far,
     row_statistics,
 )
-from corevec.estimators._callbacks import RoundReporter
+from corevec.estimators._callbacks import RoundReporter, traffic_of
 from corevec.estimators._given import Given
 from corevec.exceptions import (
     InvalidInputError,
@@ -218,10 +218,9 @@ def fit_cells(model: Any, given: Given, problems: list[Problem]) -> cells.Solved
         return None
     with Workers(model.n_jobs) as workers:
         progress = Progress(given.n_rows, model.max_iter, model.max_time)
-        progress.snapshot = lambda: None
         try:
             local = LocalFit(model, given, problems, workers)
-            progress.meter = getattr(local.source, "meter", None)
+            progress.listeners += traffic_of(local.source)
             auto = isinstance(model.cells, str)
             if auto:
                 better = local.is_better()
@@ -231,7 +230,7 @@ def fit_cells(model: Any, given: Given, problems: list[Problem]) -> cells.Solved
                     model.choice_ = local.facts
                     return None
             with RoundReporter(model, lambda _: {}) as reporter:
-                progress.listeners.append(reporter.listen(progress))
+                progress.listeners.append(reporter.on_round)
                 with progress.listening_for_interrupt():
                     solved = local.solve(progress)
         except (KernelError, InvalidInputError) as error:

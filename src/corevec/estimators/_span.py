@@ -121,7 +121,7 @@ class InSpan:
         model: Any = self
         solve = hinge_engine.fit if self.loss == "hinge" else basis_engine.fit
         wanted, saved = self._wanted(), self.__dict__.pop("_saved", None)
-        if saved is not None and saved.chosen:
+        if saved is not None and saved.basis_is_final:
             wanted = replace(wanted, basis=Rows(saved.values, saved.index))
         asked = problems, source, kernel, wanted
         outcome = solve(*asked, model._settings(), progress)

@@ -71,12 +71,10 @@ class StreamingEstimator(CoreVectorEstimator):
         """Learn from every block, in order, once; Ctrl-C ends it between two."""
         progress = Progress(0)
         reporter = BlockReporter(self, lambda _: self._fitted_attributes())
-        progress.snapshot = lambda: None
         with reporter, progress.listening_for_interrupt():
-            told = reporter.listen(progress)
             for number, block in enumerate(blocks):
                 learn(*block)
-                stop = told(
+                stop = reporter.on_round(
                     {
                         "block": number,
                         "rows": self._position,

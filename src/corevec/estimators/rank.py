@@ -256,7 +256,7 @@ class CoreVectorRanker(CoreVectorEstimator):
         self, pairs: Pairs, source: Any, kernel: Any, reporter: Any
     ) -> Any:
         progress = Progress(source.n_rows, self.max_iter, self.max_time)
-        progress.listeners.append(reporter.listen(progress))
+        progress.listeners.append(reporter.on_round)
         asked = ranking.Asked(self.tol, self.max_core, self._settings().random_state)
         try:
             with progress.listening_for_interrupt():

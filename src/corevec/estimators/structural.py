@@ -200,7 +200,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
     def _run(self, oracle: Oracle, total: float) -> None:
         progress = Progress(oracle.n_rows, self.max_iter, self.max_time)
         with RoundReporter(self, self._attributes) as reporter:
-            progress.listeners.append(reporter.listen(progress))
+            progress.listeners.append(reporter.on_round)
             with progress.listening_for_interrupt():
                 found = structures.solve(
                     oracle, self.C * total, self.tol, progress, self.epsilon

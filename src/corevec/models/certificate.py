@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
 
+from corevec._runtime.enumerations import ProblemKind, StopReason
 from corevec._runtime.progress import Progress
 from corevec.models.certificate_text import (
     certificate_card,
@@ -24,49 +27,53 @@ class Certificate:
     problem : str
         The problem that was certified, in words.
     primal, dual : float
-        Values of the standard problem (design.md 1.2): the optimum lies between.
+        Values of the standard problem (docs/mathematics.md, Certificates): the optimum
+        lies between them.
     relative_gap : float
         ``(primal - dual) / max(|primal|, |dual|)``: the objective of the model, at its
         best rescaling, exceeds the optimum by at most this share.
     dual_bound : {"exact", "projection", "sample", "none"}
-        How the dual value was obtained; "none" where it would have cost too much: then
-        it is what the objective cannot go below, 0 or minus infinity.
+        How the dual value was obtained. "none" where it would have cost too much: the
+        value is then what the objective cannot go below, 0 or minus infinity.
     confidence : float
         1.0, or the probability with which the bound holds; 0.0 if only a sample of
-        the rows was looked at, so nothing is guaranteed about the others.
+        the rows was scanned, so that nothing is guaranteed about the others.
     ball_epsilon : float
-        Every row looked at is within ``(1 + ball_epsilon)`` radii of the centre: the
-        paper's criterion, reached (nan where the model is no ball).
+        Every scanned row is within ``(1 + ball_epsilon)`` radii of the centre, the
+        stopping criterion of the paper (nan where the model is not a ball).
     radius : float
         Radius of the core set's ball in the kernel's feature space (nan likewise).
     n_verified, n_rows : int
-        Rows that the primal value was measured on, and rows in all.
+        Number of rows that the primal value was measured on, and of all rows.
     passes : float
-        Rows looked at during the fit, divided by `n_rows`.
+        Rows scanned during the fit, divided by `n_rows`.
     seconds : float
-        Wall-clock time of the fit.
+        Elapsed time of the fit.
     converged : bool
-        Whether the rule asked for was met, with the primal taken over all rows.
+        Whether the stopping criterion asked for was met, with the primal value taken
+        over all rows.
     stopped_by : str
         "tol", "ball_epsilon", "max_core", "max_iter", "max_time", "interrupt",
-        "stall", "sample" (the rule was met on a sample of the rows only), "n_vectors"
-        (the model has as many vectors as it was allowed, and their weights are solved:
-        only more vectors would lower the gap), "memory_budget" (only some of the rows,
-        as many as fit, decided the weights), "one pass" (of `certify`: no tolerance
-        stops a model of one pass), or "cells":
-        each cell's own problem was certified, and nothing about the problem over all
-        rows; primal and dual are sums over the cells, the gap is that of the worst.
+        "stall", "sample" (the criterion was met on a sample of the rows only),
+        "n_vectors" (the model has as many vectors as it was allowed, and their weights
+        are solved: only more vectors would lower the gap), "memory_budget" (only as
+        many rows as fit decided the weights), "one pass" (of `certify`: no tolerance
+        stops a model of one pass), or "cells" (every cell was solved).
     tol : float
         The relative gap asked for (nan under the paper's rule).
     parts : tuple of Certificate
         One per problem where there are several; this one is then the worst.
+    largest_violation : float or None
+        The largest violation of an optimality condition by any row, where that was
+        measured: the quantity that `tol` of LIBSVM bounds. For a linear model without
+        dual variables, the largest entry of the (sub)gradient.
     rounding : float
         The part of `relative_gap` that allows for the rounding of kernel values and of
         their sums: what cannot be computed is not claimed.
-    largest_violation : float or None
-        By how much any row violates its optimality condition, where that was measured:
-        the quantity that `tol` of LIBSVM bounds. Of a linear model that kept no dual
-        variables: the largest entry of the (sub)gradient.
+    kind : {"machine", "ball", "cells"}
+        What kind of problem was certified. "cells": the problem of each cell, and
+        nothing about the problem over all rows; primal and dual are then sums over the
+        cells, and the gap is that of the worst cell.
     """
 
     problem: str
@@ -82,11 +89,22 @@ class Certificate:
     passes: float = 0.0
     seconds: float = 0.0
     converged: bool = False
-    stopped_by: str = "tol"
+    stopped_by: str = StopReason.TOL
     tol: float = float("nan")
     parts: tuple[Certificate, ...] = ()
     largest_violation: float | None = None
     rounding: float = 0.0
+    kind: str = ProblemKind.MACHINE
+
+    def __post_init__(self) -> None:
+        # Plain strings outlive this version of the package, in pickles and in files.
+        for name in ("stopped_by", "kind"):
+            value = getattr(self, name)
+            if isinstance(value, Enum):
+                object.__setattr__(self, name, value.value)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(with_kind(state))
 
     @classmethod
     def of(
@@ -97,7 +115,7 @@ class Certificate:
         *,
         tol: float = float("nan"),
         unit: float = 1.0,
-        stopped_by: str = "tol",
+        stopped_by: str = StopReason.TOL,
         **measured: Any,
     ) -> Certificate:
         """Return the certificate of a function measured on all rows.
@@ -105,24 +123,24 @@ class Certificate:
         Parameters
         ----------
         problem : str
-            The problem in words.
+            A description of the problem.
         bounds : tuple of two floats
-            Primal and dual value, in the solver's unit; `unit` turns them into the
+            Primal and dual value in the solver's unit; `unit` converts them to the
             user's.
         progress : Progress
             Rows, passes and seconds of the fit.
         tol : float
-            The relative gap asked for: at most that is "converged".
+            The relative gap asked for; the fit has converged at or below it.
         stopped_by : str
             What ended the fit, if not the tolerance.
         **measured
-            Further fields. Where ``converged`` is among them, another rule than the
-            gap decided, and `stopped_by` stands as it is.
+            Further fields. Where ``converged`` is among them, another criterion than
+            the gap decided, and `stopped_by` is not changed.
         """
         primal, dual = bounds
         gap = relative_gap(primal, dual)
         if gap <= tol and "converged" not in measured:
-            stopped_by = "tol"
+            stopped_by = StopReason.TOL
         fields = {
             "relative_gap": gap,
             "n_verified": progress.n_rows,
@@ -175,7 +193,7 @@ class Certificate:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Return the certificate as a small card, for notebooks."""
+        """Return the certificate as HTML, for notebooks."""
         return certificate_card(self)
 
     def _asked(self) -> str:
@@ -190,15 +208,31 @@ def relative_gap(primal: float, dual: float) -> float:
     return max(0.0, (primal - dual) / scale) if scale > 0 else 0.0
 
 
+def with_kind(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a stored certificate, with the kind if it has none.
+
+    Files and pickles that are older than this field tell the kind in `problem` only.
+    """
+    if "kind" in fields:
+        return dict(fields)
+    problem = str(fields.get("problem", ""))
+    of_cells = fields.get("stopped_by") == StopReason.CELLS
+    kind = ProblemKind.BALL if "min R^2" in problem else ProblemKind.MACHINE
+    if of_cells or "one per cell" in problem:
+        kind = ProblemKind.CELLS
+    return {**fields, "kind": kind.value}
+
+
 def worst_of(parts: list[Certificate], problem: str) -> Certificate:
-    """Return the certificate of several problems: that of the worst part."""
+    """Return one certificate for several problems: that of the worst part."""
     if len(parts) == 1:
         return parts[0]
     not_done = [part for part in parts if not part.converged]
     worst = max(not_done or parts, key=lambda part: part.relative_gap)
-    # A part that was cut short is not hidden by one whose weights are solved.
-    cut = [part.stopped_by for part in not_done if part.stopped_by != "n_vectors"]
-    whole = worst.stopped_by != "n_vectors" or not cut
+    # A part that a budget ended is not hidden by one whose weights are solved.
+    solved = StopReason.N_VECTORS
+    cut = [part.stopped_by for part in not_done if part.stopped_by != solved]
+    whole = worst.stopped_by != solved or not cut
     return replace(
         worst,
         stopped_by=worst.stopped_by if whole else cut[0],

@@ -1,15 +1,20 @@
-"""A certificate in words, and as a small card for notebooks; standard library only.
+"""Certificates and ball bounds as sentences, and as HTML for notebooks.
 
-So is the bound of a ball. The report uses the same words.
+Only the standard library is used. The report and the command use the same sentences.
 """
 
 from __future__ import annotations
 
 import math
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-# Colours that read on a white and on a black page alike: notebooks do not say which.
+from corevec._runtime.enumerations import ProblemKind, StopReason
+
+if TYPE_CHECKING:
+    from corevec.models.certificate import Certificate
+
+# Colours that are legible on a white and on a black page: notebooks have either.
 _CARD_STYLE = """
 .corevec-card{border:1px solid rgba(128,128,128,.45);border-radius:8px;max-width:46em;
 padding:.7em 1em;font:inherit;line-height:1.45;color:inherit;text-align:left}
@@ -31,28 +36,30 @@ background:currentColor}
 .corevec-card td,.corevec-card th{padding:.1em .8em .1em 0;text-align:left;
 background:none}
 """
-# The card's scale runs from this gap to 1, by powers of ten.
+# The scale of the card runs from this gap to 1, by powers of ten.
 _LEAST_GAP = 1e-8
-# Problems listed in the card; the rest is counted.
+# The card lists this many problems and counts the others.
 _MOST_PARTS = 50
 
-_STOPPED = {
-    "tol": "the gap asked for was reached",
-    "ball_epsilon": "the paper's rule was met",
-    "max_core": "the largest core set allowed was full",
-    "n_vectors": (
+_WHY_STOPPED = {
+    StopReason.TOL: "the gap asked for was reached",
+    StopReason.BALL_EPSILON: "the paper's rule was met",
+    StopReason.MAX_CORE: "the largest core set allowed was full",
+    StopReason.N_VECTORS: (
         "n_vectors was reached: the model has as many vectors as it was allowed, and "
         "their weights are solved"
     ),
     "n_basis": "all basis vectors allowed were used",  # in older files
-    "memory_budget": "only some of the rows, which fit the memory, decide the weights",
-    "max_iter": "the rounds allowed were used up",
-    "max_time": "the time allowed was used up",
-    "interrupt": "it was interrupted",
-    "stall": "no further progress was possible",
-    "sample": "the rule was met on a sample of the rows",
-    "one pass": "it is a method of one pass",
-    "cells": "every cell was solved",
+    StopReason.MEMORY_BUDGET: (
+        "only some of the rows, which fit the memory, decide the weights"
+    ),
+    StopReason.MAX_ITER: "the rounds allowed were used up",
+    StopReason.MAX_TIME: "the time allowed was used up",
+    StopReason.INTERRUPT: "it was interrupted",
+    StopReason.STALL: "no further progress was possible",
+    StopReason.SAMPLE: "the rule was met on a sample of the rows",
+    StopReason.ONE_PASS: "it is a method of one pass",
+    StopReason.CELLS: "every cell was solved",
 }
 
 
@@ -60,42 +67,39 @@ _STOPPED = {
 _OF_CELLS = "of each cell, not of the whole problem"
 
 
-def is_of_cells(certificate: Any) -> bool:
-    """Whether the problems of cells were certified, each by itself.
-
-    Also where a budget ended the fit between two trees.
-    """
-    of_cells = certificate.stopped_by == "cells"
-    return of_cells or "one per cell" in certificate.problem
+def is_of_cells(certificate: Certificate) -> bool:
+    """Whether the problems of cells were certified, each by itself."""
+    return certificate.kind == ProblemKind.CELLS
 
 
-def state_in_words(certificate: Any) -> str:
-    """Return the first line of a certificate: what it says of the whole problem."""
+def state_in_words(certificate: Certificate) -> str:
+    """Return the first line of a certificate: its state for the whole problem."""
     why = f"(stopped by {certificate.stopped_by})"
-    if certificate.stopped_by == "n_vectors":
+    if certificate.stopped_by == StopReason.N_VECTORS:
         why = "(n_vectors reached)"
     if is_of_cells(certificate):
-        return _OF_CELLS if certificate.stopped_by == "cells" else f"{_OF_CELLS} {why}"
+        all_solved = certificate.stopped_by == StopReason.CELLS
+        return _OF_CELLS if all_solved else f"{_OF_CELLS} {why}"
     return f"{'converged' if certificate.converged else 'NOT converged'} {why}"
 
 
-def short_state(certificate: Any) -> str:
-    """Return in two words what a certificate says of the whole problem."""
+def short_state(certificate: Certificate) -> str:
+    """Return the state of a certificate in two words."""
     if is_of_cells(certificate):
         return _OF_CELLS
     if certificate.converged:
         return "converged"
-    reached = certificate.stopped_by == "n_vectors"
+    reached = certificate.stopped_by == StopReason.N_VECTORS
     return "n_vectors reached" if reached else "not converged"
 
 
-def certificate_card(certificate: Any) -> str:
-    """Return a certificate as HTML that stands alone, every word escaped.
+def certificate_card(certificate: Certificate) -> str:
+    """Return a certificate as self-contained HTML, with every text escaped.
 
     Parameters
     ----------
     certificate : Certificate
-        What to show.
+        The certificate to show.
 
     Returns
     -------
@@ -117,8 +121,8 @@ def certificate_card(certificate: Any) -> str:
     )
 
 
-def facts_of(certificate: Any) -> list[tuple[str, str]]:
-    """Return what a certificate holds, as pairs of a name and a value."""
+def facts_of(certificate: Certificate) -> list[tuple[str, str]]:
+    """Return the content of a certificate, as pairs of a name and a value."""
     rows = f"{certificate.n_verified:,} of {certificate.n_rows:,} rows"
     facts = []
     if math.isfinite(certificate.primal):
@@ -148,7 +152,7 @@ def facts_of(certificate: Any) -> list[tuple[str, str]]:
 
 
 def ball_facts(bound: Any) -> list[tuple[str, str]]:
-    """Return what is proved about a ball, and who says more, as names and values."""
+    """Return what is proved about a ball, as pairs of a name and a value."""
     early = ", then it was interrupted" if bound.interrupted else ""
     facts = [
         ("ball", f"every row seen lies within {bound.radius:.6g} of the centre"),
@@ -167,7 +171,7 @@ def ball_facts(bound: Any) -> list[tuple[str, str]]:
 
 
 def ball_card(bound: Any) -> str:
-    """Return the bound of a ball as HTML that stands alone, every word escaped."""
+    """Return the bound of a ball as self-contained HTML, with every text escaped."""
     facts = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>"
         for name, value in ball_facts(bound)
@@ -179,13 +183,15 @@ def ball_card(bound: Any) -> str:
     )
 
 
-def stopped_in_words(certificate: Any) -> str:
-    """Return why the fit ended."""
-    why = _STOPPED.get(certificate.stopped_by, f"stopped by {certificate.stopped_by}")
-    return f"The fit ended because {why}." if " by " not in why else f"It {why}."
+def stopped_in_words(certificate: Certificate) -> str:
+    """Return a sentence that says why the fit ended."""
+    why = _WHY_STOPPED.get(certificate.stopped_by)
+    if why is None:  # a reason of a later version
+        return f"It stopped by {certificate.stopped_by}."
+    return f"The fit ended because {why}."
 
 
-def what_is_proved(certificate: Any) -> list[str]:
+def what_is_proved(certificate: Certificate) -> list[str]:
     """Return sentences about what a certificate proves, and how."""
     if is_of_cells(certificate) and math.isfinite(certificate.primal):
         return _proved_of_cells(certificate)
@@ -220,8 +226,8 @@ def what_is_proved(certificate: Any) -> list[str]:
     return said
 
 
-def _proved_of_cells(certificate: Any) -> list[str]:
-    """Return what is proved about cells: of each one, and of their sum."""
+def _proved_of_cells(certificate: Certificate) -> list[str]:
+    """Return what is proved about each cell, and about their sum."""
     said = [
         "Each cell is a problem of its own, over the rows in it. No other model of a "
         f"cell can be lower in that cell's objective by more than "
@@ -235,7 +241,7 @@ def _proved_of_cells(certificate: Any) -> list[str]:
     return said
 
 
-def what_is_not_proved(certificate: Any) -> list[str]:
+def what_is_not_proved(certificate: Certificate) -> list[str]:
     """Return sentences about what a certificate does not say."""
     said = []
     if certificate.n_verified < certificate.n_rows:
@@ -248,7 +254,7 @@ def what_is_not_proved(certificate: Any) -> list[str]:
             "Anything about the global problem, over all rows at once: that is a "
             "different one, which this model was not made to solve."
         )
-    elif not certificate.converged and certificate.stopped_by == "n_vectors":
+    elif not certificate.converged and certificate.stopped_by == StopReason.N_VECTORS:
         said.append(
             "That this is the best machine of all: its weights are solved, and more "
             "vectors may reach a better value, within the bounds above."
@@ -267,7 +273,7 @@ def what_is_not_proved(certificate: Any) -> list[str]:
 
 
 def share(value: float) -> str:
-    """Return a share in per cent, with as many digits as it needs."""
+    """Return a share as a percentage, with as many digits as it needs."""
     if value == 0:
         return "0 %"
     if not math.isfinite(value):
@@ -275,13 +281,14 @@ def share(value: float) -> str:
     return f"{100 * value:.2g} %" if value < 0.995 else f"{100 * value:.0f} %"
 
 
-def _reached(certificate: Any) -> str:
+def _reached(certificate: Certificate) -> str:
     """Return who reaches the primal value; a ball is never rescaled."""
-    is_ball = "min R^2" in certificate.problem
-    return "The model reaches" if is_ball else "The model, at its best scale, reaches"
+    if certificate.kind == ProblemKind.BALL:
+        return "The model reaches"
+    return "The model, at its best scale, reaches"
 
 
-def _how(certificate: Any) -> str:
+def _how(certificate: Certificate) -> str:
     rows = f"all {certificate.n_rows:,} rows"
     if certificate.n_verified < certificate.n_rows:
         rows = f"{certificate.n_verified:,} of {certificate.n_rows:,} rows"
@@ -297,7 +304,7 @@ def _how(certificate: Any) -> str:
     return f"The upper end was measured on {rows}; {bound}."
 
 
-def _between(certificate: Any) -> str:
+def _between(certificate: Certificate) -> str:
     return f"{certificate.dual:.8g} and {certificate.primal:.8g}"
 
 
@@ -305,8 +312,8 @@ def _is_known(value: float) -> bool:
     return math.isfinite(value)
 
 
-def _scale(certificate: Any) -> str:
-    """Return a bar for the gap and a tick for the one asked for, by powers of ten."""
+def _scale(certificate: Certificate) -> str:
+    """Return a bar for the gap and a tick for the tolerance, by powers of ten."""
     if not math.isfinite(certificate.relative_gap):
         return ""
     tick = ""
@@ -326,7 +333,7 @@ def _position(gap: float) -> float:
     return 100 * (1 + math.log10(inside) / decades)
 
 
-def _parts(certificate: Any) -> str:
+def _parts(certificate: Certificate) -> str:
     parts = certificate.parts
     if not parts:
         return ""

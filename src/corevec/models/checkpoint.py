@@ -1,9 +1,9 @@
-"""What a fit leaves on a disk after every round, to go on from on another machine.
+"""Checkpoints: the state of a fit on disk, from which any machine can resume it.
 
-One file in NumPy's npz format, without pickles: the functions as they are (basis rows,
+One file in NumPy's npz format, without pickles: the functions (basis rows and
 coefficients), the multipliers of the core rows, and a header that says which fit it
-belongs to. Written to a file beside it and put in its place at once, so that whoever
-reads it finds one round or the next, never half of one.
+belongs to. A temporary file replaces it in one step, so that a reader finds one round
+or the next, never half of one.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import RoundState
 from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.expansion import KernelExpansion
 
 FORMAT = 1
-# Rounds on a few thousand rows take milliseconds: those are written once a second, a
-# round that looked at all rows always.
+# Rounds on a few thousand rows take milliseconds and are written once a second; a round
+# that scanned all rows is always written.
 SECONDS_BETWEEN = 1.0
 
 logger = logging.getLogger("corevec")
@@ -49,29 +49,45 @@ class Saved:
     offsets: Array | None = None
     support: list[Array] = field(default_factory=list)
     multipliers: list[Array] = field(default_factory=list)
-    chosen: bool = False  # the basis will not change any more
+    basis_is_final: bool = False  # a resumed fit keeps the basis vectors
     header: dict[str, Any] = field(default_factory=dict)
 
     def functions(self, kernel: AnyKernel) -> KernelExpansion:
-        """Return the functions, with the kernel of these rows."""
+        """Return the functions, given the kernel."""
         rows = Rows(self.values, self.index)
         return KernelExpansion(kernel, rows, self.coef, self.intercept)
 
 
 class Checkpoint:
-    """The file of one fit: `asked` says which, `listen` writes it."""
+    """The checkpoint file of one fit.
 
-    def __init__(self, path: str | os.PathLike[str], asked: dict[str, Any]):
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    asked : dict
+        The parameters and the shape of the data: two runs of one fit agree in them.
+    more : dict, optional
+        What else the header keeps for a resumed fit.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        asked: dict[str, Any],
+        more: dict[str, Any] | None = None,
+    ):
         self.path = Path(path)
-        self.asked = asked
+        self.asked, self.more = asked, more or {}
         self._written = -np.inf
+        self._latest: tuple[dict[str, Any], RoundState] | None = None
 
     def read(self) -> Saved | None:
-        """Return what an earlier run of this fit left, None where there is no file."""
+        """Return the state that an earlier run saved, None where there is no file."""
         if not self.path.exists():
             return None
         try:
-            with open(self.path, "rb") as opened:  # NumPy leaves a damaged one open
+            with open(self.path, "rb") as opened:  # NumPy would not close a damaged one
                 file = np.load(opened, allow_pickle=False)
                 saved = _unpacked({name: file[name] for name in file.files})
         except (
@@ -99,56 +115,72 @@ class Checkpoint:
         )
 
     def check_place(self) -> None:
-        """Raise where no file can be written: now, not after the first round."""
+        """Raise where no file can be written, before the fit begins."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._beside.touch()
-            self._beside.unlink()
+            self._temporary.touch()
+            self._temporary.unlink()
         except OSError as error:
             raise InvalidInputError(
                 f"checkpoint={str(self.path)!r} cannot be written "
                 f"({type(error).__name__}: {error}). Give a path in a folder that can."
             ) from None
 
-    def listen(self, progress: Progress, record: dict[str, Any]) -> None:
-        """Write the state after a round, if it is worth it."""
-        if progress.snapshot is None:
+    def on_round(self, record: dict[str, Any], state: RoundState | None) -> None:
+        """Write the state after a round, unless the last one is recent."""
+        if state is None:
             return
+        self._latest = record, state
         recent = monotonic() - self._written < SECONDS_BETWEEN
-        if recent and not record.get("exact", False):
-            return
-        self._try_to_write(_state_of(progress, self.asked, record))
+        if record.get("exact", False) or not recent:
+            self._try_to_write(self._saved(record, state))
 
-    def leave(self, progress: Progress) -> None:
-        """Write the state that a fit ends with, whichever round it was."""
-        if progress.history and progress.snapshot is not None:
-            self._try_to_write(_state_of(progress, self.asked, progress.history[-1]))
+    def leave(self) -> None:
+        """Write the state of the last round, at the end of a fit."""
+        if self._latest is not None:
+            self._try_to_write(self._saved(*self._latest))
 
     def write(self, saved: Saved) -> None:
-        """Put this state in the place of the last one, at once."""
+        """Replace the file by one with this state, in one step."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self._beside
+        temporary = self._temporary
         try:
-            with open(beside, "wb") as file:
+            with open(temporary, "wb") as file:
                 arrays: dict[str, Any] = _packed(saved)
                 np.savez(file, **arrays)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(beside, self.path)
+            os.replace(temporary, self.path)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         self._written = monotonic()
 
     def remove(self) -> None:
-        """Remove the file of a fit that is done."""
+        """Remove the file, after a fit that converged."""
         self.path.unlink(missing_ok=True)
 
+    def _saved(self, record: dict[str, Any], state: RoundState) -> Saved:
+        functions: KernelExpansion = state.functions()
+        cores = state.cores() if state.cores is not None else []
+        header = {"asked": self.asked, "round": record["round"], "more": self.more}
+        return Saved(
+            functions.basis.values,
+            functions.basis.index,
+            functions.coef,
+            functions.intercept,
+            None if state.offsets is None else state.offsets(),
+            [entries for entries, _ in cores],
+            [multipliers for _, multipliers in cores],
+            state.basis_is_final,
+            header,
+        )
+
     @property
-    def _beside(self) -> Path:
+    def _temporary(self) -> Path:
         return self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
 
     def _try_to_write(self, saved: Saved) -> None:
-        """Write, or say that it failed: a full disk is no reason to lose a fit."""
+        """Write, or log that it failed: a full disk is no reason to lose a fit."""
         try:
             self.write(saved)
         except OSError as error:
@@ -160,9 +192,9 @@ class Checkpoint:
             )
 
     def _check(self, header: dict[str, Any]) -> None:
-        there = header.get("asked", {})
-        for name in sorted({*there, *self.asked}):
-            mine, theirs = self.asked.get(name), there.get(name)
+        stored = header.get("asked", {})
+        for name in sorted({*stored, *self.asked}):
+            mine, theirs = self.asked.get(name), stored.get(name)
             if mine != theirs:
                 raise InvalidInputError(
                     f"checkpoint={str(self.path)!r} belongs to another fit: {name} is "
@@ -172,10 +204,10 @@ class Checkpoint:
 
 
 def described(value: Any) -> Any:
-    """Return a parameter as JSON holds it, equal in every process that means the same.
+    """Return a parameter as JSON, the same for equal parameters in any process.
 
-    10 is 10.0; functions and random generators go by their names, not by where they
-    lie in memory; arrays, whose texts leave out most entries, by a digest.
+    10 equals 10.0. Functions and random generators are described by their names, not
+    by their addresses; arrays by a digest, because their texts omit most entries.
     """
     if value is None or isinstance(value, str | bool):
         return value
@@ -191,27 +223,8 @@ def described(value: Any) -> Any:
     return re.sub(" at 0x[0-9A-Fa-f]+", "", repr(value))
 
 
-def _state_of(
-    progress: Progress, asked: dict[str, Any], record: dict[str, Any]
-) -> Saved:
-    assert progress.snapshot is not None
-    functions: KernelExpansion = progress.snapshot()
-    cores = progress.cores() if progress.cores is not None else []
-    return Saved(
-        functions.basis.values,
-        functions.basis.index,
-        functions.coef,
-        functions.intercept,
-        None if progress.offsets is None else progress.offsets(),
-        [entries for entries, _ in cores],
-        [multipliers for _, multipliers in cores],
-        progress.chosen,
-        {"asked": asked, "round": record["round"], "more": progress.more},
-    )
-
-
 def _packed(saved: Saved) -> dict[str, Array]:
-    header = {**saved.header, "format": FORMAT, "chosen": saved.chosen}
+    header = {**saved.header, "format": FORMAT, "chosen": saved.basis_is_final}
     text = json.dumps({**header, "cores": len(saved.support)}, default=str)
     arrays = {
         "header": np.frombuffer(text.encode(), dtype=np.uint8),
@@ -260,7 +273,7 @@ def _unpacked(arrays: dict[str, Array]) -> Saved:
 
 
 def _check_arrays(saved: Saved, asked: dict[str, Any]) -> None:
-    """Raise ValueError where arrays do not fit together: compiled loops do not look."""
+    """Raise ValueError where arrays do not match: compiled loops do not check."""
     values, n = saved.values, len(saved.index)
     if values.ndim != 2 or values.dtype not in (np.float32, np.float64):
         raise ValueError(f"values are {values.ndim}-dimensional, of {values.dtype}")

@@ -96,7 +96,7 @@ class Ready:
         functions, kernel = self.functions, self.functions.kernel
         assert isinstance(kernel, Kernel)
         as_given = Points(rows.values, rows.index, self.dtype)
-        basis, intercept = self.points.beside(as_given), functions.intercept
+        basis, intercept = self.points.to_device_of(as_given), functions.intercept
         scaled = kernel.normalized and not kernel.uses_distance
         place = rows.values, basis.values
         shape = kernel._parameters

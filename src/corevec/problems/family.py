@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from corevec._runtime.enumerations import ProblemKind
 from corevec._runtime.types import Array
 from corevec.backend.arrays import constant, joined, multiplied, namespace, there
 from corevec.data.sources import Column, of_rows
@@ -142,6 +143,12 @@ class Problem:
     response: Column | None = None
     tube: float = 0.0
     unit: float = 1.0
+
+    @property
+    def kind(self) -> ProblemKind:
+        """Which kind of problem its certificate is about."""
+        is_ball = self.floor is Floor.RADIUS
+        return ProblemKind.BALL if is_ball else ProblemKind.MACHINE
 
     @property
     def is_hard(self) -> bool:

@@ -241,7 +241,7 @@ def test_random_numbers_go_there_some_at_a_time(place, monkeypatch):
 def test_arrays_and_tensors_are_never_mixed(task):
     _, case = places(task, n=3500)  # the last stage takes others than the first
     with Travels() as travels:
-        *_, B = pursuit.grow(*case, 10, Progress(3500), rng(), np.arange(3500))
+        *_, (B, _) = pursuit.grow(*case, 10, Progress(3500), rng(), np.arange(3500))
     assert isinstance(B, np.ndarray)
     assert B.shape == (10, D)
     assert travels.sizes
@@ -276,7 +276,7 @@ def test_growing_many_vectors_stays_within_the_room():
     assert case[1].room == room
     assert pursuit.rows_that_fit(case[1], size) < 3000
     with LiveBytes() as memory:
-        *_, found = pursuit.grow(
+        *_, (found, _) = pursuit.grow(
             *case, size, Progress(12_000), rng(), np.arange(12_000)
         )
     assert len(found) > size / 2
@@ -312,7 +312,7 @@ def test_sparse_rows_that_a_device_holds_at_first_only():
     assert moving.is_worked_on_there(source, 3000)
     assert not moving.is_worked_on_there(source, n)
     progress = Progress(n)
-    *_, found = pursuit.grow(
+    *_, (found, _) = pursuit.grow(
         problems[1], source, kernel, 10, progress, rng(), np.arange(n)
     )
     assert found.shape == (10, 100)
@@ -322,7 +322,7 @@ def test_sparse_rows_that_a_device_holds_at_first_only():
 def test_duplicated_rows_give_fewer_vectors_and_no_error():
     _, (problems, source, kernel) = places("two classes")
     same = gpu.TensorSource(source.values[torch.arange(N) % 3], source.brought, BUDGET)
-    *_, found = pursuit.grow(
+    *_, (found, _) = pursuit.grow(
         problems, same, kernel, 20, Progress(N), rng(), np.arange(N)
     )
     assert 1 <= len(found) <= 20

@@ -47,7 +47,7 @@ def rows(task="classes", n=400, d=4, seed=0, as_sparse=False, shift=0.0, budget=
 
 def grown(*case, **more):
     """The last of the vectors, all that were asked for."""
-    *_, last = pursuit.grow(*case, **more)
+    *_, (last, _) = pursuit.grow(*case, **more)
     return last
 
 

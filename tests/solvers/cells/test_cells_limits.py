@@ -33,7 +33,7 @@ def solved_until(is_enough, n_trees=1, weights=None):
     source = as_source(X, 2**28, Workers(1))
     kernel = make_kernel("rbf", NEAR["gamma"], 3, 0.0, row_statistics(source))
     problem = two_class(Labels(len(X), y, weights), NEAR["C"], 1, 0)
-    progress = Progress(len(X), listeners=[is_enough])
+    progress = Progress(len(X), listeners=[lambda record, _: is_enough(record)])
     rng = np.random.default_rng(0)
     return fit([problem], source, kernel, 60, n_trees, progress, rng), X, y
 

@@ -234,7 +234,7 @@ def stopped(stop_at):
         source = far_source("test", lazy, LABEL, None).using(BUDGET, workers)
         problem = two_class(Labels(N, codes=Coded(np.array([2, 7]))), 1.0, 1, 0)
         progress = Progress(N)
-        progress.listeners.append(lambda record: record["round"] == stop_at)
+        progress.listeners.append(lambda record, _: record["round"] == stop_at)
         kernel = CoreVectorClassifier(gamma=0.5)._make_kernel(source, None)
         asked = [problem], source, kernel, 40, 2, progress, np.random.default_rng(0)
         return cells.fit(*asked), [one["core"] for one in progress.history]

@@ -14,7 +14,7 @@ from corevec import (
     certify,
 )
 
-N = 9000  # above coreset.SMALL and span.MIN_ROWS
+N = 9000  # above coreset.MAX_ROWS_WITHOUT_SUBSET and span.MIN_ROWS
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from corevec.formats.native.random_states import (
 from corevec.formats.native.validate import check_sound
 from corevec.formats.native.validate_models import check_model
 from corevec.models.basis import Basis
+from corevec.models.certificate import Certificate, with_kind
 
 _FLOATS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 _NUMBERS = (
@@ -226,6 +227,8 @@ class Decoder:
         elif entry.cls is Basis:
             points = self._prepared(given, place)
             made = Basis(points=points, **given)
+        elif entry.cls is Certificate:
+            made = Certificate(**with_kind(given))
         else:
             made = entry.cls(**given)
         for name, value in rest.items():

@@ -23,7 +23,7 @@ from corevec.formats.libsvm.text import (
     SVM_TYPES,
     LibsvmText,
 )
-from corevec.kernels.kernel import _CODES, Kernel, PrecomputedKernel, RowMap, Rows
+from corevec.kernels import KERNEL_CODES, Kernel, PrecomputedKernel, RowMap, Rows
 from corevec.models.basis import Basis
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import Outcome
@@ -116,7 +116,7 @@ def _(made: RowMap, wrong: Wrong) -> None:
 @check_sound.register
 def _(made: Kernel, wrong: Wrong) -> None:
     _check_fields(made, wrong)
-    if made.name not in _CODES:
+    if made.name not in KERNEL_CODES:
         wrong(f"the kernel {made.name!r:.40} is not known")
     for name in ("gamma", "coef0", "degree"):
         if not _is_number(getattr(made, name)):

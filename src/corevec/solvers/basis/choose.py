@@ -22,6 +22,7 @@ from corevec.models.basis import (
     Basis,
     basis_of_rows,
 )
+from corevec.models.expansion import KernelExpansion
 from corevec.models.result import Settings
 from corevec.problems.family import Problem
 from corevec.solvers.basis import pursuit
@@ -73,11 +74,12 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Vectors:
-    """Chosen vectors, and their basis where it is known."""
+    """Chosen vectors, and their basis and functions of them where these are known."""
 
     rows: Rows
     threshold: float = SPREAD_THRESHOLD  # of their basis, as a share of k(x, x)
     basis: Basis | None = None
+    functions: KernelExpansion | None = None  # a warm start for the weights
 
 
 def vectors_asked_for(
@@ -101,7 +103,8 @@ def vectors_asked_for(
     for found in pursuit.grow(
         problems, source, kernel, size, progress, rng, present, settings.tol
     ):
-        yield Vectors(Rows(found, np.full(found.shape[0], -1)))
+        numbers = np.full(found.vectors.shape[0], -1)
+        yield Vectors(Rows(found.vectors, numbers), functions=found.functions)
 
 
 def choose(

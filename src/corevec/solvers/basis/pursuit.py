@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import optimize, sparse
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.backend.arrays import (
     cast,
@@ -77,6 +77,13 @@ ARRAYS_OF_A_STEP = 19  # of the size of the vectors, in SciPy's L-BFGS and aroun
 FEWEST_PAIRS, MOST_PAIRS, FEWEST_MOVING = 3, 10, 4
 
 
+class Pursued(NamedTuple):
+    """Basis vectors, with the functions of the last stage since the ones before."""
+
+    vectors: Any
+    functions: KernelExpansion | None
+
+
 def grow(
     problems: list[Problem],
     source: Source,
@@ -86,7 +93,7 @@ def grow(
     rng: np.random.Generator,
     present: Array,
     tol: float = 0.0,
-) -> Iterator[Any]:
+) -> Iterator[Pursued]:
     """Yield basis vectors that may do, in user units; `size` of them at last.
 
     (Fewer where they would coincide, where fewer rows pull, or when the time is spent.)
@@ -103,7 +110,7 @@ def grow(
     whole = first >= len(present)
     sample = present if whole else np.sort(rng.choice(present, first, replace=False))
     part = part_of(problems, source, kernel, sample, len(present) / len(sample))
-    B = np.empty((0, source.n_features))
+    B, functions = np.empty((0, source.n_features)), None
     if moving <= SMALL:
         cheap = ROWS_PER_COORDINATE * moving * source.n_features
     most = min(most, max(plan.last_rows, cheap))
@@ -117,21 +124,22 @@ def grow(
             fitting = int(np.sqrt(part.room / (2 * BYTES_PER_VALUE)))
             found = _candidates(part, B, wanted - len(B), rng, fitting)
             if len(B) and found.gap < tol:
-                yield kernel.row_map.back(B)
+                yield Pursued(kernel.row_map.back(B), functions)
+                functions = None
             new = _new_rows(found, B, wanted - len(B))
             del found  # its matrix is up to half of the budget
             if wanted > moving:
-                yield _joined(kernel, B, new)
+                yield Pursued(_joined(kernel, B, new), functions)
                 return
             B = np.concatenate([B, _as_vectors(new)])
         steps, own = plan.steps, plan_for(len(B), len(problems))
         if last:
             steps, own = _last_steps(part, B, source, plan), plan
         B = move(part, B, steps, progress, own, stage == len(goals))
-        _record(part, B, kernel, progress)
+        functions = _record(part, B, kernel, progress)
         if progress.spent() is not None:
             break
-    yield kernel.row_map.back(B)
+    yield Pursued(kernel.row_map.back(B), functions)
 
 
 def _plan_that_fits(size: int, n_problems: int, source: Source) -> tuple[Plan, int]:
@@ -171,13 +179,16 @@ def rows_that_fit(source: Source, size: int) -> int:
     return max(size, int(room / (4 * numbers)))
 
 
-def _record(part: Part, B: Array, kernel: Kernel, progress: Progress) -> None:
+def _record(
+    part: Part, B: Array, kernel: Kernel, progress: Progress
+) -> KernelExpansion:
+    """Record a stage; return its functions."""
     rows = Rows(kernel.row_map.back(B), np.full(len(B), -1))
     bias = [v[len(B)] if p.has_bias else 0.0 for p, v in part.pairs]
     found = KernelExpansion(kernel, rows, here(part.c), np.array(bias))
-    progress.snapshot = lambda: found
     progress.rows_looked_at += len(part)
     progress.record(
+        RoundState(lambda: found),
         core=len(B),
         support=len(B),
         gap=float("nan"),  # known only at the end
@@ -186,6 +197,7 @@ def _record(part: Part, B: Array, kernel: Kernel, progress: Progress) -> None:
         looked_at=len(part),
         exact=False,
     )
+    return found
 
 
 def _all_near(

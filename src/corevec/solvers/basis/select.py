@@ -31,14 +31,7 @@ from corevec._runtime.types import Array
 from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
 from corevec.exceptions import InvalidInputError
-from corevec.kernels.kernel import (
-    AnyKernel,
-    Kernel,
-    Points,
-    Rows,
-    _squared_norms,
-    finite,
-)
+from corevec.kernels import AnyKernel, Kernel, Points, Rows, finite, squared_norms
 from corevec.models.basis import SPREAD_THRESHOLD
 from corevec.solvers.numeric.partial_cholesky import PartialFactor
 
@@ -147,7 +140,7 @@ def kmeans(
     rows = source.take(_sample(present, _rows_for_centres(source, size), rng))
     own = np.ones(len(rows)) if weights is None else weights[rows.index]
     points = kernel.row_map(rows.values, np.float64)
-    squares = _squared_norms(points)
+    squares = squared_norms(points)
     centres = _seeds(points, squares, own, size, rng)
     for _ in range(LLOYD_STEPS):
         nearest, _ = _nearest(points, squares, centres)

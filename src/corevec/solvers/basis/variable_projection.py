@@ -96,7 +96,7 @@ class Part:
         rows = Rows(B, full(len(B), -1, B, np.int64))
         points = self.kernel.prepare_basis(rows, dtype or self.points.dtype)
         is_sparse = sparse.issparse(self.points.values)
-        return points.beside_sparse() if is_sparse else points
+        return points.for_sparse_products() if is_sparse else points
 
     def block(self, points: Points) -> Array:
         """Return kernel values of the rows and some points."""

@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 
+from corevec._runtime.enumerations import ProblemKind, StopReason
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.certificates.verify import verify
@@ -86,7 +87,8 @@ def cells_certificate(
         relative_gap=float(solved.gaps.max()),
         n_verified=progress.n_rows - solved.n_left,
         converged=False,
-        stopped_by="cells" if solved.is_whole else stopped,
+        stopped_by=StopReason.CELLS if solved.is_whole else stopped,
+        kind=ProblemKind.CELLS,
     )
 
 

@@ -21,7 +21,7 @@ from corevec.backend.arrays import here
 from corevec.backend.gpu import kernels as _torch_kernels
 from corevec.backend.gpu.cells import BROKEN, SOLVED, Machines, newton, times
 from corevec.backend.profiles import FEW_COLUMNS
-from corevec.kernels.kernel import AnyKernel, Kernel, Rows, _inverse_root, finite
+from corevec.kernels import AnyKernel, Kernel, Rows, finite, inverse_root
 from corevec.models.certificate import relative_gap
 from corevec.problems.family import Problem
 from corevec.solvers.cells.cell import MERGED_FROM
@@ -204,7 +204,7 @@ class _Batch:
         )
         K = _gram(self.kernel, points.values.view(shape))
         if points.diagonal is not None:
-            root: Any = _inverse_root(points.diagonal)
+            root: Any = inverse_root(points.diagonal)
             root = root.view(shape[:2])
             K.mul_(root[:, :, None]).mul_(root[:, None, :])
         finite(K, self.kernel)

@@ -204,9 +204,9 @@ def _measured(
 
 def _by_core(problem: Problem, cell: Cell, kernel: AnyKernel) -> _Machine:
     """Solve by the core set's own solver: balls, tubes, matrices near singular."""
-    core = Core(problem, cell, kernel)
-    rng = np.random.default_rng(cell.n_rows)
-    _solve_in_stages(core, present(problem, cell, kernel), rng)
+    entries = present(problem, cell, kernel)
+    core = Core(problem, cell, kernel, max_size=len(entries))
+    _solve_in_stages(core, entries, np.random.default_rng(cell.n_rows))
     signed = core.multipliers * core.terms.sign
     coef = np.zeros(cell.n_rows)
     np.add.at(coef, cell.positions(core.rows), signed)
@@ -225,7 +225,6 @@ def _solve_in_stages(core: Core, entries: Array, rng: np.random.Generator) -> No
     From nothing every row is inside the margin, and the first steps factor matrices of
     all rows.
     """
-    core.room = len(entries)
     mixed, done = rng.permutation(entries), 0
     for share in STAGES:
         stop = int(share * len(mixed))

@@ -14,28 +14,37 @@ from corevec.problems.family import Floor, Problem, Terms
 from corevec.solvers.numeric import dual_qp as qp
 
 # Ridge of the hard margin, relative to the largest k(x, x): far below any gap that
-# can be asked for, and large enough for the factor of a matrix with equal rows.
+# can be asked for, and large enough for the factor of a matrix with duplicate rows.
 _HARD_RIDGE = 1e-11
 # A kernel is indefinite if its least eigenvalue is below minus this share of the
-# largest entry (rounding leaves 1e-14); C is then lowered until the ridge is so many
-# times what is missing: rows that come in later lower the eigenvalue a little.
-_INDEFINITE, _HEADROOM = 1e-9, 1.5
+# largest entry (rounding leaves 1e-14). C is then lowered until the ridge is the second
+# number times what is missing: later rows lower the eigenvalue a little more.
+_INDEFINITE_SHARE, _RIDGE_HEADROOM = 1e-9, 1.5
 # Core sets above this size get threaded BLAS for their factorisations: below it the
 # threads gain little and, on a busy machine, cost 10x (they spin).
-_LARGE = 2500
-# Where `qp="auto"` tries SMO first: weight of the slack times k(x, x), core rows, and
-# steps per core row after which Newton takes over.
-_SMO_REACH, _SMALL, _SMO_STEPS = 1e3, 300, 300
+_MIN_ROWS_FOR_THREADS = 2500
+# Where `qp="auto"` tries SMO first: up to this weight of the slack times k(x, x), above
+# this many core rows; after this many steps per core row Newton's method takes over.
+_SMO_MAX_WEIGHT, _SMO_MIN_ROWS, _SMO_STEPS_PER_ROW = 1e3, 300, 300
+# Rows on which definiteness is checked by eigenvalues.
+_MAX_EIGENVALUE_ROWS = 300
 
 
 class Core:
     """Core rows with the solution of the problem restricted to them.
 
-    Memory: one matrix of core rows squared, grown by doubling.
+    Memory: one square matrix of the core rows, grown by doubling up to `max_size`.
     """
 
-    def __init__(self, problem: Problem, source: Source, kernel: AnyKernel):
+    def __init__(
+        self,
+        problem: Problem,
+        source: Source,
+        kernel: AnyKernel,
+        max_size: int = 1 << 20,
+    ):
         self.problem, self.source, self.kernel = problem, source, kernel
+        self.max_size = max_size
         self.entries = np.empty(0, dtype=np.int64)
         self.values: Any = None
         self.terms = Terms(np.empty(0), np.empty(0), np.empty(0))
@@ -45,9 +54,8 @@ class Core:
         self.dual = 0.0
         self.jitter = 0.0
         self.softened = False  # whether C was lowered for an indefinite kernel
-        self.values_here = np.empty(0)  # K @ multipliers
+        self._margins = np.empty(0)  # K @ multipliers
         self.share = 1.0  # sum of a ball's multipliers; below 1 only if R^2 = 0 binds
-        self.room = 1 << 20  # the largest core set; `coreset.start` knows the budget's
         self._buffer = np.empty((0, 0))
 
     def __len__(self) -> int:
@@ -55,7 +63,7 @@ class Core:
 
     @property
     def rows(self) -> Array:
-        """The row number of each entry; twice the same where both sides are here."""
+        """The row number of each entry; a regression row may have two entries."""
         return self.problem.rows_of(self.entries)
 
     @property
@@ -77,12 +85,18 @@ class Core:
         return np.flatnonzero(self.multipliers > 0)
 
     @property
+    def solution(self) -> tuple[Array, Array]:
+        """The entries with a positive multiplier, and these multipliers."""
+        few = self.support
+        return self.entries[few], self.multipliers[few]
+
+    @property
     def points(self) -> Rows:
-        """The core rows as they come from the source."""
+        """The core rows as the source returns them."""
         return Rows(self.values, self.rows)
 
-    def add(self, entries: Array) -> None:
-        """Add entries that are not in the core yet; their multipliers start at 0."""
+    def add(self, entries: Array, multipliers: Array | None = None) -> None:
+        """Add entries that are not in the core yet; multipliers are 0 if not given."""
         new = self.source.take(self.problem.rows_of(entries))
         terms = self.problem.terms(new, self.kernel, self.problem.side_of(entries))
         new_points = self.kernel.prepare_basis(new)
@@ -103,13 +117,14 @@ class Core:
         self.values = stacked([*old, new.values])
         self.entries = np.concatenate([self.entries, entries])
         self.terms = Terms.join([self.terms, terms])
-        self.multipliers = np.concatenate([self.multipliers, np.zeros(len(new))])
+        added = np.zeros(len(new)) if multipliers is None else multipliers
+        self.multipliers = np.concatenate([self.multipliers, added])
         self.idle = np.concatenate([self.idle, np.zeros(len(new), dtype=np.int64)])
 
     def drop_idle(self, rounds: int) -> None:
         """Remove rows whose multiplier was zero for `rounds` rounds in a row.
 
-        Not for a few: the matrix is copied.
+        Only if they are more than a tenth, because the matrix is copied.
         """
         keep = np.flatnonzero(self.idle < rounds)
         if len(keep) == 0 or len(self) - len(keep) <= len(self) // 10:
@@ -119,21 +134,21 @@ class Core:
         self.values, self.entries = self.values[keep], self.entries[keep]
         self.terms, self.idle = self.terms[keep], self.idle[keep]
         self.multipliers = self.multipliers[keep]
-        self.values_here = self.values_here[keep]  # the others' multipliers are 0
+        self._margins = self._margins[keep]  # those removed have multiplier 0
 
     def solve(self, solver: str, tol: float, relative: bool = True) -> None:
-        """Solve the problem on the core rows, from the multipliers at hand.
+        """Solve the problem on the core rows, warm-started from the multipliers.
 
         `tol` bounds the gradient differences of SMO, `relative` to their level or not;
         Newton's method is exact.
         """
-        if len(self) > _LARGE:
+        if len(self) > _MIN_ROWS_FOR_THREADS:
             with self.source.workers.blas():
-                self._solve_and_keep(solver, tol, relative)
+                self._solve_and_store(solver, tol, relative)
         else:
-            self._solve_and_keep(solver, tol, relative)
+            self._solve_and_store(solver, tol, relative)
 
-    def _solve_and_keep(self, solver: str, tol: float, relative: bool) -> None:
+    def _solve_and_store(self, solver: str, tol: float, relative: bool) -> None:
         solution = self._solve(self.ridge, solver, tol, relative)
         self.share = 1.0
         floor = self.problem.floor
@@ -143,27 +158,27 @@ class Core:
         if soft_ball and self._radius_sq(solution) < 0:
             solution = self._solve_at_radius_zero(solver, tol, relative)
         self.multipliers, self.offset = solution.multipliers, solution.offset
-        self.values_here = self.K @ self.multipliers
+        self._margins = self.K @ self.multipliers
         self.dual = self._dual_of(solution)
         self.jitter = max(self.jitter, solution.jitter)
         self.idle = np.where(self.multipliers > 0, 0, self.idle + 1)
 
     def soften(self) -> bool:
-        """Lower C if the kernel matrix plus ``1/omega`` is not positive definite.
+        """Return whether C was lowered, to make the matrix positive definite.
 
-        Then the dual is not concave and rounds of growing and solving need not end.
-        With the largest C that makes the matrix definite on the core rows they do: it
-        shifts the spectrum of the kernel, and what is solved is a convex problem.
-        Returns whether C was lowered.
+        Where the kernel matrix plus ``1/omega`` is not, the dual is not concave, and
+        the loop of growing and solving need not end. It does with the largest C that
+        makes the matrix definite on the core rows: this shifts the spectrum of the
+        kernel, and the problem solved is convex.
         """
         if self._is_definite_by_name or len(self) == 0:
             return False
-        if self.jitter <= _INDEFINITE * float(np.abs(self.K).max()):
+        if self.jitter <= _INDEFINITE_SHARE * float(np.abs(self.K).max()):
             return False
         needed = self.jitter
-        if len(self) <= _LARGE:
+        if len(self) <= _MIN_ROWS_FOR_THREADS:
             needed = max(needed, -float(np.linalg.eigvalsh(self.K)[0]))
-        share = float(self.ridge.min()) / (_HEADROOM * needed)
+        share = float(self.ridge.min()) / (_RIDGE_HEADROOM * needed)
         self.jitter, self.softened = 0.0, True
         if share >= 1:
             return False
@@ -183,14 +198,14 @@ class Core:
     def is_definite(self) -> bool:
         """Whether the kernel looks positive definite on the support rows.
 
-        Distance kernels and the linear one are; of the others the least eigenvalue on
-        up to 300 support rows is looked at, and whether a factorisation needed help.
+        Distance kernels and the linear kernel are. For the others the least eigenvalue
+        on some support rows decides, and whether a factorisation needed a larger ridge.
         """
         if self._is_definite_by_name:
             return True
         if self.softened:
             return False
-        few = self.support[:300]
+        few = self.support[:_MAX_EIGENVALUE_ROWS]
         K = self.K[np.ix_(few, few)] - float(self.problem.has_bias) * np.outer(
             self.terms.sign[few], self.terms.sign[few]
         )
@@ -220,14 +235,14 @@ class Core:
 
     def margins(self) -> Array:
         """Return ``y f`` of the core rows."""
-        if len(self.values_here) != len(self):
-            self.values_here = self.K @ self.multipliers
-        return self.values_here
+        if len(self._margins) != len(self):
+            self._margins = self.K @ self.multipliers
+        return self._margins
 
     def largest_violation(self) -> float:
         """Return by how much the worst core row is outside the core set's own ball.
 
-        Zero but for the tolerance of the small solver.
+        Zero, up to the tolerance of the solver on the core rows.
         """
         own = self.ridge * self.multipliers
         return float((self.terms.target - self.margins() - own - self.offset).max())
@@ -244,7 +259,7 @@ class Core:
         return np.array([self.terms.omega @ e**2 / 2 for e in excess])
 
     def loss_error(self) -> float:
-        """Return what the rounding of the values can add to the core rows' loss."""
+        """Return a bound on what rounding of the values adds to the core rows' loss."""
         error = self.value_error
         if self.problem.is_hard:
             return error
@@ -253,7 +268,7 @@ class Core:
         return error * float(self.terms.omega @ (excess + error / 2))
 
     def slopes(self) -> tuple[float, float]:
-        """Return the core rows' part of `slope` and `curve` of a `Look`."""
+        """Return the core rows' part of `slope` and `curve` of a scan result."""
         margins = self.margins()
         violation = np.maximum(self.terms.target - margins - self.offset, 0.0)
         lever = np.ones(len(self)) if self.problem.has_offset else margins
@@ -280,11 +295,11 @@ class Core:
     def _solve(
         self, ridge: Array, solver: str, tol: float, relative: bool
     ) -> qp.Solution:
-        """Solve with one ridge; "auto" tries SMO where it is fast.
+        """Return the solution for one ridge; "auto" tries SMO where it is fast.
 
-        At ``omega k`` up to `_SMO_REACH` a warm-started SMO costs a fraction of a
-        Cholesky factor (ijcnn1, 4000 rows, C = 32: 0.2 s against 1.6 s per round); its
-        steps grow with C, so it is given a bound and Newton takes over.
+        At ``omega k`` up to `_SMO_MAX_WEIGHT` a warm-started SMO costs a fraction of a
+        Cholesky factor (ijcnn1, 4000 rows, C = 32: 0.2 s against 1.6 s per round). Its
+        number of steps grows with C, so they are bounded, and Newton takes over.
         """
         total = self.problem.price if self.problem.has_offset else None
         arguments = (self.K, ridge, self.terms.target, self.multipliers)
@@ -293,10 +308,10 @@ class Core:
                 tol, relative = self._tube_tol(tol), False
             return qp.smo(*arguments, total=total, tol=tol, relative=relative)
         reach = float(self.K.diagonal().max()) / float(ridge.min())
-        # On a regression SMO's tolerance, relative to the tube, says little.
-        can = self.problem.response is None and reach <= _SMO_REACH
-        if solver == "auto" and can and len(self) > _SMALL:
-            most = _SMO_STEPS * len(self)
+        # For a regression SMO's tolerance, relative to the tube, says little.
+        can = self.problem.response is None and reach <= _SMO_MAX_WEIGHT
+        if solver == "auto" and can and len(self) > _SMO_MIN_ROWS:
+            most = _SMO_STEPS_PER_ROW * len(self)
             found = qp.smo(*arguments, total=total, tol=tol, max_steps=most)
             if found.gap <= 3 * tol:  # its level moves while it runs
                 return found
@@ -305,11 +320,11 @@ class Core:
     def _solve_at_offset_zero(
         self, solver: str, tol: float, relative: bool
     ) -> qp.Solution:
-        """Solve a regression whose tube would be negative: there ``t = 0``.
+        """Return the solution of a regression whose tube would be negative: ``t = 0``.
 
         The objective is convex in t, so this is the fixed tube 0, and ``sum(b) < T``
-        follows. SMO needs the simplex, which one more vertex gives it: with no image,
-        no target and no ridge, it takes up what is left of T (design.md 1.1).
+        follows. SMO needs the simplex, which one more vertex gives it: without image,
+        target and ridge, it takes what is left of T (docs/mathematics.md, Problems).
         """
         K, ridge, p, b = self.K, self.ridge, self.terms.target, self.multipliers
         if solver != "smo":
@@ -336,7 +351,7 @@ class Core:
     def _solve_at_radius_zero(
         self, solver: str, tol: float, relative: bool
     ) -> qp.Solution:
-        """Solve soft SVDD where ``R^2 >= 0`` binds.
+        """Return the solution of soft SVDD where ``R^2 >= 0`` binds.
 
         Then ``sum(b) = share < 1``, and ``b / share`` solves the same problem with C
         divided by `share`, at the share where R^2 is zero: a search in one variable.
@@ -361,9 +376,9 @@ class Core:
         if self.problem.is_hard:
             return qp.dual_value(self.K, np.zeros(len(a)), self.terms.target, a, 1.0)
         if self.problem.floor is Floor.ZERO and solution.offset == 0:
-            # At the best scale the sum might exceed T by a rounding error.
+            # At its best scale the sum might exceed T by a rounding error.
             slope = float(self.terms.target @ a)
-            curve = float(a @ self.values_here) + float(a @ (self.ridge * a))
+            curve = float(a @ self._margins) + float(a @ (self.ridge * a))
             return self.problem.dual_at_best_scale(slope, curve, float(a.sum()))
         if self.share == 1.0:
             return solution.dual
@@ -373,8 +388,8 @@ class Core:
     def _reserve(self, total: int) -> None:
         if total > len(self._buffer):
             size = min(max(total, 2 * len(self._buffer), 64), total + total // 2 + 64)
-            # Not beyond the rows that are allowed: memory is a contract.
-            buffer = np.empty((max(total, min(size, self.room)),) * 2)
+            # Not beyond the largest core set: memory is a contract.
+            buffer = np.empty((max(total, min(size, self.max_size)),) * 2)
             m = len(self)
             buffer[:m, :m] = self.K
             self._buffer = buffer

@@ -1,4 +1,4 @@
-"""What the solution on a core set is worth on the rows that were looked at.
+"""The solution on the core sets, evaluated on the rows that were scanned.
 
 Its functions, the primal value at the best scale or offset tried, and how far outside
 the ball the worst row is.
@@ -14,24 +14,34 @@ from corevec._runtime.types import Array
 from corevec.certificates.scan import Look
 from corevec.data.sources import Source, stacked
 from corevec.kernels import AnyKernel, Rows
+from corevec.models.certificate import relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Floor, Problem
 from corevec.solvers.coreset.core import Core
+from corevec.solvers.coreset.state import Measured
+
+
+def measured(
+    core: Core, found: Look, tried: tuple[tuple[float, float], ...]
+) -> Measured:
+    """Return what a scan says about the solution on the core rows."""
+    primal, (scale, offset) = primal_value(core, found, tried)
+    gap = relative_gap(primal, core.dual)
+    if core.softened:  # on the other rows the kernel may be even less definite
+        gap = max(gap, relative_gap(core.dual, primal))
+    return Measured(found, primal, gap, scale, offset, next_trial(core, found))
 
 
 def primal_value(
-    core: Core, seen: Look, tried: tuple[tuple[float, float], ...]
+    core: Core, found: Look, tried: tuple[tuple[float, float], ...]
 ) -> tuple[float, tuple[float, float]]:
-    """Return the least primal value over the trials, core rows included.
-
-    And the scale and the offset that it is reached at.
-    """
+    """Return the least primal value over the trials, and its scale and offset."""
     norm_sq = core.norm_sq
     if core.problem.is_hard:
         own = core.terms.target - core.margins() - core.offset
-        largest = max(seen.largest, float(own.max()))
+        largest = max(found.largest, float(own.max()))
         return norm_sq / 2 + core.offset + largest, (1.0, core.offset)
-    losses = seen.loss + core.loss(tried)
+    losses = found.loss + core.loss(tried)
     regular = [scale**2 * norm_sq / 2 for scale, _ in tried]
     if core.problem.has_offset:
         price = core.problem.price
@@ -43,7 +53,7 @@ def primal_value(
 def trials(core: Core, suggestion: float) -> tuple[tuple[float, float], ...]:
     """Return the (scale, offset) pairs to evaluate the primal at.
 
-    `suggestion` is what `next_trial` said after the last look.
+    `suggestion` is what `next_trial` returned after the last scan.
     """
     if core.problem.has_unit_targets:
         return (1.0, 0.0), (suggestion, 0.0)
@@ -59,10 +69,10 @@ def trials(core: Core, suggestion: float) -> tuple[tuple[float, float], ...]:
     )
 
 
-def next_trial(core: Core, seen: Look) -> float:
-    """Return the scale (or 1 + offset change) that a Newton step on it suggests."""
+def next_trial(core: Core, found: Look) -> float:
+    """Return the scale (or 1 + change of the offset) after a Newton step on it."""
     slope, curve = core.slopes()
-    slope, curve = slope + seen.slope, curve + seen.curve
+    slope, curve = slope + found.slope, curve + found.curve
     if core.problem.has_offset:
         return 1.0 + (slope - core.problem.price) / curve if curve > 0 else 1.0
     norm_sq = core.norm_sq
@@ -71,10 +81,10 @@ def next_trial(core: Core, seen: Look) -> float:
     return float(np.clip(1.0 + (slope - norm_sq) / (curve + norm_sq), 0.1, 10.0))
 
 
-def ball_epsilon_reached(core: Core, seen: Look, eta: float) -> float:
-    """Return the epsilon with which the ball holds every row that was looked at."""
+def ball_epsilon_reached(core: Core, found: Look, eta: float) -> float:
+    """Return the epsilon at which ``(1 + epsilon) R`` holds every scanned row."""
     radius_sq, step = core.ball(eta)
-    worst = max(seen.largest, core.largest_violation(), 0.0)
+    worst = max(found.largest, core.largest_violation(), 0.0)
     farthest_sq = radius_sq + 2 * step * worst
     if np.isnan(radius_sq):
         return float("nan")
@@ -98,7 +108,7 @@ def joint_functions(cores: list[Core], kernel: AnyKernel) -> KernelExpansion:
     for t, core in enumerate(cores):
         few = core.support
         where = position[done : done + len(few)]
-        # Both sides of a row of a regression may be here.
+        # Both entries of a row of a regression may be among them.
         np.add.at(coef[:, t], where, (core.multipliers * core.terms.sign)[few])
         done += len(few)
     _, first = np.unique(rows, return_index=True)
@@ -107,7 +117,7 @@ def joint_functions(cores: list[Core], kernel: AnyKernel) -> KernelExpansion:
 
 
 def scaled(functions: KernelExpansion, scales: Array) -> KernelExpansion:
-    """Return the functions, each multiplied by a number."""
+    """Return the functions, each multiplied by its scale."""
     if (scales == 1).all():
         return functions
     coef, intercept = functions.coef * scales, functions.intercept * scales

@@ -1,35 +1,35 @@
 """The Core Vector Machine: grow a small core set until all rows are well placed.
 
-The loop is the paper's (section 4): solve the problem on the core rows, look for the
-rows that are placed worst, add them, repeat. What differs between the paper's rule
-and ours is where to look, how many rows to add and when to stop:
+The loop is the paper's (section 4): solve the problem on the core rows, find the rows
+that violate it most, add them, repeat. The paper's stopping criterion and ours differ
+in which rows are scanned, how many are added and when the loop stops:
 
 ===========  =================================  =====================================
              paper (``ball_epsilon``)           ours (``tol``)
 ===========  =================================  =====================================
-look at      59 random rows, or all             a growing random subset, then all
-add          the farthest row                   a batch of different bad rows
-stop         rows looked at within              relative duality gap over ALL rows
+scan         59 random rows, or all             a growing random subset, then all
+add          the farthest row                   a batch of dissimilar violators
+stop         scanned rows within                relative duality gap over ALL rows
              (1 + epsilon) R                    at most tol
 ===========  =================================  =====================================
 
-Whatever stops the run, the certificate comes from an exact pass over all rows.
+Whatever stops the run, the certificate comes from an exact scan of all rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.enumerations import StopReason
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
-from corevec.certificates.scan import Look, Question, Subset, look
+from corevec.certificates.scan import Question, Subset, look
 from corevec.data.sources import Source
 from corevec.data.sources.budget import row_bytes, rows_that_fit
 from corevec.kernels import AnyKernel, Rows
-from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.result import Outcome, Settings
 from corevec.problems.family import Problem
 from corevec.solvers.coreset.core import Core
@@ -37,414 +37,284 @@ from corevec.solvers.coreset.evaluate import (
     ball_epsilon_reached,
     joint_functions,
     largest_diagonal,
-    next_trial,
-    primal_value,
-    scaled,
+    measured,
     trials,
 )
+from corevec.solvers.coreset.outcome import outcome_of
 from corevec.solvers.coreset.selection import (
     BATCH_MAX,
     BATCH_POOL,
     FIRST_SUBSET,
-    first_look_rows,
+    add_violators,
     first_rows,
-    grow,
+    n_rows_for_first,
 )
+from corevec.solvers.coreset.state import Job, Precision, State, View
 
-# The subset starts at 2000 rows and grows by 4 whenever the core solves it to 5 %:
-# both from prototypes on five data sets (design.md 4); smaller subsets miss rare
-# rows, a tighter rule refines what the next subset overturns.
+# The subset starts at 2000 rows and grows by 4 whenever the core set solves it to 5 %.
+# Both are from prototypes on five data sets: smaller subsets miss rare rows, a tighter
+# target refines what the next subset overturns.
 SUBSET_GROWTH, SUBSET_GAP = 4, 0.05
-# Below this many rows every look is a look at all of them.
-SMALL = 8000
-# After a pass over all rows, this many of the worst are worked on before the next.
-WORST_KEPT = 20_000
-# ... until their gap is this many times below the last gap over all rows.
-LOOSE = 20.0
-# Of rows that live elsewhere as many as this many bytes hold, at least a batch: they
-# are sent here after every pass.
-FAR_BYTES = 1 << 19
-# Kernels whose float64 values have less rounding are looked at in float32.
+# Up to this many rows every scan visits all of them.
+MAX_ROWS_WITHOUT_SUBSET = 8000
+# After a scan of all rows, this many of the worst are in view before the next one,
+MAX_WORST_ROWS = 20_000
+# until their gap is this many times below the last gap over all rows.
+WORST_ROWS_GAP_RATIO = 20.0
+# Of a remote source as many of the worst rows as this many bytes hold, and at least a
+# batch: they are copied to the host after every scan of all rows.
+REMOTE_BYTES = 1 << 19
+# Kernels whose float64 values have less rounding are scanned in float32.
 FLOAT32_ROUNDING = 1e-11
-IDLE_ROUNDS = 3
-# Where another way is left, the core set is given up once its support, growing with the
-# rows as it has so far, would fill it so many times.
-GIVE_UP = 2.0
-# SMO on the core rows is this far inside the gap of the rows in view: ijcnn1 to 1e-2
-# took 9.7 s at 0.02, 6.4 s at 0.05, 5.5 s at 0.1.
-SMO_SHARE = 0.1
-LOOSELY, TIGHTLY, EXACT = 0, 1, 2
-
-
-@dataclass
-class State:
-    """What changes from round to round."""
-
-    cores: list[Core]
-    eta: list[float]
-    view: Source
-    exact: bool  # the view is all rows
-    target: float  # gap at which the view counts as solved
-    growing: bool = False  # the view is a random subset that will grow
-    precision: int = 0  # of SMO on the core rows: LOOSELY, TIGHTLY or EXACT
-    searching: bool = False  # the look at all rows is not meant to be the last
-    worked: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    primals: list[float] = field(default_factory=list)
-    gaps: list[float] = field(default_factory=list)
-    offsets: list[float] = field(default_factory=list)
-    scales: list[float] = field(default_factory=list)  # at which primals were measured
-    suggestion: list[float] = field(default_factory=list)
-    looks: list[Look] = field(default_factory=list)
-    stopped_by: str | None = None
-    solved: tuple[int, int] | None = None  # rows and support of the last random subset
+# Core rows leave once their multiplier was zero for this many rounds.
+MAX_IDLE_ROUNDS = 3
+# Where there is another method, the core set is given up once its support, growing with
+# the rows as it has so far, would exceed its largest size this many times.
+GIVE_UP_RATIO = 2.0
+# The tolerance of SMO on the core rows, as a share of the gap of the rows in view:
+# ijcnn1 to 1e-2 took 9.7 s at 0.02, 6.4 s at 0.05, 5.5 s at 0.1.
+SMO_SHARE_OF_GAP = 0.1
 
 
 def run(
     problems: list[Problem],
-    source: Source,
-    kernel: AnyKernel,
-    settings: Settings,
-    progress: Progress,
+    job: Job,
     warm: list[tuple[Array, Array]] | None = None,
     may_give_up: bool = False,
 ) -> Outcome:
-    """Fit all `problems` on the rows of `source`; passes are shared between them.
+    """Return the functions of all `problems`, with certificates; scans are shared.
 
-    `warm` gives, for each problem, first core rows and their multipliers.
+    `warm` gives, for each problem, the first core entries and their multipliers.
     `may_give_up` stops as soon as the core set will clearly not hold the support.
     """
-    rng = np.random.default_rng(settings.random_state)
-    state = start(problems, source, kernel, settings, progress, rng, warm)
+    state = start(problems, job, warm)
     while state.stopped_by is None:
-        solve_cores(state, settings)
-        state.stopped_by = progress.spent()
-        if state.stopped_by is None:
-            look_around(state, source, kernel, settings, progress, rng)
-        if may_give_up and state.stopped_by is None and outgrown(state, settings):
-            state.stopped_by = "max_core"
-    return finish(state, source, kernel, settings, progress)
+        solve_on_cores(state, job)
+        state.stopped_by = job.progress.spent()
+        if state.stopped_by is not None:
+            break
+        scan_rows_in_view(state, job)
+        is_met = [meets_target(state, t, job) for t in range(len(state.cores))]
+        if all(is_met):
+            widen_view_or_stop(state, job)
+        elif grow_cores(state, is_met, job):
+            narrow_view(state, job)
+        else:
+            refine_or_stop(state, job)
+        if may_give_up and state.stopped_by is None and will_outgrow(state, job):
+            state.stopped_by = StopReason.MAX_CORE
+    return finish(state, job)
 
 
 def start(
-    problems: list[Problem],
-    source: Source,
-    kernel: AnyKernel,
-    settings: Settings,
-    progress: Progress,
-    rng: np.random.Generator,
-    warm: list[tuple[Array, Array]] | None,
+    problems: list[Problem], job: Job, warm: list[tuple[Array, Array]] | None
 ) -> State:
     """Return the state before the first round: first core rows, first view."""
-    cores = [Core(problem, source, kernel) for problem in problems]
-    eta = [largest_diagonal(problem, source, kernel) for problem in problems]
-    state = State(cores, eta, source, True, settings.tol)
-    state.suggestion = [1.0] * len(cores)
-    growing = settings.sampling == "auto" and settings.ball_epsilon is None
-    if growing and source.n_rows > SMALL:
-        state.growing = True
-        state.view, state.exact = Subset(source, source.draw(rng, FIRST_SUBSET)), False
+    source, settings = job.source, job.settings
+    rng = np.random.default_rng(settings.random_state)
+    max_size = max_core_size(settings, source, len(problems))
+    cores = [Core(problem, source, job.kernel, max_size) for problem in problems]
+    eta = [largest_diagonal(problem, source, job.kernel) for problem in problems]
+    state = State(cores, eta, rng, View.ALL_CERTIFYING, source, settings.tol)
+    size = settings.sampling
+    if isinstance(size, int) and size < source.n_rows:
+        state.view = View.FRESH_SAMPLE
+    elif _uses_subsets(job):
+        state.view = View.RANDOM_SUBSET
+        state.rows = Subset(source, source.draw(rng, FIRST_SUBSET))
         state.target = max(SUBSET_GAP, settings.tol)
-    room = core_room(settings, source, len(cores))
     for t, core in enumerate(cores):
-        core.room = room
         if warm is not None and len(warm[t][0]):
-            core.add(warm[t][0])
-            core.multipliers = np.array(warm[t][1], dtype=np.float64)
+            core.add(*warm[t])
         else:
             core.add(first_rows(core, source, settings, rng))
-    progress.rows_looked_at += first_look_rows(source, settings)
+    job.progress.rows_looked_at += n_rows_for_first(source, settings)
     return state
 
 
-def solve_cores(state: State, settings: Settings) -> None:
-    """Solve each open problem on its core rows, warm-started."""
-    paper = settings.ball_epsilon is not None
-    solver = settings.solver
-    if solver == "auto" and state.precision == EXACT:
+def solve_on_cores(state: State, job: Job) -> None:
+    """Solve each problem on its core rows, warm-started."""
+    solver = job.settings.solver
+    if solver == "auto" and state.precision is Precision.EXACT:
         solver = "newton"
     for t, core in enumerate(state.cores):
-        core.solve(solver, smo_tol(state, t, settings), relative=not paper)
+        tol = smo_tolerance(state, t, job)
+        core.solve(solver, tol, relative=not job.is_paper)
         while core.soften():
-            core.solve(solver, smo_tol(state, t, settings), relative=not paper)
-        if not paper:
-            core.drop_idle(IDLE_ROUNDS)
+            core.solve(solver, tol, relative=not job.is_paper)
+        if not job.is_paper:
+            core.drop_idle(MAX_IDLE_ROUNDS)
 
 
-def smo_tol(state: State, t: int, settings: Settings) -> float:
-    """Return the tolerance of SMO on the core rows.
+def smo_tolerance(state: State, t: int, job: Job) -> float:
+    """Return the tolerance of SMO on the core rows of problem `t`.
 
-    The paper's stops at the absolute tolerance 1e-6 of its experiments; ours must be
-    well inside the gap of the rows in view, and of the gap that is asked for.
+    The paper stops at the absolute tolerance 1e-6 of its experiments; ours must be well
+    inside the gap of the rows in view, and inside the gap that is asked for.
     """
+    settings = job.settings
     if settings.ball_epsilon is not None:
         return min(settings.ball_epsilon, 1e-6)
-    if state.precision == EXACT:
+    if state.precision is Precision.EXACT:
         return settings.tol / 1000
-    gap = state.gaps[t] if state.gaps and state.precision == LOOSELY else 0.0
-    return float(np.clip(SMO_SHARE * gap, settings.tol / 10, 1e-2))
+    is_loose = bool(state.measured) and state.precision is Precision.LOOSE
+    gap = state.measured[t].gap if is_loose else 0.0
+    return float(np.clip(SMO_SHARE_OF_GAP * gap, settings.tol / 10, 1e-2))
 
 
-def look_around(
-    state: State,
-    source: Source,
-    kernel: AnyKernel,
-    settings: Settings,
-    progress: Progress,
-    rng: np.random.Generator,
-) -> None:
-    """Look at the rows in view; add the worst, widen the view, or stop."""
-    size = settings.sampling
-    if isinstance(size, int) and size < source.n_rows:
-        state.view, state.exact = Subset(source, source.draw(rng, size)), False
-    measure(state, kernel, settings, progress)
-    progress.snapshot = lambda: joint_functions(state.cores, kernel)
-    progress.cores = lambda: [
-        (core.entries[core.support], core.multipliers[core.support])
-        for core in state.cores
-    ]
-    progress.offsets = lambda: np.array(state.offsets)
-    progress.record(
-        core=max(len(core) for core in state.cores),
-        support=max(len(core.support) for core in state.cores),
-        gap=max(state.gaps),
-        dual=sum(core.problem.unit * core.dual for core in state.cores),
-        looked_at=state.view.n_rows,
-        exact=state.exact,
+def scan_rows_in_view(state: State, job: Job) -> None:
+    """Scan the rows in view, and record the round."""
+    if state.view is View.FRESH_SAMPLE:
+        assert isinstance(job.settings.sampling, int)
+        drawn = job.source.draw(state.rng, job.settings.sampling)
+        state.rows = Subset(job.source, drawn)
+    measure(state, job)
+    cores = state.cores
+    job.progress.record(
+        RoundState(
+            functions=lambda: joint_functions(cores, job.kernel),
+            cores=lambda: [core.solution for core in cores],
+            offsets=lambda: np.array([one.offset for one in state.measured]),
+        ),
+        core=max(len(core) for core in cores),
+        support=max(len(core.support) for core in cores),
+        gap=state.largest_gap,
+        dual=sum(core.problem.unit * core.dual for core in cores),
+        looked_at=state.rows.n_rows,
+        exact=state.view.is_all,
     )
-    met = [rule_met(state, t, settings) for t in range(len(state.cores))]
-    if all(met):
-        widen(state, source, settings, rng)
-        return
-    room = core_room(settings, source, len(state.cores))
-    grown = False
-    for t, core in enumerate(state.cores):
-        if not met[t] and len(core) < room:
-            grown |= grow(core, state.looks[t], settings, room)
-    ours = settings.ball_epsilon is None and settings.sampling == "auto"
-    if grown and ours and state.exact and source.n_rows > SMALL:
-        work_on_worst(state, source, settings)
-    if not grown:
-        full = any(len(core) >= room for core in state.cores)
-        by_gap = settings.ball_epsilon is None
-        if by_gap and not state.exact and max(state.gaps) <= settings.tol:
-            widen(state, source, settings, rng)  # good enough, if it is so on all rows
-        elif by_gap and state.precision < EXACT:
-            state.precision += 1  # no row is outside: the small solver has to do better
-        elif full or state.exact:
-            state.stopped_by = "max_core" if full else "stall"
-        else:
-            widen(state, source, settings, rng)
 
 
-def measure(
-    state: State, kernel: AnyKernel, settings: Settings, progress: Progress
-) -> None:
-    """Look at the rows in view; set `gaps`, `looks` and the next scale to try."""
-    functions = joint_functions(state.cores, kernel)
-    # A certificate is measured in float64.
-    searching = not state.exact or state.searching
-    dtype = search_precision(state, kernel, settings) if searching else np.float64
-    questions = [
-        Question(
-            core.problem,
-            core.entries,
-            trials(core, state.suggestion[t]),
-            worst_wanted(state, settings),
-        )
-        for t, core in enumerate(state.cores)
+def measure(state: State, job: Job) -> None:
+    """Set what a scan of the rows in view says about every problem."""
+    functions = joint_functions(state.cores, job.kernel)
+    n_worst = n_worst_wanted(state, job.settings)
+    previous = [one.next_trial for one in state.measured] or [1.0] * len(state.cores)
+    requests = [
+        Question(core.problem, core.entries, trials(core, trial), n_worst)
+        for core, trial in zip(state.cores, previous, strict=True)
     ]
-    state.looks = look(state.view, functions, questions, dtype)
-    progress.rows_looked_at += state.view.n_rows
-    state.primals, state.gaps, state.offsets, state.scales = [], [], [], []
-    for t, core in enumerate(state.cores):
-        primal, (scale, offset) = primal_value(
-            core, state.looks[t], questions[t].trials
-        )
-        state.primals.append(primal)
-        state.scales.append(scale)
-        # The tube or radius that is reported is the one that was measured.
-        state.offsets.append(offset)
-        gap = relative_gap(primal, core.dual)
-        if core.softened:  # on the other rows the kernel may be less definite still
-            gap = max(gap, relative_gap(core.dual, primal))
-        state.gaps.append(gap)
-        state.suggestion[t] = next_trial(core, state.looks[t])
+    found = look(state.rows, functions, requests, scan_precision(state, job))
+    job.progress.rows_looked_at += state.rows.n_rows
+    state.measured = [
+        measured(core, one, request.trials)
+        for core, one, request in zip(state.cores, found, requests, strict=True)
+    ]
 
 
-def rule_met(state: State, t: int, settings: Settings) -> bool:
+def meets_target(state: State, t: int, job: Job) -> bool:
     """Whether problem `t` needs no more core rows for the rows in view."""
-    core, seen = state.cores[t], state.looks[t]
-    if settings.ball_epsilon is not None:
-        return ball_epsilon_reached(core, seen, state.eta[t]) <= settings.ball_epsilon
-    return state.gaps[t] <= state.target
+    epsilon, one = job.settings.ball_epsilon, state.measured[t]
+    if epsilon is None:
+        return one.gap <= state.target
+    return ball_epsilon_reached(state.cores[t], one.found, state.eta[t]) <= epsilon
 
 
-def widen(
-    state: State, source: Source, settings: Settings, rng: np.random.Generator
-) -> None:
-    """Stop if the settled rows in view were all, else look at more."""
-    if state.exact and state.searching:
-        state.searching = False  # seen in float32: look again, to certify
+def widen_view_or_stop(state: State, job: Job) -> None:
+    """Stop if the rows in view, which are solved, were all; otherwise scan more."""
+    source, tol = job.source, job.settings.tol
+    if state.view is View.ALL_SEARCHING:
+        state.view = View.ALL_CERTIFYING  # scan again, in float64
         return
-    if state.exact:
-        state.stopped_by = "tol" if settings.ball_epsilon is None else "ball_epsilon"
+    if state.view is View.ALL_CERTIFYING or job.is_paper:
+        state.stopped_by = job.criterion  # the paper stops on a sample, too
         return
-    if settings.ball_epsilon is not None:  # the paper's stop, on a sample
-        state.stopped_by = "ball_epsilon"
+    size = SUBSET_GROWTH * state.rows.n_rows
+    state.solved_subset = state.rows.n_rows, state.largest_support
+    fits = 2 * size < source.n_rows and size <= rows_that_fit(source)
+    if state.view is View.RANDOM_SUBSET and fits:
+        state.rows = Subset(source, source.draw(state.rng, size))
         return
-    size = SUBSET_GROWTH * state.view.n_rows
-    state.solved = state.view.n_rows, largest_support(state)
-    if state.growing and 2 * size < source.n_rows and size <= rows_that_fit(source):
-        state.view = Subset(source, source.draw(rng, size))
-        return
-    # A view solved only loosely cannot meet the rule: the look at all rows is a search.
-    state.searching = max(state.gaps) > settings.tol
-    state.growing = False
-    state.view, state.exact, state.target = source, True, settings.tol
+    # Rows that are solved only loosely cannot meet the tolerance: search first.
+    is_loose = state.largest_gap > tol
+    state.view = View.ALL_SEARCHING if is_loose else View.ALL_CERTIFYING
+    state.rows, state.target = source, tol
 
 
-def outgrown(state: State, settings: Settings) -> bool:
-    """Whether the support of all rows will be several times what the core set holds.
+def grow_cores(state: State, is_met: list[bool], job: Job) -> bool:
+    """Add violators to the core sets that miss the target; return whether any grew."""
+    has_grown = False
+    for t, core in enumerate(state.cores):
+        if not is_met[t] and len(core) < core.max_size:
+            has_grown |= add_violators(core, state.measured[t].found, job.settings)
+    return has_grown
 
-    The support grows like a power of the rows, which two random subsets tell; that of
-    the present one only grows while it is worked on.
+
+def narrow_view(state: State, job: Job) -> None:
+    """Restrict the view to the worst rows between two scans of all rows."""
+    if not (state.view.is_all and _uses_subsets(job)):
+        return
+    pairs = zip(state.cores, state.measured, strict=True)
+    rows = [core.problem.rows_of(one.found.worst) for core, one in pairs]
+    if len(state.worst_rows) <= 3 * MAX_WORST_ROWS:
+        rows.append(state.worst_rows)
+    state.worst_rows = np.unique(np.concatenate(rows))
+    state.view, state.rows = View.WORST_ROWS, Subset(job.source, state.worst_rows)
+    # The other rows decide the next gap: solving these much better is of no use.
+    state.target = max(job.settings.tol / 4, state.largest_gap / WORST_ROWS_GAP_RATIO)
+
+
+def refine_or_stop(state: State, job: Job) -> None:
+    """Continue where no core set grew: widen the view, or solve more precisely."""
+    is_all = state.view.is_all
+    if not job.is_paper and not is_all and state.largest_gap <= job.settings.tol:
+        widen_view_or_stop(state, job)  # enough, if it is so on all rows
+    elif not job.is_paper and state.precision < Precision.EXACT:
+        # No row violates the solution: the solver on the core rows has to do better.
+        state.precision = Precision(state.precision + 1)
+    elif state.is_full:
+        state.stopped_by = StopReason.MAX_CORE
+    elif is_all:
+        state.stopped_by = StopReason.STALL
+    else:
+        widen_view_or_stop(state, job)
+
+
+def will_outgrow(state: State, job: Job) -> bool:
+    """Whether the support over all rows will far exceed the largest core set.
+
+    The support grows like a power of the number of rows, which two random subsets tell;
+    the support of the present subset only grows while its rows are in view.
     """
-    if state.solved is None or not state.growing:
+    if state.solved_subset is None or state.view is not View.RANDOM_SUBSET:
         return False
-    (rows, support), seen = state.solved, state.view.n_rows
+    (rows, support), seen = state.solved_subset, state.rows.n_rows
     if seen <= rows:
         return False
-    found, source = largest_support(state), state.cores[0].source
+    found = state.largest_support
     power = np.clip(np.log(found / support) / np.log(seen / rows), 0.0, 1.0)
-    expected = found * (source.n_rows / seen) ** power
-    room = core_room(settings, source, len(state.cores))
-    return bool(expected > GIVE_UP * room)
+    expected = found * (job.source.n_rows / seen) ** power
+    return bool(expected > GIVE_UP_RATIO * state.cores[0].max_size)
 
 
-def largest_support(state: State) -> int:
-    """Return the most support entries of any problem, at least 1."""
-    return max(1, *(len(core.support) for core in state.cores))
-
-
-def work_on_worst(state: State, source: Source, settings: Settings) -> None:
-    """Between two passes over all rows, look only at the worst rows of the last."""
-    pairs = zip(state.cores, state.looks, strict=True)
-    rows = np.concatenate([core.problem.rows_of(seen.worst) for core, seen in pairs])
-    if len(state.worked) <= 3 * WORST_KEPT:
-        rows = np.concatenate([rows, state.worked])
-    state.worked = np.unique(rows)
-    state.view, state.exact = Subset(source, state.worked), False
-    # Rows outside decide the next gap: no use in solving these much better than that.
-    state.target = max(settings.tol / 4, max(state.gaps) / LOOSE)
-
-
-def finish(
-    state: State,
-    source: Source,
-    kernel: AnyKernel,
-    settings: Settings,
-    progress: Progress,
-) -> Outcome:
-    """Return the functions with certificates from an exact pass over all rows."""
-    rule = "ball_epsilon" if settings.ball_epsilon is not None else "tol"
-    solver_ran = state.stopped_by in (rule, "stall", "max_core")
-    measured = state.exact and solver_ran and not state.searching
-    if not (measured and state.looks):
-        state.view, state.exact, state.searching = source, True, False
-        measure(state, kernel, settings, progress)
-    certificates = [
-        certificate(state, t, settings, progress) for t in range(len(state.cores))
-    ]
-    cores = state.cores
-    # The functions are those whose primal value was measured; the paper's are its own.
-    paper = settings.ball_epsilon is not None
-    scales = np.ones(len(cores)) if paper else np.array(state.scales)
-    return Outcome(
-        functions=scaled(joint_functions(cores, kernel), scales),
-        certificates=certificates,
-        offsets=np.array(state.offsets),
-        norms_sq=scales**2 * np.array([core.norm_sq for core in cores]),
-        support=[core.entries[core.support] for core in cores],
-        multipliers=[core.multipliers[core.support] for core in cores],
-        n_core=[len(core) for core in cores],
+def finish(state: State, job: Job) -> Outcome:
+    """Return the functions with certificates from an exact scan of all rows."""
+    # A budget ends a run after the cores were solved: the last scan is of older ones.
+    was_scanned = state.stopped_by in (
+        job.criterion,
+        StopReason.STALL,
+        StopReason.MAX_CORE,
     )
+    if not (was_scanned and state.view is View.ALL_CERTIFYING):
+        state.view, state.rows = View.ALL_CERTIFYING, job.source
+        measure(state, job)
+    return outcome_of(state, job)
 
 
-def certificate(
-    state: State, t: int, settings: Settings, progress: Progress
-) -> Certificate:
-    """Return the certificate of problem `t` after an exact look."""
-    core, seen = state.cores[t], state.looks[t]
-    primal = state.primals[t] + core.rounding
-    primal += core.problem.loss_error(primal, core.value_error)
-    dual = core.dual - core.rounding
-    gap = relative_gap(primal, dual)
-    reached = ball_epsilon_reached(core, seen, state.eta[t])
-    if settings.ball_epsilon is None:
-        met = gap <= settings.tol
-    else:
-        met = reached <= settings.ball_epsilon
-    stopped_by = str(state.stopped_by)
-    if not core.is_definite():
-        return _of_indefinite_kernel(core, primal, stopped_by, progress)
-    if stopped_by == "tol" and not met:
-        stopped_by = "stall"  # the rounding allowance is more than what was asked for
-    if met and stopped_by not in ("interrupt", "ball_epsilon"):
-        stopped_by = "tol" if settings.ball_epsilon is None else "ball_epsilon"
-    return Certificate.of(
-        core.problem.name,
-        (primal, dual),
-        progress,
-        unit=core.problem.unit,
-        ball_epsilon=reached,
-        radius=float(np.sqrt(np.maximum(core.ball(state.eta[t])[0], 0.0))),
-        converged=met,
-        stopped_by=stopped_by,
-        tol=settings.tol if settings.ball_epsilon is None else float("nan"),
-        rounding=min(gap, relative_gap(primal + core.dual - dual, state.primals[t])),
-    )
-
-
-def _of_indefinite_kernel(
-    core: Core, primal: float, stopped_by: str, progress: Progress
-) -> Certificate:
-    """Return what can be said where the kernel is not positive definite: no bound."""
-    problem = core.problem
-    lowered = ""
-    if core.softened:
-        lowered = (
-            f" The model is the solution at the weight {problem.slack:.3g} of the "
-            "slack, the largest found at which the dual is concave."
-        )
-    name = (
-        f"{problem.name}; the {core.kernel.name} kernel is not positive definite on "
-        f"the core rows, so that no lower bound is known.{lowered}"
-    )
-    return Certificate.of(
-        name,
-        (primal, -np.inf),
-        progress,
-        unit=problem.unit,
-        stopped_by="stall" if stopped_by in ("tol", "ball_epsilon") else stopped_by,
-        dual_bound="none",
-        confidence=0.0,
-    )
-
-
-def worst_wanted(state: State, settings: Settings) -> int:
-    """Return how many of the worst rows a look should bring back."""
+def n_worst_wanted(state: State, settings: Settings) -> int:
+    """Return how many of the most violating rows a scan should return."""
     if settings.ball_epsilon is not None and isinstance(settings.batch, int):
         return settings.batch
-    if state.exact:
-        kept = min(WORST_KEPT, rows_that_fit(state.view))
-        if state.view.is_far:
-            kept = min(kept, FAR_BYTES // row_bytes(state.view))
+    if state.view.is_all:
+        kept = min(MAX_WORST_ROWS, rows_that_fit(state.rows))
+        if state.rows.is_far:
+            kept = min(kept, REMOTE_BYTES // row_bytes(state.rows))
             return max(BATCH_MAX, kept // len(state.cores))
         return max(BATCH_POOL * BATCH_MAX, kept // len(state.cores))
     return BATCH_POOL * BATCH_MAX
 
 
-def core_room(settings: Settings, source: Source, n_problems: int) -> int:
+def max_core_size(settings: Settings, source: Source, n_problems: int) -> int:
     """Return the largest core set: the one asked for, or what the budget holds.
 
     Each problem has a kernel matrix, and its Cholesky factor is a second.
@@ -454,17 +324,21 @@ def core_room(settings: Settings, source: Source, n_problems: int) -> int:
     return max(64, int(np.sqrt(source.memory_budget / (16 * n_problems))))
 
 
-def search_precision(state: State, kernel: AnyKernel, settings: Settings) -> Any:
-    """Return float32 where its errors cannot mislead the search (design.md 4).
+def scan_precision(state: State, job: Job) -> Any:
+    """Return float32 where its errors cannot mislead a search, otherwise float64.
 
-    A float32 sum of ``b_i k_i`` is wrong by about ``6e-8 sum(b)``.
+    A float32 sum of ``b_i k_i`` is wrong by about ``6e-8 sum(b)``. A certificate is
+    measured in float64.
     """
+    if state.view is View.ALL_CERTIFYING or job.is_paper:
+        return np.float64
     total = max(float(core.multipliers.sum()) for core in state.cores)
-    gap = max(state.gaps, default=1.0)
-    small = kernel.constant_diagonal and 6e-8 * total <= 0.3 * max(gap, settings.tol)
-    # Of columns that are spread widely float32 does not tell the rows apart.
-    small = small and kernel.rounding(state.view.n_features) < FLOAT32_ROUNDING
-    return np.float32 if small and settings.ball_epsilon is None else np.float64
+    gap = state.largest_gap if state.measured else 1.0
+    is_small = 6e-8 * total <= 0.3 * max(gap, job.settings.tol)
+    # In columns of a very wide range float32 does not tell the rows apart.
+    is_fine = job.kernel.rounding(state.rows.n_features) < FLOAT32_ROUNDING
+    suffices = job.kernel.constant_diagonal and is_small and is_fine
+    return np.float32 if suffices else np.float64
 
 
 def core_rows(
@@ -475,8 +349,9 @@ def core_rows(
     settings: Settings,
     progress: Progress,
 ) -> Rows:
-    """Return the rows of a core set of that size, those of most weight if several."""
-    found = run(problems, source, kernel, replace(settings, max_core=size), progress)
+    """Return the rows of a core set of `size`, those of most weight if several."""
+    job = Job(source, kernel, replace(settings, max_core=size), progress)
+    found = run(problems, job)
     pairs = zip(found.support, found.multipliers, strict=True)
     rows, shares = [], []
     for problem, (entries, b) in zip(problems, pairs, strict=True):
@@ -486,3 +361,9 @@ def core_rows(
     mass = np.bincount(place, np.concatenate(shares), minlength=len(union))
     heaviest = np.argsort(-mass, kind="stable")[:size]
     return source.take(np.sort(union[heaviest[mass[heaviest] > 0]]))
+
+
+def _uses_subsets(job: Job) -> bool:
+    """Whether some rows are in view before all are."""
+    is_default = not job.is_paper and job.settings.sampling == "auto"
+    return is_default and job.source.n_rows > MAX_ROWS_WITHOUT_SUBSET

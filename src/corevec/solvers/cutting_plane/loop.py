@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.certificates.hinge import HingeProblem
 from corevec.models.certificate import relative_gap
@@ -271,8 +271,8 @@ def _record(state: State, space: Space, progress: Progress) -> None:
     state.rounds_without_gain = state.rounds_without_gain + 1 if stuck else 0
     state.bounds = bounds
     weights = state.best.weights
-    progress.snapshot = lambda: space.expansion(weights)[0]
     progress.record(
+        RoundState(lambda: space.expansion(weights)[0]),
         core=space.size,
         support=space.size,
         gap=float("nan"),  # of the full problem: known only at the end

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.data.sources import Source
 from corevec.kernels import Rows
@@ -245,8 +245,8 @@ def _record(
     found: StructuralFit, cuts: Cuts, progress: Progress, oracle: Oracle
 ) -> None:
     w = found.w
-    progress.snapshot = lambda: w
     progress.record(
+        RoundState(lambda: w),
         core=len(cuts),
         support=int(np.count_nonzero(cuts.alpha)),
         gap=found.gap,

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import EPS, Array
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel
@@ -144,7 +144,7 @@ class Ranking:
         while ended != "spent" and self._extend(state):
             added = len(self.choice.basis) - len(state.v)
             state, ended = self._minimise(np.append(state.v, np.zeros(added)), rng)
-        why = self.progress.spent() if ended == "spent" else None
+        why: str | None = self.progress.spent() if ended == "spent" else None
         if ended == "until" and self.choice.is_as_asked:
             why = "n_vectors"
         return self.outcome(state, why)
@@ -199,11 +199,11 @@ class Ranking:
         progress = self.progress
         visits = 2 if self.span.design is None else 1
         progress.rows_looked_at += visits * len(self.pairs)
-        progress.snapshot = lambda: self.functions(state)
         # Where the basis is not complete, the gap within its span.
         is_bound = self.choice.is_complete
         dual = self._projected(state.sums, state.pulled, is_bound)
         progress.record(
+            RoundState(lambda: self.functions(state)),
             core=len(self.choice.basis),
             support=len(self.choice.basis),
             gap=relative_gap(state.primal, dual),

@@ -24,6 +24,7 @@ from corevec.models.result import Outcome, Settings
 from corevec.problems.family import Floor, Problem
 from corevec.solvers.coreset import loop as coreset
 from corevec.solvers.coreset.selection import FIRST_SUBSET
+from corevec.solvers.coreset.state import Job
 from corevec.solvers.exact.solve import Exact
 from corevec.solvers.exact.solve import solve as solve_exactly
 from corevec.solvers.subspace import iterative as subspace
@@ -122,7 +123,9 @@ def fit(
     start = _warm_cores(problems, source, kernel, warm, rng)
     may_fall_back = spans and not tried and _may_fall_back(problems, source)
     attempts.append(
-        coreset.run(problems, source, kernel, settings, progress, start, may_fall_back)
+        coreset.run(
+            problems, Job(source, kernel, settings, progress), start, may_fall_back
+        )
     )
     if may_fall_back and _is_too_large(attempts[-1]):
         found = _fit_in_subspace(problems, source, kernel, settings, progress, rng)
@@ -360,7 +363,7 @@ def _solve_in(
         multipliers=[],
         n_core=[len(basis)] * len(fits),
     )
-    room = coreset.core_room(settings, source, len(fits))
+    room = coreset.max_core_size(settings, source, len(fits))
     if view is not source or max(one.n_violated for one in fits) > CORE_SHARE * room:
         return outcome, None
     entries = [fit.violated(source) for fit in fits]
@@ -433,7 +436,7 @@ def _warm_cores(
         pairs = zip(problems, warm.support, warm.multipliers, strict=True)
         return [_still_there(*pair, source, kernel) for pair in pairs]
     view: Source = source
-    if source.n_rows > coreset.SMALL:
+    if source.n_rows > coreset.MAX_ROWS_WITHOUT_SUBSET:
         view = Subset(source, source.draw(rng, FIRST_SUBSET))
     nothing = np.empty(0, dtype=np.int64)
     questions = [Question(problem, nothing, n_worst=100) for problem in problems]

@@ -9,14 +9,11 @@ their coefficients (``coefficients.py``); what is certified is the full problem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from corevec._runtime.progress import Progress, logger
+from corevec._runtime.progress import Progress, RoundState, logger
 from corevec._runtime.types import Array
 from corevec.certificates import dual_bounds as bounds
 from corevec.data.sources import Source
@@ -35,7 +32,6 @@ from corevec.solvers.basis.choose import (
     no_space,
     vectors_asked_for,
 )
-from corevec.solvers.basis.variable_projection import can_move
 from corevec.solvers.subspace import iterative as subspace
 from corevec.solvers.subspace import low_rank as span
 from corevec.solvers.subspace.rsvm import coefficients_of
@@ -65,14 +61,18 @@ def fit(
         # The vectors are chosen among rows at hand; all rows decide the weights.
         view, scaled = view_that_fits(problems, source, rng)
         source = view if view.n_rows == source.n_rows else source
+    found: Outcome | None = None
     for vectors in vectors_asked_for(
         scaled, view, kernel, wanted, settings, progress, rng
     ):
+        if found is not None and vectors.functions is None:
+            vectors = replace(vectors, functions=found.functions)
         found = solve(
             problems, source, kernel, vectors, wanted, settings, progress, rng
         )
         if all(one.converged for one in found.certificates):
             break
+    assert found is not None
     return found
 
 
@@ -88,14 +88,11 @@ def _fit_in(
 ) -> Outcome:
     """Solve and certify in the span of some vectors."""
     basis = basis_of_vectors(vectors, kernel, source)
-    # The pursuit leaves functions of (nearly) these vectors, if there was one.
-    moved = wanted.basis == "pursuit" and can_move(kernel)
-    start = progress.snapshot() if moved and progress.snapshot is not None else None
     logger.info("solving over all rows in the span of %d vectors", len(basis))
-    progress.chosen = True  # a checkpoint goes on with these vectors
-    functions, offsets, stopped_by, certificates = _solve(
-        problems, source, basis, settings, progress, rng, start
-    )
+    with progress.showing(_of_final_basis):
+        functions, offsets, stopped_by, certificates = _solve(
+            problems, source, basis, settings, progress, rng, vectors.functions
+        )
     if len(functions.basis) < len(basis):
         basis = basis.leading(len(functions.basis))
     weights = basis.factor.T @ functions.coef
@@ -126,8 +123,12 @@ def _fit_coefficients(
     logger.info(
         "solving for %d coefficients in %d dimensions", len(span_of.rows), len(basis)
     )
-    progress.chosen = True  # a checkpoint goes on with these vectors
-    with _shown(progress, span_of.of_all):
+
+    def of_all(state: RoundState) -> RoundState:
+        own = replace(state, functions=lambda: span_of.of_all(state.functions()))
+        return _of_final_basis(own)
+
+    with progress.showing(of_all):
         functions, offsets, stopped_by, _ = _solve(
             problems,
             source,
@@ -146,22 +147,9 @@ def _fit_coefficients(
     return _outcome(solved, certificates)
 
 
-@contextmanager
-def _shown(
-    progress: Progress, change: Callable[[KernelExpansion], KernelExpansion]
-) -> Iterator[None]:
-    """Let those who look at the functions between rounds see them changed."""
-
-    def first(_: dict[str, Any]) -> None:
-        solved = progress.snapshot
-        if solved is not None:
-            progress.snapshot = lambda: change(solved())
-
-    progress.listeners.insert(0, first)
-    try:
-        yield
-    finally:
-        progress.listeners.remove(first)
+def _of_final_basis(state: RoundState) -> RoundState:
+    """Return the state with the mark that a resumed fit keeps its basis vectors."""
+    return replace(state, basis_is_final=True)
 
 
 @dataclass(frozen=True)
@@ -277,6 +265,7 @@ def _certify(
                 (primal, proof.dual),
                 progress,
                 unit=problem.unit,
+                kind=problem.kind,
                 tol=settings.tol,
                 dual_bound=proof.bound,
                 confidence=proof.confidence,

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.backend.arrays import (
     cast,
@@ -397,8 +397,11 @@ def _dual(fit: Fit, source: Source, basis: Basis, progress: Progress) -> float:
 
 
 def _record(fits: list[Fit], source: Source, basis: Basis, progress: Progress) -> None:
-    progress.snapshot = lambda: expansion(fits, basis)
     progress.record(
+        RoundState(
+            lambda: expansion(fits, basis),
+            offsets=lambda: np.array([fit.offset for fit in fits]),
+        ),
         core=len(basis),
         support=len(basis),
         gap=float("nan"),  # known only at the end
@@ -426,6 +429,7 @@ def certificates(
                 (primal, fit.dual),
                 progress,
                 unit=fit.problem.unit,
+                kind=fit.problem.kind,
                 tol=tol,
                 stopped_by=stopped_by,
                 dual_bound="none" if fit.dual == fit.problem.least else "exact",

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.backend.arrays import full, here, is_among, joined, namespace, union
 from corevec.certificates.projection import MOST_MISSING, all_sums, dual_of
@@ -338,9 +338,8 @@ def _measure_all(
         return
     _pass(open_fits, source, basis)
     progress.rows_looked_at += source.n_rows
-    progress.snapshot = lambda: expansion(fits, basis)
-    progress.cores, progress.offsets = None, lambda: offsets_of(fits)
     progress.record(
+        RoundState(lambda: expansion(fits, basis), offsets=lambda: offsets_of(fits)),
         core=len(basis),
         support=len(basis),
         gap=max(fit.gap for fit in fits),
@@ -416,6 +415,7 @@ def certificates(
                 (primal, fit.dual),
                 progress,
                 unit=fit.problem.unit,
+                kind=fit.problem.kind,
                 tol=tol,
                 stopped_by=stopped_by,
                 dual_bound="projection",
