@@ -42,11 +42,13 @@ from corevec.kernels import AnyKernel, Rows, RowStatistics, make_kernel
 from corevec.models.certificate import Certificate, worst_of
 from corevec.models.checkpoint import Checkpoint, Saved, described
 from corevec.models.expansion import KernelExpansion
-from corevec.models.result import Outcome, Settings
+from corevec.models.result import FitResult, Settings, WarmStart
 from corevec.problems.family import Problem
+from corevec.problems.task import Task
 from corevec.solvers.cells.certificate import certify_cells
 from corevec.solvers.cells.placement import refuse_device_elsewhere
-from corevec.solvers.strategy import exact as engine
+from corevec.solvers.strategy import auto as strategy
+from corevec.solvers.strategy.auto import Ways
 
 REMEDIES = {
     "max_core": "Raise max_core or memory_budget, or relax tol.",
@@ -127,7 +129,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
 
     def _fit_problems(
         self, given: Given, problems: list[Problem], title: str
-    ) -> Outcome:
+    ) -> FitResult:
         """Fit `problems` on validated rows and set the attributes they share."""
         with Workers(self.n_jobs) as workers:
             source = as_source(given.X, self.memory_budget, workers)
@@ -146,7 +148,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         kernel: AnyKernel,
         reporter: RoundReporter,
         stop_asked: bool = False,
-    ) -> Outcome:
+    ) -> FitResult:
         listeners = [*traffic_of(source), reporter.on_round]
         limits = self.max_iter, self.max_time
         progress = Progress(source.n_rows, *limits, listeners, stop_asked=stop_asked)
@@ -222,17 +224,11 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         source: Source,
         kernel: AnyKernel,
         progress: Progress,
-    ) -> Outcome:
-        return engine.fit(
-            problems,
-            source,
-            kernel,
-            self._settings(),
-            progress,
-            low_rank=self.low_rank,
-            warm=self._warm(source, kernel),
-            weights=getattr(self, "weights", "auto"),
-        )
+    ) -> FitResult:
+        warm = self._warm(source, kernel)
+        task = Task(problems, source, kernel, self._settings(), warm)
+        ways = Ways(self.low_rank, getattr(self, "weights", "auto"))
+        return strategy.fit(task, progress, ways)
 
     def _functions_on(
         self,
@@ -244,8 +240,8 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         """Return the functions that are fitted on some rows of a source."""
         some = Subset(source, numbers)
         progress = Progress(some.n_rows, self.max_iter, self.max_time)
-        asked = problems, some, kernel, self._settings(), progress
-        return engine.fit(*asked, low_rank=self.low_rank).functions
+        task = Task(problems, some, kernel, self._settings())
+        return strategy.fit(task, progress, Ways(self.low_rank)).functions
 
     def _settings(self) -> Settings:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
@@ -278,15 +274,15 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         except (InvalidInputError, RowsLostError) as error:
             raise self._explained(error) from error.__cause__
 
-    def _warm(self, source: Source, kernel: AnyKernel) -> engine.Warm | None:
+    def _warm(self, source: Source, kernel: AnyKernel) -> WarmStart | None:
         saved = self.__dict__.pop("_saved", None)
         if saved is not None:
             functions = saved.functions(kernel)
             cores = saved.support, saved.multipliers
-            return engine.Warm(functions, *cores, True, saved.offsets)
+            return WarmStart(functions, *cores, True, saved.offsets)
         if not (getattr(self, "warm_start", False) and hasattr(self, "_outcome")):
             return None
-        old: Outcome = self._outcome
+        old: FitResult = self._outcome
         index = old.functions.basis.index
         same = bool(len(index) == 0 or index.max() < source.n_rows)
         if same:
@@ -294,9 +290,9 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             same = _equal(here, old.functions.basis.values)
         if not same and not _compatible(source, old.functions.basis):
             return None
-        return engine.Warm(old.functions, old.support, old.multipliers, same)
+        return WarmStart(old.functions, old.support, old.multipliers, same)
 
-    def _set_fitted(self, outcome: Outcome, title: str) -> None:
+    def _set_fitted(self, outcome: FitResult, title: str) -> None:
         for name in ("_forest", "n_cells_"):
             self.__dict__.pop(name, None)
         self._outcome = outcome
@@ -395,7 +391,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             )
 
     def _certify_one(self, t: int, problem: Problem, source: Source) -> Certificate:
-        outcome: Outcome = self._outcome
+        outcome: FitResult = self._outcome
         functions = self._functions
         column = np.flatnonzero(functions.coef[:, t])
         one = KernelExpansion(

@@ -16,7 +16,7 @@ from corevec.estimators._parameters import check_choice
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.expansion import KernelExpansion
-from corevec.models.result import Outcome
+from corevec.models.result import FitResult
 from corevec.problems.family import Problem
 from corevec.solvers.basis.choose import Wanted
 from corevec.solvers.strategy import few_vectors as basis_engine
@@ -117,7 +117,7 @@ class InSpan:
         source: Source,
         kernel: AnyKernel,
         progress: Progress,
-    ) -> Outcome:
+    ) -> FitResult:
         model: Any = self
         solve = hinge_engine.fit if self.loss == "hinge" else basis_engine.fit
         wanted, saved = self._wanted(), self.__dict__.pop("_saved", None)

@@ -22,7 +22,7 @@ from corevec.estimators._parameters import check_positive, check_share
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows, make_kernel
 from corevec.models.checkpoint import Checkpoint
-from corevec.models.result import Outcome
+from corevec.models.result import FitResult
 from corevec.problems.family import Labels, Problem, one_class, svdd
 
 # The share of outliers looked for when neither nu nor C is given.
@@ -284,7 +284,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         nu: float,
         reporter: RoundReporter,
         interrupted: bool = False,
-    ) -> tuple[Outcome, float]:
+    ) -> tuple[FitResult, float]:
         """Move `C_` until the share of outliers is `nu`; return outcome and offset.
 
         The share falls as C grows, but not below that of the hard margin's support
@@ -321,7 +321,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
                 self.C_ = min(_next_C(self.C_, low, high, share / nu), most)
             return outcome, self._quantile(outcome.functions, source, weights, nu)
 
-    def _outlier_share(self, outcome: Outcome, source: Any, weights: Any) -> float:
+    def _outlier_share(self, outcome: FitResult, source: Any, weights: Any) -> float:
         basis = outcome.functions.prepared()
 
         def outside(rows: Any) -> float:

@@ -30,8 +30,22 @@ class Settings:
         return "smo" if self.qp == "auto" and literal else self.qp
 
 
+@dataclass(frozen=True)
+class WarmStart:
+    """What an earlier fit leaves for the next: its functions and its core rows.
+
+    `same_rows` says that row numbers still mean the same rows.
+    """
+
+    functions: KernelExpansion
+    support: list[Array]
+    multipliers: list[Array]
+    same_rows: bool
+    offsets: Array | None = None
+
+
 @dataclass
-class Outcome:
+class FitResult:
     """Functions and certificates of all problems of one fit."""
 
     functions: KernelExpansion

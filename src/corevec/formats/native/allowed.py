@@ -21,7 +21,7 @@ from corevec.kernels import Kernel, Points, PrecomputedKernel, RowMap, Rows
 from corevec.models.basis import Basis
 from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
-from corevec.models.result import Outcome
+from corevec.models.result import FitResult
 from corevec.solvers.cells.fit import Cells, Forest
 from corevec.solvers.cells.tree import Tree
 from corevec.solvers.streaming.geometry import Balls
@@ -166,7 +166,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
     Kernel: (),
     KernelExpansion: (),
     LibsvmText: (),
-    Outcome: (),
+    FitResult: (),
     PrecomputedKernel: (),
     RowMap: (),
     RowSample: (),

@@ -26,7 +26,7 @@ from corevec.formats.libsvm.text import (
 from corevec.kernels import KERNEL_CODES, Kernel, PrecomputedKernel, RowMap, Rows
 from corevec.models.basis import Basis
 from corevec.models.expansion import KernelExpansion
-from corevec.models.result import Outcome
+from corevec.models.result import FitResult
 from corevec.solvers.streaming.geometry import Balls
 from corevec.solvers.streaming.geometry import Form as StreamForm
 from corevec.solvers.streaming.kernel_stream import KernelStream
@@ -172,7 +172,7 @@ def _(made: Basis, wrong: Wrong) -> None:
 
 
 @check_sound.register
-def _(made: Outcome, wrong: Wrong) -> None:
+def _(made: FitResult, wrong: Wrong) -> None:
     _check_fields(made, wrong)
     if not isinstance(made.functions, KernelExpansion):
         wrong("functions must be a KernelExpansion")

@@ -19,7 +19,7 @@ from corevec.kernels import Kernel
 from corevec.models.basis import Basis
 from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
-from corevec.models.result import Outcome
+from corevec.models.result import FitResult
 from corevec.solvers.cells.fit import Forest
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.stream import BallStream, LinearStream
@@ -34,7 +34,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "_form": (CompressedForm,),
     "_frame": (Frame,),
     "_functions": (KernelExpansion,),
-    "_outcome": (Outcome,),
+    "_outcome": (FitResult,),
     "_sample": (RowSample,),
     "_streams": (list,),
     "certificate_": (Certificate,),
@@ -117,7 +117,7 @@ def _stored_rows(made: Any, inside: dict[str, Any], wrong: Wrong) -> list[Any]:
     found = []
     for name in ("_functions", "_outcome"):
         part = inside.get(name)
-        functions = part.functions if isinstance(part, Outcome) else part
+        functions = part.functions if isinstance(part, FitResult) else part
         if functions is not None and isinstance(functions.kernel, Kernel):
             found.append(functions.basis.values)
     if "_forest" in inside:

@@ -30,7 +30,7 @@ from corevec.certificates.scan import Question, Subset, look
 from corevec.data.sources import Source
 from corevec.data.sources.budget import row_bytes, rows_that_fit
 from corevec.kernels import AnyKernel, Rows
-from corevec.models.result import Outcome, Settings
+from corevec.models.result import FitResult, Settings
 from corevec.problems.family import Problem
 from corevec.solvers.coreset.core import Core
 from corevec.solvers.coreset.evaluate import (
@@ -81,7 +81,7 @@ def run(
     job: Job,
     warm: list[tuple[Array, Array]] | None = None,
     may_give_up: bool = False,
-) -> Outcome:
+) -> FitResult:
     """Return the functions of all `problems`, with certificates; scans are shared.
 
     `warm` gives, for each problem, the first core entries and their multipliers.
@@ -287,7 +287,7 @@ def will_outgrow(state: State, job: Job) -> bool:
     return bool(expected > GIVE_UP_RATIO * state.cores[0].max_size)
 
 
-def finish(state: State, job: Job) -> Outcome:
+def finish(state: State, job: Job) -> FitResult:
     """Return the functions with certificates from an exact scan of all rows."""
     # A budget ends a run after the cores were solved: the last scan is of older ones.
     was_scanned = state.stopped_by in (

@@ -7,7 +7,7 @@ import numpy as np
 from corevec._runtime.enumerations import StopReason
 from corevec._runtime.progress import Progress
 from corevec.models.certificate import Certificate, relative_gap
-from corevec.models.result import Outcome
+from corevec.models.result import FitResult
 from corevec.solvers.coreset.core import Core
 from corevec.solvers.coreset.evaluate import (
     ball_epsilon_reached,
@@ -17,7 +17,7 @@ from corevec.solvers.coreset.evaluate import (
 from corevec.solvers.coreset.state import Job, State
 
 
-def outcome_of(state: State, job: Job) -> Outcome:
+def outcome_of(state: State, job: Job) -> FitResult:
     """Return the functions and certificates, after an exact scan of all rows."""
     cores = state.cores
     # The functions are those whose primal value was measured; the paper does not scale.
@@ -25,7 +25,7 @@ def outcome_of(state: State, job: Job) -> Outcome:
     if job.is_paper:
         scales = np.ones(len(cores))
     solutions = [core.solution for core in cores]
-    return Outcome(
+    return FitResult(
         functions=scaled(joint_functions(cores, job.kernel), scales),
         certificates=[certificate(state, t, job) for t in range(len(cores))],
         offsets=np.array([one.offset for one in state.measured]),

@@ -26,7 +26,7 @@ from corevec.data.sources import Source
 from corevec.kernels import AnyKernel
 from corevec.models.basis import Basis
 from corevec.models.certificate import Certificate
-from corevec.models.result import Outcome
+from corevec.models.result import FitResult
 from corevec.problems.family import Labels
 from corevec.solvers.cutting_plane.loop import Rules, cutting_planes, rescale
 from corevec.solvers.cutting_plane.spaces import Columns, WholeSpace
@@ -38,7 +38,7 @@ EXACT_VALUES, EXACT_PASSES = 1e9, 30
 
 
 @dataclass
-class HingeOutcome(Outcome):
+class HingeOutcome(FitResult):
     """What a hinge fit hands back, with what the paper's theorems speak of.
 
     Attributes

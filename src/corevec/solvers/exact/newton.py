@@ -30,10 +30,10 @@ from corevec.solvers.numeric.conjugate_gradients import Systems
 # a low-rank factor and ten products not much less.
 DIRECT_ROWS = 1500
 MOST_STEPS = 40
-# The residual of a system, relative to its right side: the first and the least. A looser
-# solution is no descent direction (measured: the line search then returns 0), a tighter
-# one refines what the next active set overturns; the least is a share of the tolerance.
-# The active rows count as known when less than this share of them changes.
+# The residual of a system, relative to its right side: the first, and the least as a
+# share of the tolerance. A looser solution is no descent direction (measured: the line
+# search then returns 0), a tighter one refines what the next active set overturns. The
+# active rows count as known when less than this share of them changes.
 FIRST_RESIDUAL, LEAST_RESIDUAL, SETTLED = 1e-2, 0.1, 0.03
 # A step of less than this length: the system is solved ten times more tightly first.
 SHORT_STEP, LONG_STEP, MOST_TRIES = 0.3, 0.7, 3

@@ -31,7 +31,7 @@ class LowRank:
         rank = int(min(RANK_FACTOR * np.sqrt(n), MOST_RANK))
         factor = PartialFactor(gram.columns, diagonal, min(rank, n))
         while factor.room > 0 and (total := factor.left.sum()) > 0:
-            most = min(PIVOTS, factor.room, np.count_nonzero(factor.left))
+            most = min(PIVOTS, factor.room, int(np.count_nonzero(factor.left)))
             drawn = rng.choice(n, most, replace=False, p=factor.left / total)
             new = factor.add(np.sort(drawn))
             # |F_j|^2 of the latest columns estimates the next eigenvalues.

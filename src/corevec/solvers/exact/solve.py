@@ -18,15 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
-from corevec.kernels import AnyKernel, Rows
+from corevec.kernels import AnyKernel, Kernel, Rows
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
-from corevec.models.result import Outcome, Settings
+from corevec.models.result import FitResult
 from corevec.problems.family import Floor, Problem
+from corevec.problems.task import Task
 from corevec.solvers.exact.gram import make_gram
 from corevec.solvers.exact.newton import Aim, Machine, newton
 from corevec.solvers.numeric.dual_qp import balance
@@ -58,15 +59,21 @@ class Exact:
     # float32 kernel values serve down to this tolerance.
     float32_tol: float = 1e-5
     float32_rounding: float = 1e-11
+    # The cost model: products with the active rows' matrix until the end, float32
+    # kernel values per second and thread (few columns; half at 20), what is too long.
+    products: int = 40
+    values_per_second: float = 1.5e9
+    most_seconds: float = 900.0
 
-    def applies(
-        self, problems: list[Problem], source: Source, kernel: AnyKernel
-    ) -> bool:
-        """Whether the method serves these problems on these rows."""
+    def applies(self, task: Task) -> bool:
+        """Whether the task is soft, its kernel definite, its rows in memory."""
+        kernel, source = task.kernel, task.source
         plain = all(
-            not one.is_hard and one.floor is not Floor.RADIUS for one in problems
+            not one.is_hard and one.floor is not Floor.RADIUS for one in task.problems
         )
-        definite = kernel.name != "sigmoid"
+        definite = isinstance(kernel, Kernel) and kernel.name != "sigmoid"
+        if isinstance(kernel, Kernel) and kernel.name == "poly":
+            definite = kernel.coef0 >= 0 and kernel.degree == int(kernel.degree)
         return plain and definite and not source.is_far and not source.is_on_device
 
     def precision(self, kernel: AnyKernel, source: Source, tol: float) -> Any:
@@ -75,39 +82,47 @@ class Exact:
         loose = tol >= self.float32_tol
         return np.float32 if kernel.constant_diagonal and fine and loose else np.float64
 
+    def solve(self, task: Task, progress: Progress) -> FitResult | None:
+        """Return the optimum of the task, or None if samples predict too much work."""
+        source = task.source
+        rng = np.random.default_rng(task.settings.random_state)
+        order, numbers = rng.permutation(source.n_rows), source.numbers
+        state = _warm(task)
+        sizes = [] if state is not None else self._sizes(source.n_rows)
+        for size in sizes:
+            view: Source = Subset(source, numbers[order[:size]])
+            ratio = source.n_rows / size
+            scaled = [replace(one, slack=one.slack * ratio) for one in task.problems]
+            part = replace(task, problems=scaled, source=view)
+            run = _Run(part, progress, self, rng, is_last=False)
+            state = run.solve(state)
+            if self._is_out_of_reach(task, progress, len(state.rows) / size):
+                return None
+        run = _Run(task, progress, self, rng, is_last=True)
+        return run.result(run.solve(state))
 
-def solve(
-    problems: list[Problem],
-    source: Source,
-    kernel: AnyKernel,
-    settings: Settings,
-    progress: Progress,
-    method: Exact | None = None,
-) -> Outcome:
-    """Solve `problems` over the rows of `source` to ``settings.tol``."""
-    method = method or Exact()
-    rng = np.random.default_rng(settings.random_state)
-    order = rng.permutation(source.n_rows)
-    numbers = source.numbers
-    state: _State | None = None
-    for size in _sizes(source.n_rows, method):
-        view: Source = Subset(source, numbers[order[:size]])
-        ratio = source.n_rows / size
-        scaled = [replace(one, slack=one.slack * ratio) for one in problems]
-        run = _Run(scaled, view, kernel, progress, method, rng, method.sample_gap)
-        state = run.solve(state, is_last=False)
-    run = _Run(problems, source, kernel, progress, method, rng, settings.tol)
-    state = run.solve(state, is_last=True)
-    return run.outcome(state)
+    def _sizes(self, n_rows: int) -> list[int]:
+        """Return the sizes of the growing samples, the smallest first."""
+        sizes, size = [], n_rows
+        while size > 2 * self.first_rows:
+            size = max(size // self.growth, self.first_rows)
+            sizes.append(size)
+        return sizes[::-1]
 
+    def _is_out_of_reach(self, task: Task, progress: Progress, share: float) -> bool:
+        """Whether the samples predict more time than there is.
 
-def _sizes(n_rows: int, method: Exact) -> list[int]:
-    """Return the sizes of the growing samples, the smallest first."""
-    sizes, size = [], n_rows
-    while size > 2 * method.first_rows:
-        size = max(size // method.growth, method.first_rows)
-        sizes.append(size)
-    return sizes[::-1]
+        Products take half the square of the active rows; `share` of the sample's rows
+        had coefficients, and of all rows it will rather be less.
+        """
+        source = task.source
+        values = self.products * (share * source.n_rows) ** 2 / 2
+        rate = self.values_per_second / (1 + source.n_features / 20)
+        seconds = values / (rate * source.workers.n_threads)
+        left = self.most_seconds
+        if progress.max_time is not None:
+            left = min(left, progress.max_time - progress.seconds)
+        return seconds > left
 
 
 @dataclass
@@ -136,16 +151,17 @@ class _Run:
 
     def __init__(
         self,
-        problems: list[Problem],
-        view: Source,
-        kernel: AnyKernel,
+        task: Task,
         progress: Progress,
         method: Exact,
         rng: np.random.Generator,
-        tol: float,
+        is_last: bool,
     ):
+        view, kernel, problems = task.source, task.kernel, task.problems
+        tol = task.settings.tol if is_last else method.sample_gap
         self.problems, self.view, self.kernel = problems, view, kernel
         self.progress, self.method, self.rng, self.tol = progress, method, rng, tol
+        self.is_last = is_last
         self.dtype = method.precision(kernel, view, tol)
         self.has_bias = np.array([float(one.has_bias) for one in problems])
         self.numbers = view.numbers
@@ -156,9 +172,9 @@ class _Run:
         self.n_present = int(present.sum())
         self.stopped_by: str | None = None
 
-    def solve(self, state: _State | None, is_last: bool) -> _State:
+    def solve(self, state: _State | None) -> _State:
         """Return the functions that solve the problems on the view."""
-        state, self.is_last = state or self._nothing(), is_last
+        state, is_last = state or self._nothing(), self.is_last
         values = self._values(state, self.dtype)
         exact = self.dtype == np.float64
         measured = self._measure(state, values)
@@ -305,12 +321,15 @@ class _Run:
     def _record(
         self, state: _State, measured: list[tuple[float, float]], exact: bool
     ) -> None:
-        kernel, has_bias = self.kernel, self.has_bias
-        self.progress.snapshot = lambda: state.functions(kernel, has_bias)
-        offsets = np.array(state.offsets)
-        self.progress.offsets = lambda: offsets
+        kernel, has_bias, offsets = self.kernel, self.has_bias, np.array(state.offsets)
+        after = RoundState(
+            functions=lambda: state.functions(kernel, has_bias),
+            cores=lambda: self._support(state),
+            offsets=lambda: offsets,
+        )
         units = [one.unit for one in self.problems]
         self.progress.record(
+            after if state.basis is not None else None,
             core=len(state.rows),
             support=len(state.rows),
             gap=max(relative_gap(p, d) for p, d in measured),
@@ -319,7 +338,16 @@ class _Run:
             exact=exact,
         )
 
-    def outcome(self, state: _State) -> Outcome:
+    def _support(self, state: _State) -> list[tuple[Array, Array]]:
+        """Return the entries with a multiplier, and these, of each problem."""
+        found = []
+        for problem, b in zip(self.problems, state.coef.T, strict=True):
+            rows, b = state.rows[b != 0], b[b != 0]
+            side = (b < 0).astype(np.int64) if len(problem.sides) == 2 else 0
+            found.append((problem.entries(rows, side), np.abs(b)))
+        return found
+
+    def result(self, state: _State) -> FitResult:
         """Return the functions with their certificates, measured in float64."""
         functions = state.functions(self.kernel, self.has_bias)
         if functions is None:  # no row has a multiplier: the zero function is optimal
@@ -327,11 +355,8 @@ class _Run:
             zero = np.zeros((1, len(self.problems)))
             functions = KernelExpansion(self.kernel, few, zero, zero[0])
         norms = np.einsum("it,it->t", state.coef, self._own_values(state))
-        pairs = [
-            (self.problems[t].entries(state.rows[b != 0], 0), np.abs(b[b != 0]))
-            for t, b in enumerate(state.coef.T)
-        ]
-        return Outcome(
+        pairs = self._support(state)
+        return FitResult(
             functions=functions,
             certificates=self._certificates(functions),
             offsets=np.array(state.offsets),
@@ -365,6 +390,21 @@ class _Run:
                 )
             )
         return found
+
+
+def _warm(task: Task) -> _State | None:
+    """Return the functions of an earlier fit of the same rows as a start."""
+    warm = task.warm
+    if warm is None or not warm.same_rows or len(warm.functions.basis) == 0:
+        return None
+    index, coef = warm.functions.basis.index, warm.functions.coef
+    if coef.shape[1] != len(task.problems) or index.min() < 0:
+        return None
+    order = np.argsort(index)
+    offsets = np.zeros(coef.shape[1])
+    if warm.offsets is not None:
+        offsets = np.array(warm.offsets, dtype=np.float64)
+    return _State(index[order], coef[order].copy(), np.zeros_like(coef), offsets)
 
 
 def _terms(

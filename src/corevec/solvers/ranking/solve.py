@@ -37,7 +37,7 @@ from corevec.models.basis import (
 )
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
-from corevec.models.result import Outcome
+from corevec.models.result import FitResult
 from corevec.problems.pairs import CERTIFIED_PAIRS, QUERY_ROWS, Pairs, PairSums
 from corevec.solvers.ranking.newton import Newton, Span, State
 
@@ -138,7 +138,7 @@ class Ranking:
     def _is_small(self) -> bool:
         return _is_small(self.pairs, self.span.source)
 
-    def run(self, rng: np.random.Generator) -> Outcome:
+    def run(self, rng: np.random.Generator) -> FitResult:
         """Find the weights, in a longer basis where the bound asks for it; certify."""
         state, ended = self._minimise(np.zeros(len(self.choice.basis)), rng)
         while ended != "spent" and self._extend(state):
@@ -219,7 +219,7 @@ class Ranking:
         coef = basis.coefficients(state.v)[:, None]
         return KernelExpansion(basis.kernel, basis.rows, coef, np.zeros(1))
 
-    def outcome(self, state: State, why: str | None) -> Outcome:
+    def outcome(self, state: State, why: str | None) -> FitResult:
         """Return the functions, certified by their own values on all rows."""
         functions, basis = self.functions(state), self.choice.basis
         primal, dual, kind = self.certify(functions, float(state.v @ state.v))
@@ -232,7 +232,7 @@ class Ranking:
             stopped_by=why or limited,
             dual_bound=kind,
         )
-        return Outcome(
+        return FitResult(
             functions=functions,
             certificates=[certificate],
             offsets=np.zeros(1),
@@ -306,7 +306,7 @@ def _norm_sq(source: Source, kernel: AnyKernel, rows: Array, pull: Array) -> flo
 
 def solve(
     pairs: Pairs, source: Source, kernel: AnyKernel, asked: Asked, progress: Progress
-) -> Outcome:
+) -> FitResult:
     """Return the ranking function of these pairs, with its certificate."""
     rng = np.random.default_rng(asked.random_state)
     choice = choose_basis(pairs, source, kernel, asked.max_core, rng)

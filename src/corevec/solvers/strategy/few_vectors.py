@@ -22,7 +22,7 @@ from corevec.models.basis import Basis
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.models.norms import norms_sq_of_rows
-from corevec.models.result import Outcome, Settings
+from corevec.models.result import FitResult, Settings
 from corevec.problems.family import Problem
 from corevec.solvers.basis.choose import (
     Vectors,
@@ -52,7 +52,7 @@ def fit(
     wanted: Wanted,
     settings: Settings,
     progress: Progress,
-) -> Outcome:
+) -> FitResult:
     """Solve `problems` over all rows in the span of few vectors."""
     rng = np.random.default_rng(settings.random_state)
     solve = _fit_in if wanted.own_norm else _fit_coefficients
@@ -61,7 +61,7 @@ def fit(
         # The vectors are chosen among rows at hand; all rows decide the weights.
         view, scaled = view_that_fits(problems, source, rng)
         source = view if view.n_rows == source.n_rows else source
-    found: Outcome | None = None
+    found: FitResult | None = None
     for vectors in vectors_asked_for(
         scaled, view, kernel, wanted, settings, progress, rng
     ):
@@ -85,7 +85,7 @@ def _fit_in(
     settings: Settings,
     progress: Progress,
     rng: np.random.Generator,
-) -> Outcome:
+) -> FitResult:
     """Solve and certify in the span of some vectors."""
     basis = basis_of_vectors(vectors, kernel, source)
     logger.info("solving over all rows in the span of %d vectors", len(basis))
@@ -114,7 +114,7 @@ def _fit_coefficients(
     settings: Settings,
     progress: Progress,
     rng: np.random.Generator,
-) -> Outcome:
+) -> FitResult:
     """Solve for the coefficients of all vectors, and certify the functions."""
     span_of = coefficients_of(vectors.rows, kernel, source)
     if span_of is None:
@@ -162,9 +162,9 @@ class _Solved:
     stopped_by: str
 
 
-def _outcome(solved: _Solved, certificates: list[Certificate]) -> Outcome:
+def _outcome(solved: _Solved, certificates: list[Certificate]) -> FitResult:
     functions, n = solved.functions, len(certificates)
-    return Outcome(
+    return FitResult(
         functions=functions,
         certificates=[
             one if one.converged else replace(one, stopped_by=solved.stopped_by)

@@ -21,7 +21,7 @@ from corevec.kernels import AnyKernel, Rows
 from corevec.models.basis import basis_of_rows
 from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
-from corevec.models.result import Outcome, Settings
+from corevec.models.result import FitResult, Settings
 from corevec.problems.family import Problem
 from corevec.solvers.basis.choose import Wanted, check_definite, choose
 from corevec.solvers.cutting_plane import fits as hinge
@@ -36,7 +36,7 @@ def fit(
     wanted: Wanted,
     settings: Settings,
     progress: Progress,
-) -> Outcome:
+) -> FitResult:
     """Solve each two-class problem, with the hinge in place of its square."""
     check_definite(kernel)
     rng = np.random.default_rng(settings.random_state)
@@ -165,7 +165,7 @@ def _asked(problem: Problem) -> tuple[Any, float, int, int | None]:
     return problem.labels, problem.slack, problem.positive, problem.negative
 
 
-def _joined(found: list[hinge.HingeOutcome], *, shared: bool) -> Outcome:
+def _joined(found: list[hinge.HingeOutcome], *, shared: bool) -> FitResult:
     """Return the outcomes of several classes as one."""
     functions = [one.functions for one in found]
     joint = functions[0]
@@ -175,7 +175,7 @@ def _joined(found: list[hinge.HingeOutcome], *, shared: bool) -> Outcome:
         coef = np.hstack(each) if shared else linalg.block_diag(*each)
         intercept = np.concatenate([one.intercept for one in functions])
         joint = KernelExpansion(joint.kernel, basis, coef, intercept)
-    return Outcome(
+    return FitResult(
         functions=joint,
         certificates=[one.certificates[0] for one in found],
         offsets=np.concatenate([one.offsets for one in found]),

@@ -1,0 +1,484 @@
+"""Which method takes a task: an ordered list of methods that know when they apply.
+
+A probe comes first (`LowRank`): if the kernel is numerically of low rank on these rows,
+the weights of all rows are solved in that span. Otherwise the exact machine over all
+rows is predicted and, within reach, solved (`ExactMachine`). What is left (remote rows
+and devices, hard balls, kernels given as functions, a bound on the core set, more
+active rows than time allows) goes to the core set, or to the span of a basis. All of
+them return a `FitResult`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from corevec._runtime.progress import Progress, logger
+from corevec._runtime.types import Array
+from corevec.certificates.scan import Question, Subset, look
+from corevec.data.sources import Source
+from corevec.exceptions import KernelError
+from corevec.models.basis import Basis, basis_of_rows, probe
+from corevec.models.certificate import Certificate, relative_gap
+from corevec.models.expansion import KernelExpansion
+from corevec.models.result import FitResult, WarmStart
+from corevec.problems.family import Floor, Problem
+from corevec.problems.task import Task
+from corevec.solvers.coreset import loop as coreset
+from corevec.solvers.coreset.selection import FIRST_SUBSET
+from corevec.solvers.coreset.state import Job
+from corevec.solvers.exact.solve import Exact
+from corevec.solvers.subspace import iterative as subspace
+from corevec.solvers.subspace import low_rank as span
+from corevec.solvers.subspace.sample_start import Fit, present_there
+from corevec.solvers.subspace.working_set import view_that_fits
+
+
+@dataclass(frozen=True)
+class Ways:
+    """Which methods the user allows.
+
+    `low_rank`: "auto", or True or False. `weights` says which rows decide the weights:
+    "core" the core set alone, "all" all rows in the span of a core set, "auto" all
+    rows, exactly where that is within reach.
+    """
+
+    low_rank: str | bool = "auto"
+    weights: str = "auto"
+
+
+class Method(Protocol):
+    """A way to solve a task."""
+
+    def applies(self, task: Task) -> bool:
+        """Whether the method serves this task."""
+
+    def solve(self, task: Task, progress: Progress) -> FitResult | None:
+        """Return the solution, or None where it proves to be out of reach."""
+
+
+def fit(task: Task, progress: Progress, ways: Ways | None = None) -> FitResult:
+    """Return what the first method that reaches the tolerance finds, or the best."""
+    ways = ways or Ways()
+    size = task.settings.sampling
+    is_paper = task.settings.ball_epsilon is not None
+    if isinstance(size, int) and not is_paper and size < task.source.n_rows:
+        return _fit_on_sample(task, progress, ways)
+    attempts: list[FitResult] = []
+    for method in _methods(task, ways):
+        if not method.applies(task):
+            continue
+        found = method.solve(task, progress)
+        if found is None:
+            continue
+        attempts.append(found)
+        if _is_final(found, progress):
+            break
+    return _best(attempts, task.settings.tol)
+
+
+def _methods(task: Task, ways: Ways) -> Sequence[Method]:
+    """Return the methods to try, in this order; the last always applies."""
+    if task.settings.ball_epsilon is not None:
+        return [CoreSet()]
+    first: list[Method] = [] if ways.low_rank is False else [LowRank(ways.low_rank)]
+    if ways.weights == "all":
+        return [*first, SpanOfCoreSet()]
+    if ways.weights == "core" or ways.low_rank is False:
+        return [*first, CoreSet()]
+    return [*first, ExactMachine(), CoreSetOrSpan()]
+
+
+def _fit_on_sample(task: Task, progress: Progress, ways: Ways) -> FitResult:
+    """Solve on a random sample, each row standing for n/m rows; claim no more."""
+    source, size = task.source, task.settings.sampling
+    assert isinstance(size, int)
+    sample = Subset(source, source.draw(_rng(task), size))
+    size = sample.n_rows
+    ratio = source.n_rows / size
+    scaled = [replace(one, slack=one.slack * ratio) for one in task.problems]
+    settings = replace(task.settings, sampling="auto")
+    warm = None if task.warm is None else replace(task.warm, same_rows=False)
+    part = Task(scaled, sample, task.kernel, settings, warm)
+    n_rows, progress.n_rows = progress.n_rows, size
+    result = fit(part, progress, ways)
+    progress.n_rows = n_rows
+    result.certificates = [
+        _of_sample(found, source.n_rows, size, progress.passes)
+        for found in result.certificates
+    ]
+    return result
+
+
+def _of_sample(
+    found: Certificate, n_rows: int, size: int, passes: float
+) -> Certificate:
+    """Return what a certificate of `size` sampled rows says about all: no bound."""
+    return replace(
+        found,
+        problem=(
+            f"{found.problem}; only a random sample of {size:,} rows was looked at, "
+            f"each standing for {n_rows / size:.3g}: on it the relative gap was "
+            f"{found.relative_gap:.2e}, about the other rows nothing is known"
+        ),
+        primal=np.inf,
+        dual=0.0,
+        relative_gap=np.inf,
+        n_rows=n_rows,
+        n_verified=size,
+        passes=passes,
+        confidence=0.0,
+        dual_bound="sample",
+        converged=False,
+        stopped_by="sample" if found.converged else found.stopped_by,
+    )
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """All rows in the span of pivots, where the kernel is numerically of low rank."""
+
+    enabled: str | bool = "auto"
+    # Samples that the span is solved on before the first pass over all rows.
+    samples: tuple[int, ...] = (2000, 32_000, 128_000)
+    # On a device, of very many rows, one in this many more: a thousand million are then
+    # nearly solved before their first pass.
+    last_share: int = 1000
+
+    def applies(self, task: Task) -> bool:
+        """Whether a probe is worth it."""
+        if any(one.is_hard for one in task.problems) or task.kernel.name == "sigmoid":
+            return False
+        return self.enabled is True or task.source.n_rows >= span.MIN_ROWS
+
+    def solve(self, task: Task, progress: Progress) -> FitResult | None:
+        """Return the solution in the span, or None if the rank is high."""
+        source, rng = task.source, _rng(task)
+        basis = probe(source, task.kernel, rng)
+        if basis is None:
+            return None
+        logger.info("the kernel has numerical rank %d on these rows", len(basis))
+        start = None if task.warm is None else _warm_weights(task, basis)
+        samples = self._samples(source, rng)
+        if start is not None:  # of remote rows a few, to know where they are
+            samples = samples[:1] if source.is_far else []
+        tol = task.settings.tol
+        fits, basis, stopped_by = span.solve(
+            task.problems, source, basis, samples, tol, progress, start
+        )
+        if not np.isfinite(max(one.primal for one in fits)):
+            return None
+        if any(span.radius_sq(one, basis) < 0 for one in fits):
+            return (
+                None  # R^2 >= 0 binds, which the core set's solver knows how to treat
+            )
+        functions = span.expansion(fits, basis)
+        width = [len(basis) + int(one.problem.has_bias) for one in fits]
+        pairs = zip(fits, width, strict=True)
+        return FitResult(
+            functions=functions,
+            certificates=span.certificates(fits, functions, tol, progress, stopped_by),
+            offsets=np.array([float(f.v[-1]) * f.problem.has_offset for f in fits]),
+            norms_sq=np.array([float(one.v[:w] @ one.v[:w]) for one, w in pairs]),
+            support=[basis.rows.index] * len(fits),
+            multipliers=[],
+            n_core=[len(basis)] * len(fits),
+        )
+
+    def _samples(self, source: Source, rng: np.random.Generator) -> list[Array]:
+        sizes = [size for size in self.samples if 2 * size < source.n_rows]
+        if source.is_on_device and len(sizes) > 1:
+            sizes = sizes[1:]  # steps on few rows wait as long as steps on many
+        if source.is_on_device and source.n_rows // self.last_share > self.samples[-1]:
+            sizes.append(source.n_rows // self.last_share)
+        return [source.draw(rng, size) for size in sizes]
+
+
+@dataclass(frozen=True)
+class ExactMachine:
+    """All rows exactly, however many are active (`solvers.exact`)."""
+
+    exact: Exact = field(default_factory=Exact)
+
+    def applies(self, task: Task) -> bool:
+        """Whether the solver serves the task, and no bound on the core set is asked."""
+        return task.settings.max_core is None and self.exact.applies(task)
+
+    def solve(self, task: Task, progress: Progress) -> FitResult | None:
+        """Return the optimum, or None where samples predict that it takes too long."""
+        return self.exact.solve(task, progress)
+
+
+class CoreSet:
+    """The core set alone: the papers' machine, or ours to the tolerance."""
+
+    def applies(self, task: Task) -> bool:
+        """Return True: the method serves every task."""
+        return True
+
+    def solve(self, task: Task, progress: Progress) -> FitResult:
+        """Return the solution that the core set reaches."""
+        job = Job(task.source, task.kernel, task.settings, progress)
+        return coreset.run(task.problems, job, _warm_cores(task))
+
+
+@dataclass(frozen=True)
+class CoreSetOrSpan:
+    """The core set, and all rows in the span of a basis where it is too small."""
+
+    # Regressions up to this size are solved by the core set, within a second.
+    span_first_rows: int = 2000
+    # A basis is tried after a core set that was too small, up to this many rows:
+    # adult's gap fell from 0.75 to 0.02 in 6 s; covtype (522,911 rows) gained nothing.
+    max_span_rows: int = 300_000
+    # ... and only if the core set left more than this gap: a basis of half as many rows
+    # does not improve on less.
+    min_gap: float = 0.02
+    # A core set is tried after a basis if the violated rows fill at most so much of it.
+    core_share: float = 0.6
+
+    def applies(self, task: Task) -> bool:
+        """Return True: the method serves every task."""
+        return True
+
+    def solve(self, task: Task, progress: Progress) -> FitResult:
+        """Return the better of the two."""
+        attempts: list[FitResult] = []
+        is_regression = self._is_regression(task)
+        if is_regression:
+            found = self._in_span(task, progress)
+            if found is not None:
+                attempts.append(found[0])
+                if found[1] is None or _is_final(found[0], progress):
+                    return found[0]
+                task = replace(task, warm=found[1])
+        may_fall_back = not is_regression and self._may_fall_back(task)
+        job = Job(task.source, task.kernel, task.settings, progress)
+        first = _warm_cores(task)
+        attempts.append(coreset.run(task.problems, job, first, may_fall_back))
+        if may_fall_back and self._is_too_small(attempts[-1]):
+            found = self._in_span(task, progress)
+            if found is not None:
+                attempts.append(found[0])
+        return _best(attempts, task.settings.tol)
+
+    def _is_regression(self, task: Task) -> bool:
+        """Whether a basis comes first: with noise most rows have multipliers."""
+        many = task.source.n_rows > self.span_first_rows
+        return many and all(one.response is not None for one in task.problems)
+
+    def _may_fall_back(self, task: Task) -> bool:
+        few = task.source.n_rows <= self.max_span_rows
+        return few and all(one.floor is not Floor.RADIUS for one in task.problems)
+
+    def _is_too_small(self, result: FitResult) -> bool:
+        found = result.certificates
+        full = any(one.stopped_by == "max_core" for one in found)
+        return full and max(one.relative_gap for one in found) > self.min_gap
+
+    def _in_span(
+        self, task: Task, progress: Progress
+    ) -> tuple[FitResult, WarmStart | None] | None:
+        """Return the solution in the span of a basis, and a start for the core set.
+
+        No start where more rows are violated than a core set can hold; None where this
+        does not apply.
+        """
+        if task.kernel.name == "sigmoid":
+            return None
+        work = _SpanWork.of(task, progress)
+        n_present = len(present_there(work.scaled, work.view))
+        most, budget = task.settings.max_core, work.task.source.memory_budget
+        size = subspace.basis_size(n_present, most, budget, len(task.problems))
+        given = work.scaled, work.view, task.kernel, size, progress, work.rng
+        basis = subspace.choose_basis(*given)
+        if basis is None:
+            return None
+        return work.solve(basis, self.core_share)
+
+
+@dataclass(frozen=True)
+class SpanOfCoreSet:
+    """All rows in the span of a core set, which doubles while that pays."""
+
+    # The smallest core set, and the share by which the objective must fall for it to
+    # be doubled.
+    least_size: int = 100
+    min_relative_decrease: float = 0.01
+
+    def applies(self, task: Task) -> bool:
+        """Return True: the method serves every task."""
+        return True
+
+    def solve(self, task: Task, progress: Progress) -> FitResult:
+        """Return the weights of all rows in the span of a core set."""
+        work = _SpanWork.of(task, progress)
+        source, kernel = work.task.source, task.kernel
+        limits = task.settings.max_core, source.memory_budget, len(task.problems)
+        most = subspace.basis_size(work.view.n_rows, *limits)
+        size, best = min(most, max(1, most // 4, self.least_size)), None
+        while True:
+            asked = task.problems, source, kernel, size, task.settings, progress
+            rows = coreset.core_rows(*asked)
+            basis, is_definite = basis_of_rows(rows, kernel, source.workers)
+            if basis is None or not is_definite:
+                raise KernelError(
+                    f"the {kernel.name} kernel is not positive definite on the core "
+                    "rows, so that they span no space. Use weights='core'."
+                )
+            found, _ = work.solve(basis)
+            before = np.inf if best is None else _objective(best)
+            if best is None or _objective(found) < before:
+                best = found
+            paid = _objective(found) < (1 - self.min_relative_decrease) * before
+            if size >= most or not paid or _is_final(best, progress):
+                return best
+            size = min(2 * size, most)
+
+
+@dataclass(frozen=True)
+class _SpanWork:
+    """A task whose weights are solved in the span of a basis, on the rows that fit."""
+
+    task: Task
+    view: Source
+    scaled: list[Problem]
+    progress: Progress
+    rng: np.random.Generator
+
+    @staticmethod
+    def of(task: Task, progress: Progress) -> _SpanWork:
+        """Return the work on as many rows as fit into the memory budget."""
+        rng = _rng(task)
+        view, scaled = view_that_fits(task.problems, task.source, rng)
+        if view.n_rows == task.source.n_rows:
+            task = replace(task, source=view)
+        return _SpanWork(task, view, scaled, progress, rng)
+
+    def solve(
+        self, basis: Basis, core_share: float = 0.0
+    ) -> tuple[FitResult, WarmStart | None]:
+        """Return the weights in the span of `basis`, and a start for a core set."""
+        logger.info("solving over all rows in the span of %d of them", len(basis))
+        task, source, progress = self.task, self.task.source, self.progress
+        tol = task.settings.tol
+        given = self.scaled, self.view, basis, tol, progress, self.rng
+        fits, stopped_by = subspace.solve(*given)
+        functions = subspace.expansion(fits, basis)
+        if self.view is source:
+            subspace.prove(fits, source, basis, progress)
+        else:
+            self._measure_on_all(fits, functions)
+        proofs = subspace.certificates(fits, functions, tol, progress, stopped_by)
+        result = FitResult(
+            functions=functions,
+            certificates=proofs,
+            offsets=np.array([fit.offset for fit in fits]),
+            norms_sq=np.array([float(fit.weights @ fit.weights) for fit in fits]),
+            support=[basis.rows.index] * len(fits),
+            multipliers=[],
+            n_core=[len(basis)] * len(fits),
+        )
+        most = core_share * coreset.max_core_size(task.settings, source, len(fits))
+        if self.view is not source or max(one.n_violated for one in fits) > most:
+            return result, None
+        entries = [fit.violated(source) for fit in fits]
+        numbers = [np.zeros(len(few)) for few in entries]
+        return result, WarmStart(functions, entries, numbers, same_rows=True)
+
+    def _measure_on_all(self, fits: list[Fit], functions: KernelExpansion) -> None:
+        """Set the primal values over all rows; nothing is proved from below."""
+        nothing, source = np.empty(0, dtype=np.int64), self.task.source
+        questions = [
+            Question(problem, nothing, ((1.0, fit.offset),))
+            for problem, fit in zip(self.task.problems, fits, strict=True)
+        ]
+        seen = look(source, functions, questions)
+        self.progress.rows_looked_at += source.n_rows
+        for fit, one in zip(fits, seen, strict=True):
+            regular = float(fit.weights @ fit.weights) / 2
+            fit.primal = regular + fit.problem.price * fit.offset + float(one.loss[0])
+            fit.dual = fit.problem.least
+
+
+def _rng(task: Task) -> np.random.Generator:
+    return np.random.default_rng(task.settings.random_state)
+
+
+def _objective(result: FitResult) -> float:
+    return sum(one.primal for one in result.certificates)
+
+
+def _warm_weights(task: Task, basis: Basis) -> list[Array] | None:
+    """Return start weights whose functions agree with the old on the basis rows."""
+    warm = task.warm
+    if warm is None or warm.functions.coef.shape[1] != len(task.problems):
+        return None
+    values = warm.functions.evaluate(basis.rows, warm.functions.prepared())
+    start = []
+    for t, problem in enumerate(task.problems):
+        if problem.has_offset and warm.offsets is None:
+            return None
+        bias = float(warm.functions.intercept[t])
+        weights = basis.features((values[:, t] - bias)[None, :])[0]
+        if problem.has_bias:
+            weights = np.append(weights, bias)
+        if problem.has_offset and warm.offsets is not None:
+            weights = np.append(weights, warm.offsets[t])
+        start.append(weights)
+    return start
+
+
+def _warm_cores(task: Task) -> list[tuple[Array, Array]] | None:
+    """Return first core rows: the old ones, or the rows the old functions fail on."""
+    warm, problems, source = task.warm, task.problems, task.source
+    if warm is None or warm.functions.coef.shape[1] != len(problems):
+        return None
+    if warm.same_rows and len(warm.multipliers) == len(problems):
+        pairs = zip(problems, warm.support, warm.multipliers, strict=True)
+        return [_still_there(*pair, task) for pair in pairs]
+    view: Source = source
+    if source.n_rows > coreset.MAX_ROWS_WITHOUT_SUBSET:
+        view = Subset(source, source.draw(_rng(task), FIRST_SUBSET))
+    nothing = np.empty(0, dtype=np.int64)
+    questions = [Question(problem, nothing, n_worst=100) for problem in problems]
+    looks = look(view, warm.functions, questions)
+    return [(seen.worst, np.zeros(len(seen.worst))) for seen in looks]
+
+
+def _still_there(
+    problem: Problem, entries: Array, b: Array, task: Task
+) -> tuple[Array, Array]:
+    """Return the old core entries that have a positive weight in the new problem."""
+    rows = task.source.take(problem.rows_of(entries))
+    keep = problem.terms(rows, task.kernel).omega > 0
+    return entries[keep], b[keep]
+
+
+def _is_final(result: FitResult, progress: Progress) -> bool:
+    done = all(certificate.converged for certificate in result.certificates)
+    return done or progress.spent() is not None
+
+
+def _best(attempts: list[FitResult], tol: float) -> FitResult:
+    """Return the functions with the least primal value, with all that was proved.
+
+    A dual value that any attempt reached bounds the same optimum.
+    """
+    best = min(attempts, key=lambda one: sum(c.primal for c in one.certificates))
+    for t, own in enumerate(best.certificates):
+        other = max((one.certificates[t] for one in attempts), key=lambda c: c.dual)
+        if other.dual > own.dual and not own.converged:
+            gap = relative_gap(own.primal, other.dual)
+            best.certificates[t] = replace(
+                own,
+                dual=other.dual,
+                dual_bound=other.dual_bound,
+                relative_gap=gap,
+                converged=gap <= tol,
+                stopped_by="tol" if gap <= tol else own.stopped_by,
+            )
+    return best
