@@ -37,6 +37,7 @@ MOST_STEPS = 40
 FIRST_RESIDUAL, LEAST_RESIDUAL, SETTLED = 1e-2, 0.1, 0.03
 # A step of less than this length: the system is solved ten times more tightly first.
 SHORT_STEP, LONG_STEP, MOST_TRIES = 0.3, 0.7, 3
+LONGEST_STEP = 1e3
 # Iterations at most; fewer where the matrix is small enough for a factor.
 MOST_ITERATIONS, FEW_ITERATIONS = 100, 30
 
@@ -335,9 +336,13 @@ class _Try:
                 break
             except linalg.LinAlgError:
                 jitter = max(10 * jitter, 1e-14 * float(base.max()))
-        self.solutions = np.zeros((len(self.gram), self.width))
+        matrix[diagonal] = base + ridge
         right = self.right[few]
-        self.solutions[few] = linalg.cho_solve(factor, right, check_finite=False)
+        x = linalg.cho_solve(factor, right, check_finite=False)
+        # Refined once: at C = 1e9 the multipliers of duplicate rows cancel to 1e-8.
+        x += linalg.cho_solve(factor, right - matrix @ x, check_finite=False)
+        self.solutions = np.zeros((len(self.gram), self.width))
+        self.solutions[few] = x
 
     def combine(self) -> None:
         """Set the new coefficients and the offset; and feasible ones beside them."""
@@ -369,7 +374,11 @@ class _Try:
         curve = float(direction @ change)
         violation = own.violations(own.values, own.offset)
         fall = -own.sign * change - drift
-        self.length = line_minimum(slope, curve, violation, fall, own.omega)
+        longest = LONGEST_STEP
+        if own.problem.floor is Floor.ZERO and drift < 0:
+            longest = own.offset / -drift  # the offset stays at 0 or above
+        line = Line(slope, curve, violation, fall, own.omega)
+        self.length = line.minimum(longest)
 
     def accept(self, tol: float, is_rough: bool) -> None:
         """Move the machine; note what the feasible multipliers prove.
@@ -415,33 +424,37 @@ class _Try:
         return residual * float(np.clip(np.sqrt(tol / 2 / self.gap), 0.03, 0.5))
 
 
-def line_minimum(
-    slope: float, curve: float, violation: Array, fall: Array, omega: Array
-) -> float:
-    """Return t >= 0 where the objective along a line is least.
+@dataclass(frozen=True)
+class Line:
+    """``slope t + curve t^2/2 + sum omega max(0, violation + t fall)^2/2``."""
 
-    It is ``slope t + curve t^2/2 + sum omega max(0, violation + t fall)^2/2``; the
-    derivative grows with t and is piecewise linear, so that Newton's method inside a
-    bracket ends after a few steps.
-    """
-    low, high, t = 0.0, 1e3, 1.0
-    inside_rows = np.isfinite(violation)
-    weight = np.broadcast_to(omega, violation.shape)[inside_rows]
-    v, d = violation[inside_rows], fall[inside_rows]
-    for _ in range(100):
-        moved = v + t * d
-        inside = moved > 0
-        part = weight[inside] * d[inside]
-        rise = slope + t * curve + float(part @ moved[inside])
-        bend = curve + float(part @ d[inside])
-        if rise > 0:
-            high = t
-        else:
-            low = t
-        new = t - rise / bend if bend > 0 else (low + high) / 2
-        if not low <= new <= high:
-            new = (low + high) / 2
-        if abs(new - t) <= 1e-14 * t:
-            break
-        t = new
-    return float(t)
+    slope: float
+    curve: float
+    violation: Array
+    fall: Array
+    omega: Array
+
+    def minimum(self, longest: float) -> float:
+        """Return t from 0 to `longest` where the objective along the line is least.
+
+        The derivative grows with t and is piecewise linear, so that Newton's method
+        inside a bracket ends after a few steps.
+        """
+        present = np.isfinite(self.violation)
+        weight = np.broadcast_to(self.omega, self.violation.shape)[present]
+        violation, fall = self.violation[present], self.fall[present]
+        low, high, t = 0.0, longest, min(1.0, longest)
+        for _ in range(100):
+            moved = violation + t * fall
+            inside = moved > 0
+            part = weight[inside] * fall[inside]
+            rise = self.slope + t * self.curve + float(part @ moved[inside])
+            bend = self.curve + float(part @ fall[inside])
+            low, high = (low, t) if rise > 0 else (t, high)
+            new = t - rise / bend if bend > 0 else (low + high) / 2
+            if not low <= new <= high:
+                new = high if rise < 0 and new > high else (low + high) / 2
+            if abs(new - t) <= 1e-14 * max(t, 1e-300):
+                break
+            t = new
+        return float(t)

@@ -33,6 +33,10 @@ from corevec.solvers.exact.newton import Aim, Machine, newton
 from corevec.solvers.numeric.dual_qp import balance
 
 
+# A round that leaves more than this share of the gap has met the limit of float32.
+STALLED = 0.5
+
+
 @dataclass(frozen=True)
 class Exact:
     """The exact method with its constants."""
@@ -194,6 +198,8 @@ class _Run:
             exact = exact or (is_last and state.is_whole)
             values = self._values(state, np.float64 if exact else self.dtype)
             measured = self._measure(state, values)
+            if max(relative_gap(p, d) for p, d in measured) > STALLED * gap:
+                self.dtype = np.float64  # multipliers too large for float32
         if is_last and not exact:
             values = self._values(state, np.float64)
             measured = self._measure(state, values)

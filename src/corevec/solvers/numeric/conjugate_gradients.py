@@ -63,8 +63,8 @@ class Systems:
             curve = _dots(self._direction, image)
             step = np.where(is_open & (curve > 0), self._product, 0.0)
             step = np.divide(step, curve, out=np.zeros_like(step), where=curve > 0)
-            self.solution += step * self._direction
-            self.residual -= step * image
+            self.solution = self.solution + step * self._direction
+            self.residual = self.residual - step * image
             self.iterations += 1
             ready = precondition(self.residual)
             product = _dots(self.residual, ready)

@@ -1,0 +1,263 @@
+"""The exact machine over all rows, against dense algebra and independent optima."""
+
+import hypothesis.strategies as st
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from scipy import linalg, sparse
+
+from corevec import CoreVectorClassifier, CoreVectorRegressor
+from corevec._runtime.progress import Progress
+from corevec.data.sources import Workers, as_source, row_statistics
+from corevec.kernels import Rows, make_kernel
+from corevec.models.result import Settings
+from corevec.problems.family import Labels, one_class, regression, two_class
+from corevec.problems.task import Task
+from corevec.solvers.exact import gram as grams
+from corevec.solvers.exact.preconditioner import LowRank
+from corevec.solvers.exact.solve import Exact
+from corevec.solvers.numeric.conjugate_gradients import Systems
+
+KERNELS = (
+    {"kernel": "rbf", "gamma": 0.5},
+    {"kernel": "laplacian", "gamma": 1.0},
+    {"kernel": "inverse-distance", "gamma": 2.0},
+    {"kernel": "poly", "gamma": 0.5, "degree": 2, "coef0": 1.0},
+    {"kernel": "linear"},
+)
+
+
+def cloud(n, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    noise = rng.normal(size=n)
+    return X, X[:, 0] + np.sin(2 * X[:, 1]) + noise, rng.integers(0, 3, n) + 0.5
+
+
+def solved(problems, X, kernel, tol=1e-9, method=None, budget=1 << 28):
+    source = as_source(X, budget, Workers(1))
+    made = make_kernel(**kernel, statistics=row_statistics(source))
+    task = Task(problems, source, made, Settings(tol=tol, random_state=0))
+    return (method or Exact()).solve(task, Progress(source.n_rows))
+
+
+def assert_optimal(found, twin, tol=1e-9):
+    """The bracket holds the twin's optimum, and is as narrow as was asked for."""
+    size = getattr(twin, "size", twin.primal)
+    slack = twin.rounding * (1 if hasattr(twin, "size") else size) + 1e-12 * size
+    assert found.dual <= twin.primal + slack
+    assert found.primal >= twin.dual - slack
+    assert found.primal - twin.primal <= 1e-6 * size + slack
+    assert found.converged or found.relative_gap < 1e-6
+
+
+# --- against independent solutions ----------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(4, 60),
+    C=st.sampled_from([1e-3, 0.1, 1.0, 30.0, 1e3]),
+    kernel=st.sampled_from(KERNELS),
+    weighted=st.booleans(),
+)
+def test_the_two_class_optimum_is_that_of_least_squares(seed, n, C, kernel, weighted):
+    X, z, s = cloud(n, seed=seed)
+    codes = (z > np.median(z)).astype(np.int64)
+    s = s if weighted else None
+    found = solved([two_class(Labels(n, codes, s), C, 1, 0)], X, kernel)
+    twin = naive.hinge(naive.gram(X, **kernel), 2.0 * codes - 1, C, s)
+    assert_optimal(found.certificates[0], twin)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(4, 50),
+    C=st.sampled_from([0.1, 1.0, 100.0]),
+    tube=st.sampled_from([0.0, 0.1, 1.0, 9.0]),
+    weighted=st.booleans(),
+)
+def test_a_fixed_tube_has_the_optimum_of_its_twin(seed, n, C, tube, weighted):
+    X, z, s = cloud(n, seed=seed)
+    s = s if weighted else None
+    kernel = {"kernel": "rbf", "gamma": 0.5}
+    found = solved([regression(Labels(n, None, s), C, z, tube=tube)], X, kernel)
+    twin = naive.fixed_tube(naive.gram(X, **kernel), z, C, tube, s)
+    assert_optimal(found.certificates[0], twin)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(6, 40),
+    mu=st.sampled_from([0.01, 0.1, 0.5]),
+    C=st.sampled_from([0.5, 20.0]),
+)
+def test_an_automatic_tube_has_the_optimum_of_its_twin(seed, n, mu, C):
+    X, z, _ = cloud(n, seed=seed)
+    kernel = {"kernel": "rbf", "gamma": 0.5}
+    found = solved([regression(Labels(n), C, z, mu=mu)], X, kernel, tol=1e-8)
+    twin = naive.automatic_tube(naive.gram(X, **kernel), z, C, mu)
+    assert_optimal(found.certificates[0], twin)
+
+
+def test_one_class_has_the_optimum_of_its_twin():
+    X, _, s = cloud(60)
+    kernel = {"kernel": "rbf", "gamma": 0.5}
+    found = solved([one_class(Labels(60, None, s), 2.0)], X, kernel)
+    twin = naive.hinge(naive.gram(X, **kernel), np.ones(60), 2.0, s, bias=False)
+    assert_optimal(found.certificates[0], twin)
+
+
+# --- the identities of docs/mathematics.md, 5 -----------------------------------------
+
+
+def test_the_gap_is_a_sum_over_the_rows():
+    """P - D = C/2 sum s (xi - mu b)^2 + sum over m > 1 of b (m - 1), for any b >= 0."""
+    rng = np.random.default_rng(0)
+    X, z, s = cloud(50)
+    y, C = np.where(z > 0, 1.0, -1.0), 3.0
+    K = naive.gram(X, kernel="rbf", gamma=0.5) + 1.0
+    for scale in (0.1, 1.0, 5.0):
+        b = scale * rng.random(50)
+        f = K @ (y * b)
+        margin, mu = y * f, 1 / (C * s)
+        slack = np.maximum(0.0, 1 - margin)
+        primal = (y * b) @ f / 2 + C / 2 * (s @ slack**2)
+        dual = b.sum() - ((y * b) @ f + b @ (mu * b)) / 2
+        own = C / 2 * (s @ (slack - mu * b) ** 2)
+        own += (b * np.maximum(margin - 1, 0.0)).sum()
+        assert primal - dual == pytest.approx(own, rel=1e-12)
+
+
+# --- many rows: samples, working sets, tiles ------------------------------------------
+
+
+@pytest.mark.parametrize("budget", [1 << 30, 1 << 24], ids=["cached", "recomputed"])
+@pytest.mark.parametrize("kind", ["classes", "tube", "sparse"])
+def test_working_sets_end_at_the_optimum_of_all_rows(kind, budget):
+    n = 1500
+    X, z, s = cloud(n, d=9)
+    small = Exact(first_rows=200, growth=3)
+    labels = Labels(n, np.digitize(z, [-1.0, 1.0]), s)
+    problems = [two_class(labels, 1.0, c, None) for c in range(3)]
+    if kind == "tube":
+        problems = [regression(Labels(n, None, s), 1.0, z, tube=0.5)]
+    rows = sparse.csr_matrix(X) if kind == "sparse" else X
+    kernel = {"kernel": "rbf", "gamma": 0.1}
+    found = solved(problems, rows, kernel, tol=1e-6, method=small, budget=budget)
+    whole = solved(problems, rows, kernel, tol=1e-9, method=Exact(first_rows=n))
+    for one, other in zip(found.certificates, whole.certificates, strict=True):
+        assert one.converged
+        assert one.primal == pytest.approx(other.primal, rel=2e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_every_kind_of_matrix_has_the_same_products(dtype, monkeypatch):
+    monkeypatch.setattr(grams, "TILE", 32)
+    monkeypatch.setattr(grams, "SMALL_TILE", 24)
+    X, _, _ = cloud(100)
+    kernel, rows = make_kernel("rbf", 0.5), Rows(X, np.arange(100))
+    workers = Workers(1)
+    made = [
+        grams.SquareGram(rows, kernel, dtype, workers),
+        grams.TiledGram(rows, kernel, dtype, workers, is_cached=True),
+        grams.TiledGram(rows, kernel, dtype, workers, is_cached=False),
+    ]
+    V = np.random.default_rng(0).normal(size=(100, 3))
+    K = naive.gram(X, gamma=0.5)
+    close = {"rtol": 0, "atol": 1e-12 if dtype == np.float64 else 2e-4}
+    few = np.array([3, 50, 99])
+    for one in made:
+        np.testing.assert_allclose(one.times(V, 100), K @ V, **close)
+        np.testing.assert_allclose(one.times(V, 40), K[:40, :40] @ V[:40], **close)
+        np.testing.assert_allclose(one.columns(few), K[:, few], **close)
+
+
+def test_the_preconditioner_is_the_inverse_of_what_it_says():
+    X, _, _ = cloud(120)
+    kernel, rows = make_kernel("rbf", 0.5), Rows(X, np.arange(120))
+    gram = grams.SquareGram(rows, kernel, np.float64, Workers(1))
+    factor = LowRank(gram, 1e-3, np.random.default_rng(0))
+    active, mu = np.arange(0, 120, 2), np.full(60, 0.5)
+    inverse = factor.inverse(active, mu, has_bias=True)
+    F = factor.features[active].astype(float)
+    P = F @ F.T + 1.0 + np.diag(factor.left[active] + mu)
+    r = np.random.default_rng(1).normal(size=60)
+    np.testing.assert_allclose(inverse(r), linalg.solve(P, r), atol=2e-4)
+    assert (factor.left >= 0).all()
+
+
+def test_conjugate_gradients_solve_several_systems_at_once():
+    rng = np.random.default_rng(0)
+    A = [m @ m.T + np.eye(30) for m in rng.normal(size=(3, 30, 30))]
+    right = rng.normal(size=(30, 3))
+
+    def product(V):
+        return np.column_stack([a @ v for a, v in zip(A, V.T, strict=True)])
+
+    systems = Systems(np.zeros_like(right), right.copy())
+    bounds = np.array([1e-3, 1e-10, 1e-10])
+    systems.improve(product, lambda R: R, bounds, lambda: True, 200)
+    residual = right - product(systems.solution)
+    assert (np.linalg.norm(residual, axis=0) <= 2 * bounds + 1e-12).all()
+    for t in (1, 2):
+        wanted = linalg.solve(A[t], right[:, t])
+        np.testing.assert_allclose(systems.solution[:, t], wanted, atol=1e-8)
+
+
+# --- as a user meets it ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("C", [1e-6, 1.0, 1e4, 1e9])
+def test_duplicated_rows_with_opposite_labels_are_certified_at_any_C(C):
+    X, _, _ = cloud(200, seed=3)
+    X, y = np.repeat(X, 2, axis=0), np.tile([0, 1], 200)
+    model = CoreVectorClassifier(C=C, gamma=0.5, random_state=0).fit(X, y)
+    assert model.certificate_.converged
+    assert np.isfinite(model.decision_function(X)).all()
+    assert np.abs(model.decision_function(X)).max() < 1e-3  # each row says both
+
+
+def test_rows_of_weight_zero_are_absent():
+    X, z, _ = cloud(300)
+    y, s = (z > 0).astype(int), np.ones(300)
+    s[150:] = 0.0
+    y[150:] = 1 - y[150:]
+    weighted = CoreVectorClassifier(random_state=0, tol=1e-8, gamma=0.5).fit(X, y, s)
+    alone = CoreVectorClassifier(random_state=0, tol=1e-8, gamma=0.5)
+    alone.fit(X[:150], y[:150])
+    np.testing.assert_allclose(
+        weighted.decision_function(X), alone.decision_function(X), atol=1e-3
+    )
+
+
+def test_noisy_rows_of_every_kind_are_certified_by_default():
+    X, z, _ = cloud(9000, d=8)
+    for model, target in (
+        (CoreVectorClassifier(random_state=0), (z > 0).astype(int)),
+        (CoreVectorClassifier(random_state=0), np.digitize(z, [-1, 0, 1])),
+        (CoreVectorRegressor(random_state=0), z),
+    ):
+        found = model.fit(X, target).certificate_
+        assert found.converged
+        assert found.n_verified == 9000
+        assert found.relative_gap <= 1e-3
+
+
+def test_a_warm_start_goes_on_from_the_last_solution():
+    X, z, _ = cloud(3000, d=9)
+    y = (z > 0).astype(int)
+    model = CoreVectorClassifier(C=1.0, warm_start=True, random_state=0).fit(X, y)
+    first = model.certificate_.primal
+    again = model.fit(X, y)
+    assert again.certificate_.converged
+    assert again.certificate_.primal == pytest.approx(first, rel=2e-3)
+    other = CoreVectorClassifier(C=2.0, random_state=0).fit(X, y)
+    path = model.set_params(C=2.0).fit(X, y)
+    assert path.certificate_.primal == pytest.approx(
+        other.certificate_.primal, rel=2e-3
+    )
