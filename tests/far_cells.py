@@ -10,8 +10,7 @@ from sklearn.datasets import dump_svmlight_file
 import corevec
 from corevec import CoreVectorRegressor
 from corevec.data.sources import as_source
-from corevec.solvers.cells.cell import rows_that_weigh
-from corevec.solvers.cells.solve import solve_cell
+from corevec.solvers.cells.cell import rows_with_weight, solve_cell
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -69,7 +68,7 @@ def from_memory(model, X, target, weight):
     if isinstance(model, CoreVectorRegressor):
         given.y = model._columns(target)
     problems, source = model._problems_for(given), as_source(given.X)
-    rows = rows_that_weigh(problems, source)
+    rows = rows_with_weight(problems, source)
     for one in model._forest.trees:
         cell_of = one.tree.cells_of(given.X)[rows]
         own = [rows[cell_of == cell] for cell in range(one.tree.n_cells)]

@@ -193,7 +193,7 @@ def test_threads_change_nothing():
 
 def test_equal_rows_of_a_large_cell_count_together(monkeypatch):
     """Repeated rows that no tree splits: the same values as with a weight each."""
-    monkeypatch.setattr("corevec.solvers.cells.cell.MERGED_FROM", 100)
+    monkeypatch.setattr("corevec.solvers.cells.duplicates.MERGE_MIN_ROWS", 100)
     rows, labels = np.repeat(X[:40], 20, axis=0), np.repeat(Y[:40], 20)
     model = corevec.CoreVectorClassifier(cells=800, gamma=2.0, n_jobs=1).fit(
         rows, labels

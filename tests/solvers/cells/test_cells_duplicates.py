@@ -24,7 +24,7 @@ from corevec.data.sources import Workers
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 from corevec.problems.family import Labels
-from corevec.solvers.cells.duplicates import Crowd
+from corevec.solvers.cells.duplicates import DuplicateMerge
 from corevec.solvers.cells.tree import Tree
 
 
@@ -90,10 +90,10 @@ def test_equal_rows_with_many_targets_are_a_regression(tmp_path):
 def test_close_rows_that_no_sample_tells_apart_are_told(tmp_path):
     """Merging ends where different rows are too many; the message says what to do."""
     top = Tree(np.zeros((0, D)), np.zeros(0), 0)
-    crowd = Crowd(top, Labels(N), part=0, room=400)
+    merge = DuplicateMerge(top, Labels(N), part=0, max_rows=400)
     source = corevec.open(_saved(tmp_path)).using(BUDGET, Workers(1))
     with pytest.raises(InvalidInputError, match="different rows lie so close"):
-        source.reduce(crowd, crowd.merge)
+        source.reduce(merge, merge.join)
 
 
 def _saved(folder):

@@ -8,14 +8,14 @@ from scipy import sparse
 
 from corevec import CoreVectorClassifier
 from corevec.problems.family import Labels, regression, two_class
-from corevec.solvers.cells.cell import MERGED_FROM
+from corevec.solvers.cells.duplicates import MERGE_MIN_ROWS
 
 
 def crowded():
     """Return rows of which more than a cell can merge from are the same."""
     X, y = board(600)
     rng = np.random.default_rng(1)
-    many = 2 * MERGED_FROM  # a third of them will weigh nothing
+    many = 2 * MERGE_MIN_ROWS  # a third of them will weigh nothing
     X = np.vstack([X, np.tile([1.5, 2.5], (many, 1))])
     y = np.concatenate([y, (rng.random(many) < 0.3).astype(int)])
     mixed = rng.permutation(len(X))
@@ -33,7 +33,7 @@ def test_equal_rows_of_a_label_are_one_row_of_their_weight(form, weighted):
     model = CoreVectorClassifier(cells=100, **NEAR).fit(
         form(X), y, sample_weight=s if weighted else None
     )
-    assert model.n_core_ > MERGED_FROM
+    assert model.n_core_ > MERGE_MIN_ROWS
     # The twin gets each different row once.
     keys, place = np.unique(np.column_stack([X, y]), axis=0, return_inverse=True)
     weight = np.bincount(place.ravel(), s)
@@ -49,7 +49,7 @@ def test_equal_rows_of_a_label_are_one_row_of_their_weight(form, weighted):
 
 def test_entries_stored_twice_or_as_zero_are_merged():
     """CSR rows may say the same in several ways."""
-    n = MERGED_FROM + 100
+    n = MERGE_MIN_ROWS + 100
     parts = [np.tile([1.0, 1.0, 0.0], n), np.tile([1, 1, 0], n), np.arange(n + 1) * 3]
     plain = sparse.csr_array((np.full(n, 2.0), np.full(n, 1), np.arange(n + 1)), (n, 2))
     odd = sparse.csr_array(tuple(parts), (n, 2))
@@ -68,7 +68,7 @@ def test_equal_rows_of_a_regression_are_merged(tube):
     few, counts = rng.random((20, 1)) * 4, rng.integers(100, 250, 20)
     z = np.round(np.sin(few[:, 0]) + 0.3 * rng.normal(size=20), 2)
     n = int(counts.sum())
-    assert n > MERGED_FROM
+    assert n > MERGE_MIN_ROWS
     both = {"tube": tube, "mu": 0.1}
     many = regression(Labels(n), 2.0, z.repeat(counts), **both)
     found = solve_one(many, few.repeat(counts, 0))

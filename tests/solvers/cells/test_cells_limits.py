@@ -18,7 +18,7 @@ from corevec._runtime.progress import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
 from corevec.problems.family import Labels, two_class
-from corevec.solvers.cells.fit import fit
+from corevec.solvers.cells.fit import CellsTask, fit
 
 # --- time -----------------------------------------------------------------------------
 
@@ -35,7 +35,8 @@ def solved_until(is_enough, n_trees=1, weights=None):
     problem = two_class(Labels(len(X), y, weights), NEAR["C"], 1, 0)
     progress = Progress(len(X), listeners=[is_enough])
     rng = np.random.default_rng(0)
-    return fit([problem], source, kernel, 60, n_trees, progress, rng), X, y
+    task = CellsTask([problem], source, kernel, size=60, n_trees=n_trees)
+    return fit(task, progress, rng), X, y
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -50,17 +51,17 @@ def test_cells_not_come_to_answer_by_the_mean_of_their_labels(weighted):
     values = found.forest.values(as_source(X))[:, 0]
     model = CoreVectorClassifier(**NEAR)
     s = np.ones(len(X)) if weights is None else weights
-    n_left = 0
+    n_skipped = 0
     for number, cell in enumerate(np.unique(cells)):
         here = cells == cell
         if np.isfinite(found.gaps[number]):
             wanted, _ = machine(X[here], signs[here], X[here], model, s[here])
         else:
             wanted = np.full(here.sum(), np.average(signs[here], weights=s[here]))
-            n_left += here.sum()
+            n_skipped += here.sum()
         assert values[here] == pytest.approx(wanted, abs=1e-6)
-    assert not found.is_whole
-    assert 0 < found.n_left == n_left < len(X)
+    assert not found.is_complete
+    assert 0 < found.n_skipped == n_skipped < len(X)
     assert np.isfinite(found.gaps).sum() >= found.n_cells // 2
 
 
@@ -74,7 +75,7 @@ def test_a_later_tree_that_is_not_finished_is_left_out():
 
     found, X, _ = solved_until(during_the_second, n_trees=3)
     assert len(found.forest.trees) == 1
-    assert (found.is_whole, found.n_left) == (False, 0)
+    assert (found.is_complete, found.n_skipped) == (False, 0)
     assert np.isfinite(found.gaps).all()
     whole, _, _ = solved_until(lambda record: False)
     source = as_source(X)

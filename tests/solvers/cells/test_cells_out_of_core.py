@@ -39,8 +39,9 @@ from corevec._runtime.progress import Progress
 from corevec.data.sources import Coded, Workers, far_source
 from corevec.exceptions import InvalidInputError
 from corevec.problems.family import Labels, one_class, two_class
-from corevec.solvers.cells import fit as cells
-from corevec.solvers.cells.partition import PartedRows
+from corevec.solvers.cells.fit import CellsTask
+from corevec.solvers.cells.fit import fit as fit_cells
+from corevec.solvers.cells.out_of_core import OutOfCoreRows
 
 PLACES = ("parquet", "libsvm", "dask-1", "dask-3", "dask-csr")
 
@@ -160,11 +161,12 @@ def test_a_sample_and_one_count_cut_the_rows_where_it_is_large(budget, passes):
     lazy = da.from_array(X, chunks=(700, D))
     source = far_source("test", lazy, None, None).using(budget, Workers(1))
     rng = np.random.default_rng(0)
-    cut = PartedRows([one_class(labels, 1.0)], source, 40, rng).cut(rng, random=False)
-    assert cut.counts.sum() == N
-    assert np.array_equal(np.bincount(cut.top.cells_of(X)), cut.counts)
-    assert cut.counts.max() <= budget // 4 // 64 // 2
-    assert cut.passes == passes or (passes is None and cut.passes > 1)
+    remote = OutOfCoreRows([one_class(labels, 1.0)], source, 40, rng)
+    parts = remote.partition(rng, random=False)
+    assert parts.counts.sum() == N
+    assert np.array_equal(np.bincount(parts.top.cells_of(X)), parts.counts)
+    assert parts.counts.max() <= budget // 4 // 64 // 2
+    assert parts.n_passes == passes or (passes is None and parts.n_passes > 1)
 
 
 def test_progress_counts_the_cells_of_all_groups(tmp_path):
@@ -236,22 +238,23 @@ def stopped(stop_at):
         progress = Progress(N)
         progress.listeners.append(lambda record: record["round"] == stop_at)
         kernel = CoreVectorClassifier(gamma=0.5)._make_kernel(source, None)
-        asked = [problem], source, kernel, 40, 2, progress, np.random.default_rng(0)
-        return cells.fit(*asked), [one["core"] for one in progress.history]
+        task = CellsTask([problem], source, kernel, size=40, n_trees=2)
+        solved = fit_cells(task, progress, np.random.default_rng(0))
+        return solved, [one["core"] for one in progress.history]
 
 
 def test_a_stop_ends_the_first_tree_early_and_leaves_a_later_one_out():
     whole, done = stopped(None)
     n_first = 1 + int(np.argmin(np.diff(done)))  # the second tree counts from one
-    assert (whole.is_whole, whole.n_left, len(whole.forest.trees)) == (True, 0, 2)
+    assert (whole.is_complete, whole.n_skipped, len(whole.forest.trees)) == (True, 0, 2)
     early, _ = stopped(3)
     (one,) = early.forest.trees
     sizes = np.bincount(one.tree.cells_of(X), minlength=one.tree.n_cells)
-    assert not early.is_whole
-    assert 0 < early.n_left < N
-    assert early.n_left == sizes[sizes > 0][np.isinf(early.gaps)].sum()
+    assert not early.is_complete
+    assert 0 < early.n_skipped < N
+    assert early.n_skipped == sizes[sizes > 0][np.isinf(early.gaps)].sum()
     late, _ = stopped(n_first + 3)
-    assert (late.is_whole, late.n_left) == (False, 0)
+    assert (late.is_complete, late.n_skipped) == (False, 0)
     assert np.array_equal(late.forest.trees[0].coef, whole.forest.trees[0].coef)
     assert len(late.forest.trees) == 1
 

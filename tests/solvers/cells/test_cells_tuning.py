@@ -63,7 +63,7 @@ def test_auto_takes_cells_where_the_boundary_is_local_and_says_so():
 
 def test_tuned_cells_and_a_global_model_are_compared_openly(monkeypatch):
     """Only cells are tuned: what they do with the other's gamma and C is told too."""
-    monkeypatch.setattr("corevec.estimators._cells.AUTO_ROWS", 1000)
+    monkeypatch.setattr("corevec.estimators._cells.AUTO_MIN_ROWS", 1000)
     monkeypatch.setattr("corevec.estimators._cells.DEFAULT_ROWS", 100)
     X = np.random.default_rng(0).random((2000, 2)) * 8
     y = X.astype(int).sum(axis=1) % 2

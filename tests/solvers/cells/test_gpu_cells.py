@@ -18,15 +18,15 @@ from corevec import (  # noqa: E402
     certify,
 )
 from corevec.backend.gpu.cells import BROKEN, SOLVED, Machines, newton, times  # noqa: E402
-from corevec.backend.loops import cells as _cell_loops  # noqa: E402
+from corevec.backend.loops import cells as loops  # noqa: E402
 from corevec.data.sources import TARGET, WEIGHT, Brought, Coded, row_statistics  # noqa: E402
 from corevec.data.sources.gpu import TensorSource  # noqa: E402
 from corevec.exceptions import NotCertifiedWarning  # noqa: E402
 from corevec.kernels import make_kernel  # noqa: E402
 from corevec.problems.family import Labels, one_class, regression, two_class  # noqa: E402
-from corevec.solvers.cells.gpu_batches import solve_cells  # noqa: E402
-from corevec.solvers.cells.placement import RowsHere, at_hand  # noqa: E402
-from corevec.solvers.cells.solve import solve_cell  # noqa: E402
+from corevec.solvers.cells.batches import solve_cells  # noqa: E402
+from corevec.solvers.cells.cell import solve_cell  # noqa: E402
+from corevec.solvers.cells.device_rows import HostCopy, on_host  # noqa: E402
 
 # Of function values, whose size is about 1, and of objectives. Sums of n coefficients,
 # which are large where C is, have an error of some eps times their absolute sum; rows
@@ -83,7 +83,8 @@ def test_newton_over_many_cells_is_newton_over_each(kind, C, room):
     f = times(K, many, a)
     for i, (K_own, z_own, side_own, width, weight) in enumerate(cells):
         alone, n = np.zeros(sizes[i]), sizes[i]
-        steps = _cell_loops.newton(K_own, z_own, side_own, width, weight, alone, 100)
+        machine = loops.Machine(z_own, side_own, width, weight)
+        steps = loops.newton(K_own, machine, alone, 100)
         assert steps > 0
         assert not a[i, n:].any()
         close = CLOSE + ROUNDING * np.abs(alone).sum()
@@ -106,9 +107,8 @@ def test_several_machines_share_a_matrix():
     assert (ended == SOLVED).all()
     for i, (c, t) in enumerate(zip(slot.tolist(), lane.tolist(), strict=True)):
         alone = np.zeros(n)
-        _cell_loops.newton(
-            cells[c][0], labels[t], labels[t], 0.0, cells[c][4], alone, 100
-        )
+        machine = loops.Machine(labels[t], labels[t], 0.0, cells[c][4])
+        loops.newton(cells[c][0], machine, alone, 100)
         assert cells[c][0] @ a[i].numpy() == pytest.approx(
             cells[c][0] @ alone, abs=CLOSE
         )
@@ -124,7 +124,7 @@ def test_a_matrix_without_a_factor_spoils_no_other():
     a, ended = newton(torch.as_tensor(K), many, torch.zeros_like(z), 100, 1 << 28)
     assert ended.tolist() == [SOLVED, BROKEN, SOLVED]
     alone = np.zeros(40)
-    _cell_loops.newton(*good[:3], 0.0, good[4], alone, 100)
+    loops.newton(good[0], loops.Machine(*good[1:]), alone, 100)
     for i in (0, 2):
         assert good[0] @ a[i].numpy() == pytest.approx(good[0] @ alone, abs=CLOSE)
 
@@ -136,7 +136,7 @@ def on_device(X, y, weight=None, budget=1 << 28):
     columns = {TARGET: torch.as_tensor(y)}
     if weight is not None:
         columns[WEIGHT] = torch.as_tensor(weight)
-    return RowsHere(TensorSource(torch.as_tensor(X), columns, budget))
+    return HostCopy(TensorSource(torch.as_tensor(X), columns, budget))
 
 
 def stated(kind, C, y, weight=None):
@@ -318,7 +318,7 @@ def test_cells_that_there_is_no_time_for_are_left_to_the_caller():
 def test_rows_that_do_not_fit_here_are_refused():
     wide = torch.zeros((1, 8)).expand(1 << 40, 8)  # 32 TiB, of which 32 bytes exist
     with pytest.raises(InvalidInputError, match=r"32768\.0 of its .* GiB, more than"):
-        at_hand(TensorSource(wide))
+        on_host(TensorSource(wide))
 
 
 # --- Estimators -----------------------------------------------------------------------

@@ -319,7 +319,7 @@ def test_a_tree_goes_no_deeper_than_it_may():
     X = np.random.default_rng(0).random((4000, 1)) ** 20  # equal but for a few
     X[X < 0.5] = 0.0
     assert levels(4000, 100) == 5
-    assert grown(X, 100, more=0)[0].depth <= 5
+    assert grown(X, 100, extra_levels=0)[0].depth <= 5
     even = np.random.default_rng(0).random((4000, 1))
-    assert grown(even, 100, more=-2)[0].depth == 3
-    assert grown(even, 100, more=4)[0].depth == 5
+    assert grown(even, 100, extra_levels=-2)[0].depth == 3
+    assert grown(even, 100, extra_levels=4)[0].depth == 5
