@@ -310,8 +310,8 @@ def _incomplete_text(model: Any, solved: cells.Solved) -> str:
         n_rows = model.certificate_.n_rows
         return (
             f"{stopped} the cells of {n_rows - solved.n_skipped:,} of {n_rows:,} rows. "
-            "The cells that were not reached predict the mean label of their rows, or, "
-            "out of core, by a sample of their rows: nothing is proved about them. "
+            "Cells that were not reached predict the mean label of their rows, or, for "
+            "out-of-core rows, by a sample of them: nothing is proved about these. "
             "Raise max_time, or ask for smaller cells."
         )
     done = len(solved.forest.trees)
