@@ -1,4 +1,4 @@
-"""The slow twin of cells: rows are routed by the tree, each cell solved by `naive`."""
+"""The slow twin of cells: rows descend the tree, and `naive` solves each cell."""
 
 import naive
 import numpy as np

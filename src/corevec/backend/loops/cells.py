@@ -44,7 +44,7 @@ def descend(values: Array, nodes: Nodes, cells: Array, projected: Array) -> None
 
     Goes level by level for a few rows at a time: the latency of one row (its sum, the
     next direction) is hidden behind the others, twice as fast as row by row. Twin:
-    ``cell_by_hand`` of tests/solvers/cells/test_tree.py.
+    ``cell_by_hand`` of tests/solvers/cells/test_cells_tree.py.
     """
     directions, thresholds, depth = nodes
     n, d = values.shape

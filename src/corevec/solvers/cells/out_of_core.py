@@ -313,9 +313,9 @@ class OutOfCoreRows:
         n_rows, n_counted = sum(map(n_rows_of, pieces)), parts.counts[batch].sum()
         if n_rows != n_counted:
             raise InvalidInputError(
-                f"{self.source!r} had {int(n_counted):,} rows in some cells and has "
-                f"{n_rows:,} there now: they change from pass to pass. Save them "
-                "first, or persist() them."
+                f"{self.source!r} had {int(n_counted):,} rows in some cells and now "
+                f"has {n_rows:,}: the rows change from pass to pass. Save them first, "
+                "or persist() them."
             )
         rows = join_rows(pieces)
         source = Chosen(self.source, rows.index, rows)
