@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
 from typing import Any
@@ -35,7 +36,6 @@ from corevec.solvers.cells.tree import grow
 from corevec.solvers.cells.tuning import (
     MORE_CELLS,
     Trial,
-    Tuned,
     mean_error,
     trials,
     tune,
@@ -79,6 +79,15 @@ def check_cells(model: Any) -> None:
         )
 
 
+@dataclass(frozen=True)
+class _Setting:
+    """Kernel and problems of the cells, tuned or as given, and what was tuned."""
+
+    kernel: AnyKernel
+    problems: list[Problem]
+    tuned: dict[str, float]
+
+
 class CellsFit:
     """One fit by cells: `applies` tells whether it is made, `fit` makes it.
 
@@ -107,47 +116,42 @@ class CellsFit:
         if not self._is_auto:
             return self.model.cells is not None
         with self._working():
-            self.facts = self._compare()
+            is_better, self.facts = self._compare()
         self.model.choice_ = self.facts
-        is_chosen = self.facts["choice"] == "cells"
-        if not is_chosen:  # frees memory for the global model
+        if not is_better:  # frees memory for the global model
             self._tried = None
             del self.source
-        return is_chosen
+        return is_better
 
     def fit(self) -> cells.Solved:
         """Return the solved cells, and set the fitted attributes of the model."""
         model = self.model
         with self._working():
-            task = cells.CellsTask(
-                self._local_problems, self.source, self.kernel, self.size, model.n_trees
-            )
+            setting, source = self.setting, self.source
+            own = setting.problems, source, setting.kernel
             self._tried = None  # frees memory
-            progress = self._progress()
+            progress = Progress(
+                self.given.n_rows,
+                model.max_iter,
+                model.max_time,
+                started=self.started,
+                snapshot=lambda: None,
+                meter=getattr(source, "meter", None),
+            )
             with RoundReporter(model, lambda _: {}) as reporter:
                 progress.listeners.append(reporter.listen(progress))
                 with progress.listening_for_interrupt():
+                    task = cells.CellsTask(*own, self.size, model.n_trees)
                     solved = cells.fit(task, progress, self.rng)
         for record in progress.history:
-            record.update(self.facts or self._tuned_facts)
-        if self._tuned is not None:
-            model.gamma_ = self._tuned.gamma
-            model.C_ = float(model.C * self._tuned.C_factor)
+            record.update(self.facts or setting.tuned)
+        if setting.tuned:
+            model.gamma_, model.C_ = setting.tuned["gamma"], setting.tuned["C"]
         _set_fitted(model, solved, progress, task.problems)
         if not solved.is_complete:
             text = _incomplete_text(model, solved)
             warnings.warn(text, NotCertifiedWarning, stacklevel=4)
         return solved
-
-    def _progress(self) -> Progress:
-        return Progress(
-            self.given.n_rows,
-            self.model.max_iter,
-            self.model.max_time,
-            started=self.started,
-            snapshot=lambda: None,
-            meter=getattr(self.source, "meter", None),
-        )
 
     @contextmanager
     def _working(self) -> Iterator[None]:
@@ -187,30 +191,8 @@ class CellsFit:
         return on_host(source)
 
     @cached_property
-    def kernel(self) -> AnyKernel:
-        """The kernel of the cells, with the tuned gamma if it is tuned."""
-        if self._tuned is None:
-            return self._global_kernel
-        return self._kernel_of(self._tuned.gamma)
-
-    @cached_property
     def _global_kernel(self) -> AnyKernel:
         return self.model._make_kernel(self.source, self.given.weights)
-
-    def _kernel_of(self, gamma: float) -> AnyKernel:
-        shape = self.model.degree, self.model.coef0
-        return make_kernel(self.model.kernel, gamma, *shape, self._statistics)
-
-    @cached_property
-    def _statistics(self) -> Any:
-        return self.model._statistics(self.source, self.given.weights)
-
-    @cached_property
-    def _local_problems(self) -> list[Problem]:
-        """The problems of the cells, with the tuned C if it is tuned."""
-        if self._tuned is None:
-            return self.problems
-        return with_C_times(self.problems, self._tuned.C_factor)
 
     # --- What is chosen ---
 
@@ -219,22 +201,30 @@ class CellsFit:
         return self._is_auto and self.source.n_rows < AUTO_MIN_ROWS
 
     @cached_property
-    def _tuned(self) -> Tuned | None:
-        """Gamma and C by parts of a few cells; None unless ``gamma="tune"``."""
-        gamma = self.model.gamma
-        if not (isinstance(gamma, str) and gamma == "tune") or self._has_few_rows:
-            return None
+    def setting(self) -> _Setting:
+        """Kernel and problems; ``gamma="tune"`` tunes them on parts of a few cells."""
+        model = self.model
+        is_tuned = isinstance(model.gamma, str) and model.gamma == "tune"
+        if not is_tuned or self._has_few_rows:
+            return _Setting(self._global_kernel, self.problems, {})
         source, members = self._tried_cells()
         parts = trials(members, self.rng)
-        return tune(self.problems, source, parts, self._kernel_of)
+        statistics = model._statistics(self.source, self.given.weights)
 
-    @property
-    def _tuned_facts(self) -> dict[str, Any]:
-        tuned = self._tuned
-        if tuned is None:
-            return {}
-        C = float(self.model.C * tuned.C_factor)
-        return {"gamma": tuned.gamma, "C": C, "tuned_error": tuned.error}
+        def kernel_of(gamma: float) -> AnyKernel:
+            own = model.degree, model.coef0
+            return make_kernel(model.kernel, gamma, *own, statistics)
+
+        found = tune(self.problems, source, parts, kernel_of)
+        return _Setting(
+            kernel_of(found.gamma),
+            with_C_times(self.problems, found.C_factor),
+            {
+                "gamma": found.gamma,
+                "C": float(model.C * found.C_factor),
+                "tuned_error": found.error,
+            },
+        )
 
     def _tried_cells(self) -> tuple[Source, list[Array]]:
         """Return rows in memory that cells are tried on, and those of each cell."""
@@ -250,21 +240,22 @@ class CellsFit:
                 self._tried = self.source, members
         return self._tried
 
-    def _compare(self) -> dict[str, Any]:
-        """Return the choice between cells and a global model, with its reasons."""
+    def _compare(self) -> tuple[bool, dict[str, Any]]:
+        """Return whether cells are better than a global model, and the reasons."""
         if self._has_few_rows:
-            return {"choice": "global", "reason": "few rows"}
-        tuned = self._tuned_facts  # tuned first: both draw random numbers
+            return False, {"choice": "global", "reason": "few rows"}
+        setting = self.setting  # before the trials: both draw random numbers
         source, members = self._tried_cells()
         parts = trials(members, self.rng)
-        local = mean_error(self._local_problems, source, self.kernel, parts)
+        local = mean_error(setting.problems, source, setting.kernel, parts)
         whole = self._global_error(parts)
-        is_better = local < whole - MIN_ERROR_DECREASE
+        is_better = bool(local < whole - MIN_ERROR_DECREASE)
         choice = "cells" if is_better else "global"
         logger.info("cells: error %.4f, global %.4f: %s", local, whole, choice)
         errors = {"cells_error": local, "global_error": whole}
-        compared = self._tuning_compared(parts) if tuned else {}
-        return {"choice": choice} | (tuned if is_better else {}) | errors | compared
+        compared = self._tuning_compared(parts) if setting.tuned else {}
+        tuned = setting.tuned if is_better else {}
+        return is_better, {"choice": choice} | tuned | errors | compared
 
     def _tuning_compared(self, parts: list[Trial]) -> dict[str, Any]:
         """Return how cells and the global model differ where gamma was tuned.
@@ -277,10 +268,9 @@ class CellsFit:
         if isinstance(kernel, Kernel):  # other kernels have none
             gamma = float(np.ldexp(kernel.gamma, -2 * kernel.row_map.exponent))
         untuned = mean_error(self.problems, self._tried_cells()[0], kernel, parts)
-        tuned = self._tuned_facts
         return {
-            "cells_gamma": tuned["gamma"],
-            "cells_C": tuned["C"],
+            "cells_gamma": self.setting.tuned["gamma"],
+            "cells_C": self.setting.tuned["C"],
             "global_gamma": gamma,
             "global_C": float(self.model.C),
             "cells_error_untuned": untuned,

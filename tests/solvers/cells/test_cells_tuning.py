@@ -62,7 +62,7 @@ def test_auto_chooses_cells_for_a_local_boundary_and_records_why():
 
 
 def test_tuned_cells_are_also_compared_untuned(monkeypatch):
-    """Only cells are tuned: their error with the gamma and C of the other is recorded."""
+    """Cells are also judged with the untuned gamma and C of the global model."""
     monkeypatch.setattr("corevec.estimators._cells.AUTO_MIN_ROWS", 1000)
     monkeypatch.setattr("corevec.estimators._cells.DEFAULT_ROWS", 100)
     X = np.random.default_rng(0).random((2000, 2)) * 8
