@@ -46,7 +46,7 @@ from corevec.models.result import FitResult, Settings, WarmStart
 from corevec.problems.family import Problem
 from corevec.problems.task import Task
 from corevec.solvers.cells.certificate import certify_cells
-from corevec.solvers.cells.placement import refuse_device_elsewhere
+from corevec.solvers.cells.device_rows import refuse_worker_devices
 from corevec.solvers.strategy import auto as strategy
 from corevec.solvers.strategy.auto import Ways
 
@@ -366,7 +366,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         with Workers(self.n_jobs) as workers:
             source = as_source(given.X, self.memory_budget, workers)
             if "_forest" in self.__dict__:
-                refuse_device_elsewhere(type(self).__name__, source)
+                refuse_worker_devices(type(self).__name__, source)
                 return certify_cells(problems, source, self._forest, self.tol)
             with source.at_work():
                 parts = [

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from dataclasses import replace
-from itertools import product
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -14,14 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.progress import Progress, logger
 from corevec._runtime.types import Array
-from corevec.data.sources import (
-    Chosen,
-    Source,
-    Workers,
-    as_source,
-    is_far,
-    row_statistics,
-)
+from corevec.data.sources import Source, Workers, as_source, is_far
 from corevec.estimators._callbacks import RoundReporter, traffic_of
 from corevec.estimators._given import Given
 from corevec.exceptions import (
@@ -32,28 +28,33 @@ from corevec.exceptions import (
 from corevec.kernels import AnyKernel, Kernel, make_kernel
 from corevec.problems.family import Problem
 from corevec.solvers.cells import fit as cells
-from corevec.solvers.cells.cell import rows_that_weigh
+from corevec.solvers.cells.cell import rows_with_weight
 from corevec.solvers.cells.certificate import cells_certificate
-from corevec.solvers.cells.out_of_core import FarRows
-from corevec.solvers.cells.placement import RowsHere, at_hand, refuse_device_elsewhere
+from corevec.solvers.cells.device_rows import on_host, refuse_worker_devices
+from corevec.solvers.cells.out_of_core import OutOfCoreRows
 from corevec.solvers.cells.tree import grow
-from corevec.solvers.cells.tuning import Trial, error_of, misses, trials
+from corevec.solvers.cells.tuning import (
+    MORE_CELLS,
+    Trial,
+    mean_error,
+    trials,
+    tune,
+    weighted_error,
+    with_C_times,
+)
 
-# Rows per cell where nothing else is said. covtype, tuning included, on two threads:
-# 511 rows 4.0 % in 8 s, 1021 rows 4.0 % in 11 s, 2043 rows 3.9 % in 65 s.
+# Rows per cell by default. covtype, tuning included, on two threads: 511 rows 4.0 % in
+# 8 s, 1021 rows 4.0 % in 11 s, 2043 rows 3.9 % in 65 s.
 DEFAULT_ROWS = 1000
-# What is tried for gamma and C: multiples of one over the mean squared distance within
-# a cell, and of C. All of it on a few cells, the best few on more of them.
-GAMMAS, CS = (0.5, 1.5, 4.5, 13.5, 40.0), (1.0, 5.0, 25.0, 125.0)
-FEW_CELLS, MORE_CELLS, FINALISTS = 16, 80, 4
-# "auto" looks at cells from so many rows on; a global model of a sample of this size is
-# judged on the same rows, and cells are taken where they are better by this much.
-AUTO_ROWS, SAMPLE_ROWS, BETTER = 10_000, 20_000, 0.003
+# "auto" considers cells from this number of rows on. A global model of a sample of
+# `GLOBAL_SAMPLE_ROWS` is judged on the same test rows, and cells are chosen if their
+# error is lower by at least `MIN_ERROR_DECREASE`.
+AUTO_MIN_ROWS, GLOBAL_SAMPLE_ROWS, MIN_ERROR_DECREASE = 10_000, 20_000, 0.003
 
 
 def check_cells(model: Any) -> None:
-    """Check `cells` and `n_trees`, and forget what an earlier fit chose."""
-    # The C of a detector is its own.
+    """Check `cells` and `n_trees`, and delete what an earlier fit chose."""
+    # `C_` of a detector is not chosen by cells.
     for name in ("choice_", "gamma_", *(["C_"] if model._task != "none" else [])):
         model.__dict__.pop(name, None)
     who, size, n_trees = type(model).__name__, model.cells, model.n_trees
@@ -78,184 +79,229 @@ def check_cells(model: Any) -> None:
         )
 
 
-class LocalFit:
-    """One fit by cells: the rows at hand, the tree, what was chosen."""
+@dataclass(frozen=True)
+class _Setting:
+    """Kernel and problems of the cells, tuned or as given, and what was tuned."""
 
-    def __init__(
-        self, model: Any, given: Given, problems: list[Problem], workers: Workers
-    ):
+    kernel: AnyKernel
+    problems: list[Problem]
+    tuned: dict[str, float]
+
+
+class CellsFit:
+    """One fit by cells: `applies` tells whether it is made, `fit` makes it.
+
+    Parameters
+    ----------
+    model : estimator
+        Its parameters are read, and its fitted attributes are set.
+    given : Given
+        The training set.
+    problems : list of Problem
+        The problems to solve in every cell.
+    """
+
+    def __init__(self, model: Any, given: Given, problems: list[Problem]):
         self.model, self.given, self.problems = model, given, problems
-        self.asked = problems  # with the C that was given
-        far = as_source(given.X, model.memory_budget, workers)
-        refuse_device_elsewhere(type(model).__name__, far)
-        # Rows that live elsewhere come here where they fit, else a group at a time;
-        # those of a device are here for the tree, and there for the cells.
-        is_small = far.holds(far.n_rows) and not far.is_on_device
-        self.source = far.near(far.numbers) if is_small else at_hand(far)
-        self.rng = np.random.default_rng(model._settings().random_state)
-        self.size = DEFAULT_ROWS if isinstance(model.cells, str) else int(model.cells)
-        self.facts: dict[str, Any] = {}
-        self.kernel: AnyKernel
-        self._some: tuple[Source, list[Array]] | None = None
-        is_auto = isinstance(model.cells, str)
-        self.few = is_auto and self.source.n_rows < AUTO_ROWS
-        if isinstance(model.gamma, str) and model.gamma == "tune" and not self.few:
-            self._tune()
-        else:
-            self.kernel = model._make_kernel(self.source, given.weights)
+        self.workers, self.started = Workers(model.n_jobs), time.perf_counter()
+        self.facts: dict[str, Any] = {}  # what was chosen, for `history_`
+        self._tried: tuple[Source, list[Array]] | None = None
 
-    def _looked_at(self) -> tuple[Source, list[Array]]:
-        """Return the rows that cells are tried on, at hand, and those of each cell."""
-        rng = np.random.default_rng(0)
-        if self._some is None and self.source.is_far:
-            far = FarRows(self.problems, self.source, self.size, rng)
-            cut = far.cut(rng, random=False)
-            self._some = far.some_cells(cut, 2 * MORE_CELLS, rng)
-        elif self._some is None:
-            rows = rows_that_weigh(self.problems, self.source)
-            self._some = self.source, grow(self.source, self.size, rng, rows=rows)[1]
-        return self._some
+    def applies(self) -> bool:
+        """Return whether cells are fitted, rather than one global machine.
 
-    def _tune(self) -> None:
-        """Choose gamma and C on parts of a few cells."""
-        model, (source, members) = self.model, self._looked_at()
-        parts = trials(members, MORE_CELLS, self.rng)
+        With ``cells="auto"``, a few cells are compared with a global model of a sample
+        on the same test rows; the result of that is in `model.choice_`.
+        """
+        if not self._is_auto:
+            return self.model.cells is not None
+        with self._working():
+            is_better, self.facts = self._compare()
+        self.model.choice_ = self.facts
+        if not is_better:  # frees memory for the global model
+            self._tried = None
+            del self.source
+        return is_better
+
+    def fit(self) -> cells.Solved:
+        """Return the solved cells, and set the fitted attributes of the model."""
+        model = self.model
+        with self._working():
+            setting, source = self.setting, self.source
+            own = setting.problems, source, setting.kernel
+            self._tried = None  # frees memory
+            progress = Progress(
+                self.given.n_rows,
+                model.max_iter,
+                model.max_time,
+                started=self.started,
+            )
+            progress.listeners += traffic_of(source)
+            with RoundReporter(model, lambda _: {}) as reporter:
+                progress.listeners.append(reporter.on_round)
+                with progress.listening_for_interrupt():
+                    task = cells.CellsTask(*own, self.size, model.n_trees)
+                    solved = cells.fit(task, progress, self.rng)
+        for record in progress.history:
+            record.update(self.facts or setting.tuned)
+        if setting.tuned:
+            model.gamma_, model.C_ = setting.tuned["gamma"], setting.tuned["C"]
+        _set_fitted(model, solved, progress, task.problems)
+        if not solved.is_complete:
+            text = _incomplete_text(model, solved)
+            warnings.warn(text, NotCertifiedWarning, stacklevel=4)
+        return solved
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Open the threads, and name the estimator in errors."""
+        with self.workers:
+            try:
+                yield
+            except (KernelError, InvalidInputError) as error:
+                who = type(self.model).__name__
+                text = str(error)
+                named = text if text.startswith(who) else f"{who}: {text}"
+                raise type(error)(named) from None
+
+    # --- What is fitted ---
+
+    @property
+    def _is_auto(self) -> bool:
+        return isinstance(self.model.cells, str)
+
+    @property
+    def size(self) -> int:
+        """Rows per cell."""
+        return DEFAULT_ROWS if self._is_auto else int(self.model.cells)
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        """The random numbers of the fit."""
+        return np.random.default_rng(self.model._settings().random_state)
+
+    @cached_property
+    def source(self) -> Source:
+        """The rows: in memory if they fit, else out of core; on the host for trees."""
+        source = as_source(self.given.X, self.model.memory_budget, self.workers)
+        refuse_worker_devices(type(self.model).__name__, source)
+        if source.holds(source.n_rows) and not source.is_on_device:
+            return source.near(source.numbers)
+        return on_host(source)
+
+    @cached_property
+    def _global_kernel(self) -> AnyKernel:
+        return self.model._make_kernel(self.source, self.given.weights)
+
+    # --- What is chosen ---
+
+    @property
+    def _has_few_rows(self) -> bool:
+        return self._is_auto and self.source.n_rows < AUTO_MIN_ROWS
+
+    @cached_property
+    def setting(self) -> _Setting:
+        """Kernel and problems; ``gamma="tune"`` tunes them on parts of a few cells."""
+        model = self.model
+        is_tuned = isinstance(model.gamma, str) and model.gamma == "tune"
+        if not is_tuned or self._has_few_rows:
+            return _Setting(self._global_kernel, self.problems, {})
+        source, members = self._tried_cells()
+        parts = trials(members, self.rng)
         statistics = model._statistics(self.source, self.given.weights)
-        unit = _local_gamma(source, parts)
 
         def kernel_of(gamma: float) -> AnyKernel:
             own = model.degree, model.coef0
             return make_kernel(model.kernel, gamma, *own, statistics)
 
-        def error_at(pair: tuple[float, float], some: list[Trial]) -> float:
-            scaled = _with_C(self.problems, pair[1])
-            return self._error(scaled, kernel_of(pair[0]), some)
+        found = tune(self.problems, source, parts, kernel_of)
+        return _Setting(
+            kernel_of(found.gamma),
+            with_C_times(self.problems, found.C_factor),
+            {
+                "gamma": found.gamma,
+                "C": float(model.C * found.C_factor),
+                "tuned_error": found.error,
+            },
+        )
 
-        pairs = [(wide * unit, C) for wide, C in product(GAMMAS, CS)]
-        pairs.sort(key=lambda pair: error_at(pair, parts[:FEW_CELLS]))
-        errors = {pair: error_at(pair, parts) for pair in pairs[:FINALISTS]}
-        (gamma, C), error = min(errors.items(), key=lambda item: item[1])
-        logger.info("cells: gamma %.3g, C times %g: error %.4f", gamma, C, error)
-        self.kernel, self.problems = kernel_of(gamma), _with_C(self.problems, C)
-        model.gamma_, model.C_ = float(gamma), float(model.C * C)
-        self.facts |= {"gamma": float(gamma), "C": model.C_, "tuned_error": error}
+    def _tried_cells(self) -> tuple[Source, list[Array]]:
+        """Return rows in memory that cells are tried on, and those of each cell."""
+        if self._tried is None:
+            rng = np.random.default_rng(0)
+            if self.source.is_far:
+                remote = OutOfCoreRows(self.problems, self.source, self.size, rng)
+                parts = remote.partition(rng, random=False)
+                self._tried = remote.some_cells(parts, 2 * MORE_CELLS, rng)
+            else:
+                rows = rows_with_weight(self.problems, self.source)
+                members = grow(self.source, self.size, rng, rows=rows)[1]
+                self._tried = self.source, members
+        return self._tried
 
-    def _error(
-        self, problems: list[Problem], kernel: AnyKernel, parts: list[Trial]
-    ) -> float:
-        source, _ = self._looked_at()
-
-        def one(part: Trial) -> tuple[float, float]:
-            return error_of(problems, source, kernel, part)
-
-        wrong, total = np.sum(list(self.source.workers.run(one, parts)), axis=0)
-        return float(wrong / max(total, 1e-300))
-
-    def is_better(self) -> bool:
-        """Whether a few cells beat a global model of a sample, on the same rows."""
-        if self.few:
-            self.facts |= {"choice": "global", "reason": "few rows"}
-            return False
-        parts = trials(self._looked_at()[1], MORE_CELLS, self.rng)
-        local = self._error(self.problems, self.kernel, parts)
-        kernel = self.model._make_kernel(self.source, self.given.weights)
-        whole = self._global_error(parts, kernel)
-        choice = "cells" if local < whole - BETTER else "global"
-        tuned = self._what_was_tuned(parts, kernel)
-        kept = self.facts if choice == "cells" else {}  # of a model that is not fitted
-        errors = {"cells_error": local, "global_error": whole}
-        self.facts = {"choice": choice} | kept | errors | tuned
+    def _compare(self) -> tuple[bool, dict[str, Any]]:
+        """Return whether cells are better than a global model, and the reasons."""
+        if self._has_few_rows:
+            return False, {"choice": "global", "reason": "few rows"}
+        setting = self.setting  # before the trials: both draw random numbers
+        source, members = self._tried_cells()
+        parts = trials(members, self.rng)
+        local = mean_error(setting.problems, source, setting.kernel, parts)
+        whole = self._global_error(parts)
+        is_better = bool(local < whole - MIN_ERROR_DECREASE)
+        choice = "cells" if is_better else "global"
         logger.info("cells: error %.4f, global %.4f: %s", local, whole, choice)
-        return choice == "cells"
+        errors = {"cells_error": local, "global_error": whole}
+        compared = self._tuning_compared(parts) if setting.tuned else {}
+        tuned = setting.tuned if is_better else {}
+        return is_better, {"choice": choice} | tuned | errors | compared
 
-    def _what_was_tuned(self, parts: list[Trial], kernel: AnyKernel) -> dict[str, Any]:
+    def _tuning_compared(self, parts: list[Trial]) -> dict[str, Any]:
         """Return how cells and the global model differ where gamma was tuned.
 
-        Only cells are: a global model is compared, and fitted, with ``gamma="scale"``
-        and the C that was given. What cells do with those tells the two gains apart.
+        Only cells are tuned: a global model is compared, and fitted, with
+        ``gamma="scale"`` and the given C. The error of cells with those tells the gain
+        by tuning from the gain by cells.
         """
-        if not self.facts:
-            return {}
-        gamma = None
-        if isinstance(kernel, Kernel):  # others have none
+        gamma, kernel = None, self._global_kernel
+        if isinstance(kernel, Kernel):  # other kernels have none
             gamma = float(np.ldexp(kernel.gamma, -2 * kernel.row_map.exponent))
-        plain = self._error(self.asked, kernel, parts)
-        own = {"cells_gamma": self.facts["gamma"], "cells_C": self.facts["C"]}
-        whole = {"global_gamma": gamma, "global_C": float(self.model.C)}
-        return own | whole | {"cells_error_untuned": plain}
+        untuned = mean_error(self.problems, self._tried_cells()[0], kernel, parts)
+        return {
+            "cells_gamma": self.setting.tuned["gamma"],
+            "cells_C": self.setting.tuned["C"],
+            "global_gamma": gamma,
+            "global_C": float(self.model.C),
+            "cells_error_untuned": untuned,
+        }
 
-    def _global_error(self, parts: list[Trial], kernel: AnyKernel) -> float:
+    def _global_error(self, parts: list[Trial]) -> float:
         """Return the error of a machine of a sample on the test parts of the cells."""
         test = np.sort(np.concatenate([part.test for part in parts]))
-        size = SAMPLE_ROWS
+        size = GLOBAL_SAMPLE_ROWS
         while not self.source.holds(size):
             size //= 2
         others = np.setdiff1d(self.source.draw(self.rng, size), test)
         plain = clone(self.model).set_params(cells=None, verbose=0, tol=0.01)
         plain.set_params(max_time=plain.max_time or 60.0)
-        functions = plain._functions_on(self.asked, self.source, kernel, others)
-        rows = self._looked_at()[0].take(test)
+        kernel = self._global_kernel
+        functions = plain._functions_on(self.problems, self.source, kernel, others)
+        rows = self._tried_cells()[0].take(test)
         values = functions.evaluate(rows, functions.prepared())
-        wrong, total = misses(self.asked, rows, values, kernel)
+        wrong, total = weighted_error(self.problems, rows, values, kernel)
         return wrong / max(total, 1e-300)
 
-    def solve(self, progress: Progress) -> cells.Solved:
-        """Solve every cell."""
-        self._some = None  # a fit needs the room
-        if isinstance(self.source, RowsHere):
-            self.given.X = self.source  # what came here serves those who ask later
-        asked = self.problems, self.source, self.kernel, self.size, self.model.n_trees
-        return cells.fit(*asked, progress, self.rng)
 
-
-def fit_cells(model: Any, given: Given, problems: list[Problem]) -> cells.Solved | None:
-    """Fit local machines and set what they share with other models.
-
-    None where a global model is asked for, or is no worse as far as "auto" sees; what
-    it saw is in `model.choice_`.
-    """
-    if model.cells is None:
-        return None
-    with Workers(model.n_jobs) as workers:
-        progress = Progress(given.n_rows, model.max_iter, model.max_time)
-        try:
-            local = LocalFit(model, given, problems, workers)
-            progress.listeners += traffic_of(local.source)
-            auto = isinstance(model.cells, str)
-            if auto:
-                better = local.is_better()
-                model.choice_ = local.facts
-                if not better:
-                    check_cells(model)  # forgets what was tuned for cells
-                    model.choice_ = local.facts
-                    return None
-            with RoundReporter(model, lambda _: {}) as reporter:
-                progress.listeners.append(reporter.on_round)
-                with progress.listening_for_interrupt():
-                    solved = local.solve(progress)
-        except (KernelError, InvalidInputError) as error:
-            who = type(model).__name__
-            text = str(error)
-            named = text if text.startswith(who) else f"{who}: {text}"
-            raise type(error)(named) from None
-    for record in progress.history:
-        record.update(local.facts)
-    _set_fitted(model, solved, progress, local.problems)
-    if not solved.is_whole:
-        warnings.warn(_not_whole(model, solved), NotCertifiedWarning, stacklevel=4)
-    return solved
-
-
-def _not_whole(model: Any, solved: cells.Solved) -> str:
-    """Return what is left out of a model that ran out of time."""
+def _incomplete_text(model: Any, solved: cells.Solved) -> str:
+    """Return the warning for a model that ran out of time."""
     stopped = f"{type(model).__name__} stopped by {model.certificate_.stopped_by} after"
-    if solved.n_left:
+    if solved.n_skipped:
         n_rows = model.certificate_.n_rows
         return (
-            f"{stopped} the cells of {n_rows - solved.n_left:,} of {n_rows:,} rows. "
-            "The others answer by the mean of their labels, or by a sample of rows "
-            "that live elsewhere: nothing is proved about them. Raise max_time, or ask "
-            "for smaller cells."
+            f"{stopped} the cells of {n_rows - solved.n_skipped:,} of {n_rows:,} rows. "
+            "Cells that were not reached predict the mean label of their rows, or, for "
+            "out-of-core rows, by a sample of them: nothing is proved about these. "
+            "Raise max_time, or ask for smaller cells."
         )
     done = len(solved.forest.trees)
     return f"{stopped} {done} of {model.n_trees} trees: the model is the mean of those."
@@ -264,48 +310,33 @@ def _not_whole(model: Any, solved: cells.Solved) -> str:
 def values_for_labels(model: Any, X: Any) -> Array:
     """Return values that give a classifier's labels, as its exact values would.
 
-    Of cells most are in float32, and evaluated again where that leaves the label open.
+    Most values of cells are in float32; they are recomputed in float64 where float32
+    leaves the label undecided.
     """
     check_is_fitted(model)
     forest = model.__dict__.get("_forest")
-    elsewhere = is_far(X)
-    pairs = len(model.classes_) > 2 and model.multi_class == "ovo"
-    if forest is None or elsewhere or pairs:
+    has_pairs = len(model.classes_) > 2 and model.multi_class == "ovo"
+    if forest is None or is_far(X) or has_pairs:
         return model._values(X)
     X = model._validate_new(X)
-    is_open = _sign_is_open if len(model.classes_) == 2 else _winner_is_open
+    two_classes = len(model.classes_) == 2
+    is_undecided = _sign_is_undecided if two_classes else _winner_is_undecided
     with Workers(model.n_jobs) as workers:
         source = as_source(X, model.memory_budget, workers)
-        return forest.values_that_decide(source, is_open)
+        return forest.values_that_decide(source, is_undecided)
 
 
-def _sign_is_open(values: Array, errors: Array) -> Array:
+def _sign_is_undecided(values: Array, errors: Array) -> Array:
+    """Return where the error may change the sign of the value."""
     return np.asarray(~(np.abs(values[:, 0]) > errors[:, 0]))
 
 
-def _winner_is_open(values: Array, errors: Array) -> Array:
-    """Whether another class than the one with the largest value may have a larger."""
+def _winner_is_undecided(values: Array, errors: Array) -> Array:
+    """Return where another class than the winner may have the largest value."""
     rows, top = np.arange(len(values)), values.argmax(axis=1)
     low, high = values[rows, top] - errors[rows, top], values + errors
     high[rows, top] = -np.inf
     return np.asarray(~(low > high.max(axis=1)))
-
-
-def _with_C(problems: list[Problem], factor: float) -> list[Problem]:
-    return [
-        replace(one, slack=one.slack * factor, price=one.price * factor)
-        for one in problems
-    ]
-
-
-def _local_gamma(source: Source, parts: list[Trial]) -> float:
-    """Return one over the mean squared distance of rows in a cell."""
-    spreads = []
-    for part in parts:
-        own = row_statistics(Chosen(source, part.train, source.take(part.train)))
-        spreads.append(np.ldexp(2 * own.total_variance, 2 * own.exponent))
-    mean = float(np.mean(spreads)) if spreads else 0.0
-    return 1.0 / mean if mean > 0 else 1.0
 
 
 def _set_fitted(

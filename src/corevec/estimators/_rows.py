@@ -30,7 +30,7 @@ from corevec.estimators._given import FarGiven, Given, check_values
 from corevec.estimators._parameters import check_parameters
 from corevec.exceptions import InvalidInputError, RowsLostError
 from corevec.kernels import Rows
-from corevec.solvers.cells.placement import valued_here
+from corevec.solvers.cells.device_rows import evaluated_on_host
 
 CHECKS: dict[str, Any] = {
     "accept_sparse": "csr",
@@ -182,7 +182,7 @@ class TakesRows:
             if is_on_device(X):
                 values: Any = functions.ready()
                 if forest is not None:
-                    values = valued_here(source, forest.values)
+                    values = evaluated_on_host(source, forest.values)
                 with source.at_work():
                     return source.map_there(partial(_checked_values, self, values))
             with source.at_work():

@@ -17,7 +17,7 @@ from corevec.backend.arrays import cast, column_of, entries_of, full, here_if_te
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, is_far
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
-from corevec.estimators._cells import check_cells, fit_cells, values_for_labels
+from corevec.estimators._cells import CellsFit, check_cells, values_for_labels
 from corevec.estimators._given import Given
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_choice, check_positive
@@ -256,7 +256,10 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         self.classes_ = classes
         problems = self._problems_for(given)
         kind = "one-vs-rest" if self.multi_class == "ovr" else "one-vs-one"
-        if fit_cells(self, given, problems) is None:
+        local = CellsFit(self, given, problems)
+        if local.applies():
+            local.fit()
+        else:
             self._fit_problems(given, problems, kind)
         self._count_support(given)
         return self

@@ -14,7 +14,7 @@ from corevec.certificates.scan import Subset
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
-from corevec.estimators._cells import check_cells, fit_cells
+from corevec.estimators._cells import CellsFit, check_cells
 from corevec.estimators._given import Given, weights_of
 from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import BallDetector, ScoredDetector, constant_of
@@ -24,6 +24,7 @@ from corevec.kernels import Rows, make_kernel
 from corevec.models.checkpoint import Checkpoint
 from corevec.models.result import FitResult
 from corevec.problems.family import Labels, Problem, one_class, svdd
+from corevec.solvers.cells.device_rows import on_host
 
 # The share of outliers looked for when neither nu nor C is given.
 DEFAULT_NU = 0.1
@@ -241,11 +242,11 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         size: Any = self.cells
         in_cell = given.mass * min(1.0, float(size) / given.n_rows)
         self.C_ = 1.0 / (nu * in_cell) if self.C is None else float(self.C)
-        fit_cells(self, given, self._problems_for(given))
+        CellsFit(self, given, self._problems_for(given)).fit()
         self.offset_ = 1.0
         if self.C is None:
             with Workers(self.n_jobs) as workers:
-                source = as_source(given.X, self.memory_budget, workers)
+                source = on_host(as_source(given.X, self.memory_budget, workers))
                 self.offset_ = self._quantile(self._forest, source, given.weights, nu)
 
     def _fit_to_share(self, given: Given, nu: float) -> None:

@@ -15,7 +15,7 @@ from corevec.backend.arrays import column_of, here_if_tensor, there
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Column
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
-from corevec.estimators._cells import check_cells, fit_cells
+from corevec.estimators._cells import CellsFit, check_cells
 from corevec.estimators._given import FarGiven, Given
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_flag, check_number, check_positive
@@ -210,13 +210,13 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         moments = given.target_moments(bool(self.fit_intercept))
         self.target_mean_, self.target_scale_ = moments
         problems = self._problems_for(given)
-        solved = fit_cells(self, given, problems)
-        if solved is None:
+        local = CellsFit(self, given, problems)
+        if local.applies():
+            offsets = local.fit().offset  # the mean over the cells
+            self._in_units_of_y()
+        else:
             outcome = self._fit_problems(given, problems, "one problem per target")
             offsets = outcome.offsets
-        else:
-            offsets = solved.offset  # the mean of the cells' own
-            self._in_units_of_y()
         tube = offsets if isinstance(self.tube, str) else self._fixed_tube()
         tube = tube * self.target_scale_
         self.tube_ = float(tube[0]) if self._one_target else tube

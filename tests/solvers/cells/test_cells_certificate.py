@@ -1,4 +1,4 @@
-"""The certificate of a model of cells on given rows, against NumPy's own sums."""
+"""The certificate of a model of cells on given rows, against sums by NumPy."""
 
 import numpy as np
 import pytest
@@ -87,7 +87,7 @@ def signs_of(y, classes):
 @pytest.mark.parametrize("which", ["training", "new"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_classes_by_hand(which, weighted, n_classes):
+def test_the_certificate_of_a_classifier_is_that_by_hand(which, weighted, n_classes):
     y, new_y = (Y, NEW_Y) if n_classes == 2 else (THREE, NEW_THREE)
     rng = np.random.default_rng(3)
     weights = rng.uniform(0.5, 2.0, len(X)) if weighted else np.ones(len(X))
@@ -132,7 +132,7 @@ FITS = {name: rest for name, *rest in fits()}
 
 
 @pytest.mark.parametrize("name", FITS)
-def test_on_the_rows_of_the_fit_its_certificate_is_repeated(name):
+def test_the_training_set_gives_the_certificate_of_the_fit(name):
     model, rows, y, weights = FITS[name]
     said = model.fit(rows, y, weights).certificate_
     found = certified(model, rows, y, weights)
@@ -150,7 +150,7 @@ def test_on_the_rows_of_the_fit_its_certificate_is_repeated(name):
     assert found.problem.split(after)[1] == said.problem.split(after)[1]
 
 
-def test_the_public_function_calls_it():
+def test_certify_returns_the_certificate_of_cells():
     model = corevec.CoreVectorClassifier(C=5.0, **LOCAL).fit(X, Y)
     found, own = corevec.certify(model, NEW, NEW_Y), certified(model, NEW, NEW_Y)
     for name in ("problem", "primal", "dual", "relative_gap", "stopped_by", "tol"):
@@ -181,7 +181,7 @@ def test_the_tube_of_new_rows_is_the_best_one():
     assert found.dual <= found.primal
 
 
-def test_threads_change_nothing():
+def test_threads_do_not_change_the_certificate():
     model = corevec.CoreVectorClassifier(C=5.0, **LOCAL).fit(X, THREE)
     one, three = (certified(model, NEW, NEW_THREE, n_jobs=n) for n in (1, 3))
     assert (one.primal, one.dual, one.problem) == (
@@ -191,9 +191,9 @@ def test_threads_change_nothing():
     )
 
 
-def test_equal_rows_of_a_large_cell_count_together(monkeypatch):
+def test_duplicates_of_a_large_cell_are_merged(monkeypatch):
     """Repeated rows that no tree splits: the same values as with a weight each."""
-    monkeypatch.setattr("corevec.solvers.cells.cell.MERGED_FROM", 100)
+    monkeypatch.setattr("corevec.solvers.cells.duplicates.MERGE_MIN_ROWS", 100)
     rows, labels = np.repeat(X[:40], 20, axis=0), np.repeat(Y[:40], 20)
     model = corevec.CoreVectorClassifier(cells=800, gamma=2.0, n_jobs=1).fit(
         rows, labels
@@ -220,7 +220,7 @@ def test_a_pure_cell_that_meets_the_other_class_has_a_gap():
     assert 0.1 < found.relative_gap <= 1.0
 
 
-def test_rows_of_a_source_are_brought_in_parts(tmp_path):
+def test_out_of_core_rows_are_loaded_in_batches(tmp_path):
     """A file whose rows do not fit the budget at once gives the same certificate."""
     rows = np.tile(NEW, (8, 1)) + np.repeat(np.arange(8) * 1e-3, len(NEW))[:, None]
     labels = np.tile(NEW_Y, 8)
@@ -228,9 +228,9 @@ def test_rows_of_a_source_are_brought_in_parts(tmp_path):
     expected = certified(model, rows, labels)
     np.save(tmp_path / "X.npy", rows)
     np.save(tmp_path / "y.npy", labels)
-    far = corevec.open(tmp_path / "X.npy", target=tmp_path / "y.npy")
+    remote = corevec.open(tmp_path / "X.npy", target=tmp_path / "y.npy")
     model.memory_budget = 4 * 8 * 2 * 2000  # two thousand rows fit a quarter
-    found = certified(model, far)
+    found = certified(model, remote)
     np.testing.assert_allclose(
         [found.primal, found.dual, found.relative_gap],
         [expected.primal, expected.dual, expected.relative_gap],

@@ -1,7 +1,7 @@
-"""Cells of rows that do not fit here: brought a group at a time, the same machines.
+"""Cells of out-of-core rows are loaded in groups and have the same solutions.
 
-The twin: the rows are in memory, the model's own tree says which cell they belong to,
-and every cell is solved from there.
+The twin has the rows in memory, takes the cell of each row from the model's tree, and
+solves every cell.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from far_cells import (
+from out_of_core_cells import (
     BUDGET,
-    FAR,
     LABEL,
     NUMBER,
+    OUT_OF_CORE,
     WEIGHT,
     D,
     N,
@@ -39,8 +39,9 @@ from corevec._runtime.progress import Progress
 from corevec.data.sources import Coded, Workers, far_source
 from corevec.exceptions import InvalidInputError
 from corevec.problems.family import Labels, one_class, two_class
-from corevec.solvers.cells import fit as cells
-from corevec.solvers.cells.partition import PartedRows
+from corevec.solvers.cells.fit import CellsTask
+from corevec.solvers.cells.fit import fit as fit_cells
+from corevec.solvers.cells.out_of_core import OutOfCoreRows
 
 PLACES = ("parquet", "libsvm", "dask-1", "dask-3", "dask-csr")
 
@@ -84,7 +85,7 @@ MODELS = {
 def test_groups_of_cells_give_the_machines_of_rows_in_memory(name, where, tmp_path):
     model, target, _ = MODELS[name]
     rows = place(where, tmp_path, X, target)
-    found = clone(model).set_params(**FAR).fit(*rows)
+    found = clone(model).set_params(**OUT_OF_CORE).fit(*rows)
     certificate = found.certificate_
     # One pass that counts, and one for each of six groups or more.
     assert certificate.passes >= 7
@@ -115,7 +116,7 @@ def _named(values, where):
 @pytest.mark.parametrize("where", ["parquet", "dask-3"])
 @pytest.mark.parametrize("n_trees", [1, 2])
 def test_rows_of_weight_zero_are_absent_and_others_count(where, n_trees, tmp_path):
-    model = CoreVectorClassifier(gamma=0.5, n_trees=n_trees, **FAR)
+    model = CoreVectorClassifier(gamma=0.5, n_trees=n_trees, **OUT_OF_CORE)
     model.fit(*place(where, tmp_path, X, LABEL, WEIGHT))
     sizes = assert_same_machines(model, X, LABEL, WEIGHT)
     assert sizes.sum() == n_trees * np.count_nonzero(WEIGHT)
@@ -124,14 +125,14 @@ def test_rows_of_weight_zero_are_absent_and_others_count(where, n_trees, tmp_pat
 
 def test_a_class_of_weight_zero_is_absent(tmp_path):
     model = CoreVectorClassifier(gamma=0.5, class_weight={0: 0.0, 1: 2.0, 2: 1.0})
-    model.set_params(**FAR).fit(*place("dask-3", tmp_path, X, THIRD))
+    model.set_params(**OUT_OF_CORE).fit(*place("dask-3", tmp_path, X, THIRD))
     sizes = assert_same_machines(model, X, THIRD)
     assert sizes.sum() == np.count_nonzero(THIRD)
 
 
-def test_places_threads_and_groups_change_nothing(tmp_path):
+def test_source_threads_and_groups_do_not_change_the_model(tmp_path):
     """The same sample, hence the same tree, from a file and from partitions."""
-    model = CoreVectorClassifier(gamma=0.5, n_trees=2, **FAR)
+    model = CoreVectorClassifier(gamma=0.5, n_trees=2, **OUT_OF_CORE)
     first = clone(model).fit(*place("parquet", tmp_path, X, LABEL))
     for where, n_jobs in (("dask-1", 1), ("dask-3", 3)):
         other = clone(model).set_params(n_jobs=n_jobs)
@@ -146,7 +147,7 @@ def test_places_threads_and_groups_change_nothing(tmp_path):
 @pytest.mark.parametrize("where", ["parquet", "dask-3"])
 def test_certifying_the_same_rows_repeats_the_certificate(where, tmp_path):
     rows = place(where, tmp_path, X, LABEL)
-    model = CoreVectorClassifier(C=5.0, gamma=0.5, **FAR).fit(*rows)
+    model = CoreVectorClassifier(C=5.0, gamma=0.5, **OUT_OF_CORE).fit(*rows)
     found, wanted = corevec.certify(model, *rows), model.certificate_
     assert (found.n_verified, found.n_rows) == (N, N)
     assert found.primal == pytest.approx(wanted.primal, rel=1e-9)
@@ -154,21 +155,22 @@ def test_certifying_the_same_rows_repeats_the_certificate(where, tmp_path):
 
 
 @pytest.mark.parametrize(("budget", "passes"), [(2**18, 1), (2**17, None)])
-def test_a_sample_and_one_count_cut_the_rows_where_it_is_large(budget, passes):
-    """With 32 rows of it for each part, or none is cut again: parts of half a group."""
+def test_a_large_sample_partitions_the_rows_with_one_counting_pass(budget, passes):
+    """A part with fewer than 32 sampled rows may exceed half a group: split again."""
     labels = Labels(N)
     lazy = da.from_array(X, chunks=(700, D))
     source = far_source("test", lazy, None, None).using(budget, Workers(1))
     rng = np.random.default_rng(0)
-    cut = PartedRows([one_class(labels, 1.0)], source, 40, rng).cut(rng, random=False)
-    assert cut.counts.sum() == N
-    assert np.array_equal(np.bincount(cut.top.cells_of(X)), cut.counts)
-    assert cut.counts.max() <= budget // 4 // 64 // 2
-    assert cut.passes == passes or (passes is None and cut.passes > 1)
+    remote = OutOfCoreRows([one_class(labels, 1.0)], source, 40, rng)
+    parts = remote.partition(rng, random=False)
+    assert parts.counts.sum() == N
+    assert np.array_equal(np.bincount(parts.top.cells_of(X)), parts.counts)
+    assert parts.counts.max() <= budget // 4 // 64 // 2
+    assert parts.n_passes == passes or (passes is None and parts.n_passes > 1)
 
 
 def test_progress_counts_the_cells_of_all_groups(tmp_path):
-    model = CoreVectorClassifier(gamma=0.5, **FAR)
+    model = CoreVectorClassifier(gamma=0.5, **OUT_OF_CORE)
     history = model.fit(*place("dask-3", tmp_path, X, LABEL)).history_
     done = [one["core"] for one in history]
     passes = [one["passes"] for one in history]
@@ -181,8 +183,8 @@ def test_progress_counts_the_cells_of_all_groups(tmp_path):
 # --- what does not go -----------------------------------------------------------------
 
 
-def test_a_cell_that_does_not_fit_is_refused_in_words(tmp_path):
-    model = CoreVectorClassifier(**FAR | {"cells": 300})
+def test_a_cell_beyond_the_memory_budget_is_refused(tmp_path):
+    model = CoreVectorClassifier(**OUT_OF_CORE | {"cells": 300})
     with pytest.raises(InvalidInputError, match=r"Raise it to 1\.54e\+05 or more"):
         model.fit(*place("parquet", tmp_path, X, LABEL))
     model.set_params(memory_budget=1.6e5).fit(*place("parquet", tmp_path, X, LABEL))
@@ -195,7 +197,7 @@ def test_rows_that_change_from_pass_to_pass_are_noticed():
 
     lazy = da.ones((N, D), chunks=(1000, D)).map_blocks(drawn, dtype=float)
     with pytest.raises(InvalidInputError, match="change from pass to pass"):
-        CoreVectorClassifier(gamma=0.5, **FAR).fit(lazy, LABEL)
+        CoreVectorClassifier(gamma=0.5, **OUT_OF_CORE).fit(lazy, LABEL)
 
 
 # --- time -----------------------------------------------------------------------------
@@ -210,9 +212,9 @@ def test_rows_that_change_from_pass_to_pass_are_noticed():
     ],
     ids=["classifier", "regressor", "detector"],
 )
-def test_what_was_not_come_to_is_of_a_sample_and_unproved(model, target, tmp_path):
+def test_parts_that_are_not_reached_are_solved_on_a_sample(model, target, tmp_path):
     rows = place("dask-3", tmp_path, X, target)
-    short = clone(model).set_params(**FAR, max_time=1e-6)
+    short = clone(model).set_params(**OUT_OF_CORE, max_time=1e-6)
     with pytest.warns(NotCertifiedWarning, match="after the cells of 0 of 3,000 rows"):
         short.fit(*rows)
     found = short.certificate_
@@ -222,13 +224,13 @@ def test_what_was_not_come_to_is_of_a_sample_and_unproved(model, target, tmp_pat
     if isinstance(model, CoreVectorOneClass):
         assert np.mean(short.predict(X) == -1) == pytest.approx(0.1, abs=0.01)
         return
-    # Machines of 8 to 16 rows for each part, better than any constant answer.
+    # Machines of 8 to 16 rows for each part, better than any constant prediction.
     constant = 0.0 if target is NUMBER else np.mean(target == 2)
     assert short.score(X, target) > constant + 0.2
 
 
 def stopped(stop_at):
-    """Fit two trees; a listener asks to stop at some round."""
+    """Return two trees; a listener stops the fit at some round."""
     lazy = da.from_array(X, chunks=(1000, D))
     with Workers(1) as workers:
         source = far_source("test", lazy, LABEL, None).using(BUDGET, workers)
@@ -236,22 +238,23 @@ def stopped(stop_at):
         progress = Progress(N)
         progress.listeners.append(lambda record, _: record["round"] == stop_at)
         kernel = CoreVectorClassifier(gamma=0.5)._make_kernel(source, None)
-        asked = [problem], source, kernel, 40, 2, progress, np.random.default_rng(0)
-        return cells.fit(*asked), [one["core"] for one in progress.history]
+        task = CellsTask([problem], source, kernel, size=40, n_trees=2)
+        solved = fit_cells(task, progress, np.random.default_rng(0))
+        return solved, [one["core"] for one in progress.history]
 
 
 def test_a_stop_ends_the_first_tree_early_and_leaves_a_later_one_out():
     whole, done = stopped(None)
     n_first = 1 + int(np.argmin(np.diff(done)))  # the second tree counts from one
-    assert (whole.is_whole, whole.n_left, len(whole.forest.trees)) == (True, 0, 2)
+    assert (whole.is_complete, whole.n_skipped, len(whole.forest.trees)) == (True, 0, 2)
     early, _ = stopped(3)
     (one,) = early.forest.trees
     sizes = np.bincount(one.tree.cells_of(X), minlength=one.tree.n_cells)
-    assert not early.is_whole
-    assert 0 < early.n_left < N
-    assert early.n_left == sizes[sizes > 0][np.isinf(early.gaps)].sum()
+    assert not early.is_complete
+    assert 0 < early.n_skipped < N
+    assert early.n_skipped == sizes[sizes > 0][np.isinf(early.gaps)].sum()
     late, _ = stopped(n_first + 3)
-    assert (late.is_whole, late.n_left) == (False, 0)
+    assert (late.is_complete, late.n_skipped) == (False, 0)
     assert np.array_equal(late.forest.trees[0].coef, whole.forest.trees[0].coef)
     assert len(late.forest.trees) == 1
 
@@ -261,7 +264,7 @@ def test_a_stop_ends_the_first_tree_early_and_leaves_a_later_one_out():
 
 @pytest.mark.parametrize("where", ["parquet", "dask-3"])
 def test_gamma_is_tuned_on_a_few_cells(where, tmp_path):
-    model = CoreVectorClassifier(gamma="tune", **FAR)
+    model = CoreVectorClassifier(gamma="tune", **OUT_OF_CORE)
     model.fit(*place(where, tmp_path, X, LABEL))
     assert model.history_[-1]["tuned_error"] < 0.2
     assert model.history_[-1]["gamma"] == model.gamma_
@@ -271,7 +274,7 @@ def test_gamma_is_tuned_on_a_few_cells(where, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::corevec.exceptions.NotCertifiedWarning")
-def test_auto_sees_cells_and_a_global_model():
+def test_auto_compares_cells_with_a_global_model():
     rng = np.random.default_rng(0)
     board = rng.random((10_500, 2)) * 24
     colour = board.astype(int).sum(axis=1) % 2
@@ -287,20 +290,20 @@ def test_auto_sees_cells_and_a_global_model():
 # --- memory ---------------------------------------------------------------------------
 
 
-def test_memory_is_that_of_a_group_and_of_the_model(tmp_path):
+def test_memory_holds_one_group_and_the_model(tmp_path):
     """Rows of 7.2 MB in a file, two megabytes of budget."""
     n, d, budget = 30_000, 30, 2**21
-    model = CoreVectorClassifier(gamma=0.01, **FAR)
+    model = CoreVectorClassifier(gamma=0.01, **OUT_OF_CORE)
     model.fit(*place("parquet", tmp_path, X, LABEL))  # what is made or loaded once
     rng = np.random.default_rng(0)
     rows, side = rng.normal(size=(n, d)), rng.integers(0, 2, n)
     rows[:, 0] += 60.0 * side
-    far = place("parquet", tmp_path, rows, side)
+    remote = place("parquet", tmp_path, rows, side)
     del rows
     model.set_params(memory_budget=budget, cells=100)
     tracemalloc.start()
     try:
-        model.fit(*far)
+        model.fit(*remote)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

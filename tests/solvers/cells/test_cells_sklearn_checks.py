@@ -1,4 +1,4 @@
-"""Models of cells in the company of scikit-learn, and parameters that are refused."""
+"""Models of cells meet scikit-learn's contract, and refuse wrong parameters."""
 
 import pickle
 
@@ -28,7 +28,7 @@ def test_every_check_of_scikit_learn_passes(estimator, check):
     check(estimator)
 
 
-def test_copies_give_the_same_answers():
+def test_copies_give_the_same_predictions():
     X, y = board(400)
     model = CoreVectorClassifier(cells=50, n_trees=2, **NEAR).fit(X, y)
     wanted = model.decision_function(X)
@@ -42,7 +42,7 @@ def test_copies_give_the_same_answers():
 
 
 @pytest.mark.parametrize("n_trees", [1, 2])
-def test_threads_do_not_matter(n_trees):
+def test_threads_do_not_change_the_model(n_trees):
     X, y = board(1500)
     fits = [
         CoreVectorClassifier(cells=50, n_trees=n_trees, **{**NEAR, "n_jobs": jobs})
@@ -81,7 +81,7 @@ def attributes(model):
 
 
 @pytest.mark.parametrize("warm_start", [False, True])
-def test_a_refit_leaves_nothing_of_the_other_kind(warm_start):
+def test_a_refit_leaves_no_attribute_of_the_other_kind_of_model(warm_start):
     X, y = board(300)
     asked = {"tol": 1e-6, "warm_start": warm_start} | NEAR
     local = CoreVectorClassifier(cells=50, **asked).fit(X, y)
@@ -118,7 +118,7 @@ def test_wrong_parameters_are_refused(wrong, text):
         CoreVectorClassifier(**wrong).fit(X, y)
 
 
-def test_a_kernel_matrix_has_no_columns_to_cut():
+def test_a_precomputed_kernel_is_refused():
     X, y = board(100)
     model = CoreVectorClassifier(kernel="precomputed", cells=50)
     with pytest.raises(InvalidInputError, match="precomputed"):

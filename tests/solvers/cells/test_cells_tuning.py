@@ -1,4 +1,4 @@
-"""What a fit by cells chooses inside: gamma, C, and cells or not."""
+"""A fit by cells chooses gamma, C, and whether cells are used at all."""
 
 import tracemalloc
 import warnings
@@ -43,7 +43,7 @@ def test_gamma_is_tuned_without_the_rows_of_weight_zero():
 
 
 @pytest.mark.filterwarnings("ignore::corevec.exceptions.NotCertifiedWarning")
-def test_auto_takes_cells_where_the_boundary_is_local_and_says_so():
+def test_auto_chooses_cells_for_a_local_boundary_and_records_why():
     rng = np.random.default_rng(0)
     X = rng.random((12_000, 2)) * 24
     y = X.astype(int).sum(axis=1) % 2  # 24 x 24 squares
@@ -61,9 +61,9 @@ def test_auto_takes_cells_where_the_boundary_is_local_and_says_so():
     assert found.history_[0]["choice"] == found.choice_["choice"]
 
 
-def test_tuned_cells_and_a_global_model_are_compared_openly(monkeypatch):
-    """Only cells are tuned: what they do with the other's gamma and C is told too."""
-    monkeypatch.setattr("corevec.estimators._cells.AUTO_ROWS", 1000)
+def test_tuned_cells_are_also_compared_untuned(monkeypatch):
+    """Cells are also judged with the untuned gamma and C of the global model."""
+    monkeypatch.setattr("corevec.estimators._cells.AUTO_MIN_ROWS", 1000)
     monkeypatch.setattr("corevec.estimators._cells.DEFAULT_ROWS", 100)
     X = np.random.default_rng(0).random((2000, 2)) * 8
     y = X.astype(int).sum(axis=1) % 2
@@ -72,17 +72,17 @@ def test_tuned_cells_and_a_global_model_are_compared_openly(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y)
-    told = model.choice_
-    assert told["choice"] == "cells"
-    assert told["cells_gamma"] == model.gamma_ == told["gamma"]
-    assert told["cells_C"] == model.C_
-    assert told["global_gamma"] == pytest.approx(1 / (2 * X.var()))
-    assert told["global_C"] == 1.0
-    assert told["cells_error"] < told["cells_error_untuned"]
-    assert model.history_[0]["cells_error_untuned"] == told["cells_error_untuned"]
+    choice = model.choice_
+    assert choice["choice"] == "cells"
+    assert choice["cells_gamma"] == model.gamma_ == choice["gamma"]
+    assert choice["cells_C"] == model.C_
+    assert choice["global_gamma"] == pytest.approx(1 / (2 * X.var()))
+    assert choice["global_C"] == 1.0
+    assert choice["cells_error"] < choice["cells_error_untuned"]
+    assert model.history_[0]["cells_error_untuned"] == choice["cells_error_untuned"]
 
 
-def test_a_wide_sparse_matrix_is_tuned_without_its_zeros():
+def test_a_wide_sparse_matrix_is_tuned_without_becoming_dense():
     n, d = 100, 1_000_000
     rng, y = np.random.default_rng(0), np.arange(n) % 2
     noise = sparse.random_array((n, d), density=1e-5, rng=rng)

@@ -1,9 +1,9 @@
-"""Newton's method for the machines of many cells at once: `_cell_loops.newton`.
+"""Newton's method for the machines of many cells at once, on a device.
 
-The cells are padded to one size with rows that are absent (omega is 0), and every
-operation works on all machines that are not finished: one launch on a GPU for hundreds
-of cells. The systems of a step hold the violated rows only, gathered side by side, and
-machines with about as many of them are factored together.
+The batched form of `backend.loops.cells.newton`. The cells are padded to one size with
+rows that are absent (omega is 0), and every operation works on all unfinished machines:
+one launch on a GPU serves hundreds of cells. The linear systems of a step hold the
+violated rows only, and machines with similar numbers of them are factored together.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-# How a machine ended: by rounding or for want of steps, exactly, without a factor.
+# How a machine ended: by rounding or the step limit, exactly, without a factor.
 STOPPED, SOLVED, BROKEN = 0, 1, -1
-# Machines are factored together where the smallest system has this share of the rows of
-# the largest, or fewer rows than `_SMALL`: then at most (1 / 0.7)^3, 3 times, the work.
-_ALIKE, _SMALL = 0.7, 64
-# Iterations of the line search between two looks at who is finished: a look waits for
-# the device, which then has nothing to do.
-_BETWEEN_LOOKS, _MOST_LOOKS = 4, 15
+# Machines are factored together if the smallest system has at least this share of the
+# rows of the largest, or if all are small: at most (1 / 0.7)^3, 3 times, the work.
+_MIN_SIZE_RATIO, _SMALL_SYSTEM = 0.7, 64
+# Iterations of the line search between two checks for convergence, and the number of
+# checks: each synchronises with the device, which is idle meanwhile.
+_STEPS_PER_CHECK, _MAX_CHECKS = 4, 15
+# Bytes of a linear system in units of its rows squared: four float64 matrices, for the
+# system, its factor, and the workspace of the solution.
+_SYSTEM_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class Machines:
     """Problems over the rows of cells; each tensor has a row per machine.
 
     The machine in row i belongs to the kernel matrix ``slot[i]`` and is number
-    ``lane[i]`` of its `n_lanes` machines. `side` is 0 where a row can be wrong on both.
+    ``lane[i]`` of its `n_lanes` machines. `side` is 0 for rows that can be violated on
+    both sides.
     """
 
     slot: Tensor
@@ -45,7 +49,7 @@ class Machines:
         return len(self.slot)
 
     def part(self, few: Tensor) -> Machines:
-        """Return some of the machines."""
+        """Return the selected machines."""
         names = ("slot", "lane", "z", "side", "omega", "tube")
         return replace(self, **{name: getattr(self, name)[few] for name in names})
 
@@ -57,12 +61,12 @@ class Machines:
         return replace(self, z=own[0], side=own[1], omega=own[2])
 
     def signs(self, f: Tensor) -> Tensor:
-        """Return the side that each row is wrong on."""
+        """Return the side on which each row is violated at the values `f`."""
         residual = torch.where(self.z > f, 1.0, -1.0).to(f.dtype)
         return torch.where(self.side == 0, residual, self.side)
 
     def violations(self, f: Tensor) -> Tensor:
-        """Return by how much each row is wrong; -1 for rows that are not there."""
+        """Return the violation of each row; -1 for rows that are absent."""
         left = self.z - f
         wrong = torch.where(self.side == 0, left.abs(), self.side * left) - self.tube
         return torch.where(self.omega > 0, wrong, -1.0)
@@ -70,7 +74,7 @@ class Machines:
 
 def times(K: Tensor, machines: Machines, a: Tensor) -> Tensor:
     """Return ``K a`` of every machine; the matrices are symmetric."""
-    if machines.n_lanes == 1 and len(machines) == len(K):  # one each, in order
+    if machines.n_lanes == 1 and len(machines) == len(K):  # one per matrix, in order
         return torch.bmm(a[:, None], K)[:, 0]
     spread = a.new_zeros((len(K), machines.n_lanes, a.shape[1]))
     spread[machines.slot, machines.lane] = a
@@ -78,9 +82,9 @@ def times(K: Tensor, machines: Machines, a: Tensor) -> Tensor:
 
 
 def newton(
-    K: Tensor, machines: Machines, a: Tensor, most: int, room: int
+    K: Tensor, machines: Machines, a: Tensor, max_steps: int, max_bytes: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the coefficients of every machine, solved from `a`, and how it ended.
+    """Return the coefficients of every machine, warm started at `a`, and how it ended.
 
     Parameters
     ----------
@@ -89,21 +93,21 @@ def newton(
     machines : Machines
         In the order of the cells.
     a : Tensor of shape (machines, rows)
-        Coefficients to start from.
-    most : int
-        Steps at most.
-    room : int
-        Bytes for the systems that are factored at a time.
+        The warm start.
+    max_steps : int
+        The maximal number of steps.
+    max_bytes : int
+        Device memory for the linear systems that are factored together.
     """
     found = a.clone()
     ended = torch.full((len(machines),), STOPPED, dtype=torch.int8, device=a.device)
     place = torch.arange(len(machines), device=a.device)
     strikes = torch.zeros(len(machines), dtype=torch.int8, device=a.device)
     f = times(K, machines, a)
-    for _ in range(most):
-        new, failed = _solved_on(K, machines, f, room)
+    for _ in range(max_steps):
+        new, failed = _solve_on_active(K, machines, f, max_bytes)
         moved = times(K, machines, new)
-        same = _same_rows(machines, f, moved)
+        same = _is_same_set(machines, f, moved)
         over = same | failed | (strikes == 3)
         found[place] = torch.where(same[:, None], new, a)
         ended[place] = torch.where(failed, BROKEN, same.to(torch.int8))
@@ -113,9 +117,9 @@ def newton(
         if len(left) < len(place):
             parts = (place, strikes, a, f, new, moved)
             place, strikes, a, f, new, moved = (part[left] for part in parts)
-            K, machines = _fewer(K, machines.part(left))
+            K, machines = _drop_matrices(K, machines.part(left))
         step, change = new - a, moved - f
-        s = _lengths(machines, f, step, change)
+        s = _step_lengths(machines, f, step, change)
         tiny = s * change.abs().amax(dim=1) <= 1e-12
         strikes = torch.where(tiny, strikes + 1, 0)
         a = a + s[:, None] * step
@@ -124,80 +128,84 @@ def newton(
     return found, ended
 
 
-def _fewer(K: Tensor, machines: Machines) -> tuple[Tensor, Machines]:
-    """Return the matrices that are still asked for, where that is half of them."""
+def _drop_matrices(K: Tensor, machines: Machines) -> tuple[Tensor, Machines]:
+    """Return only the matrices that are still needed, once that is half of them."""
     if 2 * len(machines) > len(K):
         return K, machines
     cells, slot = torch.unique(machines.slot, return_inverse=True)
     return K[cells], replace(machines, slot=slot)
 
 
-def _same_rows(machines: Machines, f: Tensor, moved: Tensor) -> Tensor:
-    """Whether the rows that are wrong at `moved` are those that were at `f`."""
+def _is_same_set(machines: Machines, f: Tensor, moved: Tensor) -> Tensor:
+    """Return whether the violated rows at `moved` are those at `f`."""
     inside, after = machines.violations(f) > 0, machines.violations(moved)
     changed = torch.where(inside, after < 0, after > 1e-13)
     return ~changed.any(dim=1)
 
 
-def _solved_on(
-    K: Tensor, machines: Machines, f: Tensor, room: int
+def _solve_on_active(
+    K: Tensor, machines: Machines, f: Tensor, max_bytes: int
 ) -> tuple[Tensor, Tensor]:
-    """Solve ``(K_AA + 1/omega) a_A = z_A - tube s_A`` over the violated rows A.
+    """Return the solutions of ``(K_AA + 1/omega) a_A = z_A - tube s_A``, and failures.
 
-    Returns the coefficients of all rows, and which systems have no Cholesky factor.
+    A are the violated rows; the coefficients of the others are 0. A machine fails if
+    its system has no Cholesky factor.
     """
     active = machines.violations(f) > 0
     right = machines.z - machines.tube * machines.signs(f)
     new = torch.zeros_like(right)
     failed = torch.zeros(len(machines), dtype=torch.bool, device=f.device)
     counts = active.sum(dim=1).cpu().numpy()
-    for few in _alike(counts, room):
-        size = int(counts[few[0]])
-        own = torch.as_tensor(few, device=f.device)
-        new[own], failed[own] = _factored(
+    for group in _groups_of_similar_size(counts, max_bytes):
+        size = int(counts[group[0]])
+        own = torch.as_tensor(group, device=f.device)
+        new[own], failed[own] = _factor_and_solve(
             K, machines.slot[own], active[own], right[own], machines.omega[own], size
         )
     return new, failed
 
 
-def _alike(counts: npt.NDArray[np.int64], room: int) -> list[npt.NDArray[np.int64]]:
-    """Return machines with about as many violated rows each, the largest first.
+def _groups_of_similar_size(
+    counts: npt.NDArray[np.int64], max_bytes: int
+) -> list[npt.NDArray[np.int64]]:
+    """Return groups of machines with similar numbers of violated rows, largest first.
 
-    A system is there four times: itself, its factor, and what solving with that needs.
+    The systems of a group fit `max_bytes`.
     """
     order = np.argsort(-counts, kind="stable")
     order = order[counts[order] > 0]
     groups = []
     while len(order):
         size = int(counts[order[0]])
-        least = 0 if size <= _SMALL else _ALIKE * size
-        n_alike = int(np.count_nonzero(counts[order] >= least))
-        n_fit = max(1, room // (32 * size * size))
-        cut = min(n_alike, n_fit)
+        least = 0 if size <= _SMALL_SYSTEM else _MIN_SIZE_RATIO * size
+        n_similar = int(np.count_nonzero(counts[order] >= least))
+        n_fit = max(1, max_bytes // (_SYSTEM_BYTES * size * size))
+        cut = min(n_similar, n_fit)
         groups.append(order[:cut])
         order = order[cut:]
     return groups
 
 
-def _factored(
+def _factor_and_solve(
     K: Tensor, slot: Tensor, active: Tensor, right: Tensor, omega: Tensor, size: int
 ) -> tuple[Tensor, Tensor]:
-    """Solve systems of up to `size` active rows, with one step of refinement.
+    """Return the solutions of systems of up to `size` active rows, and which failed.
 
-    Those of fewer are filled up with rows of the identity.
+    Smaller systems are padded with rows of the identity. One step of refinement
+    follows.
     """
     at = active.cumsum(dim=1) - 1
     columns = torch.arange(active.shape[1], device=K.device).expand(active.shape)
-    # The rows that are not active all go to one more column, which is cut off.
+    # Inactive rows are all scattered to one extra column, which is cut off.
     rows = torch.zeros((len(slot), size + 1), dtype=torch.int64, device=K.device)
     rows.scatter_(1, torch.where(active, at, size), columns)
     rows = rows[:, :size]
-    there = torch.arange(size, device=K.device) <= at[:, -1:]
+    is_row = torch.arange(size, device=K.device) <= at[:, -1:]
     system = K[slot[:, None, None], rows[:, :, None], rows[:, None, :]]
-    system.mul_(there[:, :, None] & there[:, None, :])
-    own = torch.where(there, 1.0 / omega.gather(1, rows), 1.0)
+    system.mul_(is_row[:, :, None] & is_row[:, None, :])
+    own = torch.where(is_row, 1.0 / omega.gather(1, rows), 1.0)
     system.diagonal(dim1=1, dim2=2).add_(own)
-    b = torch.where(there, right.gather(1, rows), 0.0)[:, :, None]
+    b = torch.where(is_row, right.gather(1, rows), 0.0)[:, :, None]
     L, info = torch.linalg.cholesky_ex(system)
     x = torch.cholesky_solve(b, L)
     x += torch.cholesky_solve(b - torch.bmm(system, x), L)
@@ -205,10 +213,12 @@ def _factored(
     return torch.where(active, x, 0.0), info > 0
 
 
-def _lengths(machines: Machines, f: Tensor, step: Tensor, change: Tensor) -> Tensor:
+def _step_lengths(
+    machines: Machines, f: Tensor, step: Tensor, change: Tensor
+) -> Tensor:
     """Return the exact minimiser along each step: the derivative is piecewise linear.
 
-    By Newton's method within a bracket, which jumps from piece to piece.
+    Newton's method within a bracket goes from piece to piece.
     """
     slope0, curve0 = (step * f).sum(dim=1), (step * change).sum(dim=1)
     left, two_sided = machines.z - f, machines.side == 0
@@ -216,8 +226,8 @@ def _lengths(machines: Machines, f: Tensor, step: Tensor, change: Tensor) -> Ten
     s = torch.ones_like(slope0)
     low, high = torch.zeros_like(s), torch.full_like(s, 1e3)
     done = torch.zeros_like(s, dtype=torch.bool)
-    for _ in range(_MOST_LOOKS):
-        for _ in range(_BETWEEN_LOOKS):
+    for _ in range(_MAX_CHECKS):
+        for _ in range(_STEPS_PER_CHECK):
             rest = left - s[:, None] * change
             sign = torch.where(
                 two_sided, torch.where(rest > 0, 1.0, -1.0), machines.side

@@ -1,12 +1,12 @@
-"""Compiled prediction by cells: each row meets the vectors of its own cell only.
+"""Compiled prediction by cells: a row meets only the support vectors of its cell.
 
-Rows come in the order of their cells. A row is centred at its cell and cut down to the
-columns in which the cell's vectors differ (covtype: 11 of 54 in the mean); what the
-other columns add to a squared distance is the same for all vectors, and summed once.
+Rows come in the order of their cells. A row is centred at its cell and reduced to the
+columns in which the cell's vectors differ (covtype: 11 of 54 on average). What the
+other columns add to a squared distance is the same for all vectors and is summed once.
 """
 
 # mypy: ignore-errors
-# Numba reads these functions, not Python: annotations would say nothing of use.
+# These functions are typed by Numba; annotations would add nothing.
 
 from typing import NamedTuple
 
@@ -16,33 +16,40 @@ from numba import njit
 
 from corevec.backend.loops.kernels import difference_block, product_block
 
-# Rows that meet the vectors at a time: their kernel values stay in the nearest caches
+# Rows that meet the vectors at a time: their kernel values stay in the L1 and L2 caches
 # (16 x 300 float64 are 38 KB), and a matrix product of 16 rows is as fast as one of 64.
-_ROWS = 16
+_BLOCK_ROWS = 16
+
+
+class RowsByCell(NamedTuple):
+    """Row numbers cell after cell; cell c has ``order[bounds[c]:bounds[c + 1]]``."""
+
+    order: npt.NDArray
+    bounds: npt.NDArray  # (n_cells + 1,)
 
 
 class Machines(NamedTuple):
-    """The vectors of all cells, cut down to the columns in which they differ.
+    """The support vectors of all cells, reduced to the columns in which they differ.
 
-    A cell whose distances are taken by differences has one column more, the length of
-    what the other columns leave: that of its vectors is 0.
+    Each cell has one column more: the distance from the centre in all other columns,
+    which is 0 for its vectors.
     """
 
     centres: npt.NDArray  # (n_cells, columns of the rows), float64
-    same: npt.NDArray  # as many: 1 where all vectors of the cell are the same, else 0
-    columns: npt.NDArray  # those that differ, cell after cell
+    same: npt.NDArray  # of that shape: 1 where all vectors of the cell agree, else 0
+    columns: npt.NDArray  # columns in which vectors differ, cell after cell
     column_starts: npt.NDArray  # (n_cells + 1,)
     vectors: npt.NDArray  # (columns, vectors) of each cell, centred, flat
     vector_starts: npt.NDArray  # (n_cells + 1,)
-    squares: npt.NDArray  # squared norm of each vector, centred
+    squares: npt.NDArray  # squared norm of each centred vector
     coef: npt.NDArray  # (outputs, vectors) of each cell, flat
-    starts: npt.NDArray  # (n_cells + 1,), counts vectors
-    by_difference: npt.NDArray  # (n_cells,)
+    starts: npt.NDArray  # (n_cells + 1,), first vector of each cell
+    by_difference: npt.NDArray  # (n_cells,), whether distances are sums of differences
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def _centred(row, centre, same, columns, few):
-    """Write the columns that differ into `few`; return the square of the others."""
+    """Write the differing columns into `few`; return the squared norm of the rest."""
     others = 0.0
     for c in range(row.shape[0]):
         off = (row[c] - centre[c]) * same[c]
@@ -53,11 +60,11 @@ def _centred(row, centre, same, columns, few):
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def _touched(values, rows):
-    """Read a number of every cache line of some rows, and return their sum.
+def _prefetch(values, rows):
+    """Return the sum of one number per cache line of some rows: a prefetch.
 
-    Rows of one cell lie anywhere: loads that wait for nothing else overlap, and save a
-    third of the 200 ns that a row of 54 columns takes to arrive.
+    The rows of a cell are scattered in memory. These loads are independent, so they
+    overlap, which saves a third of the 200 ns that a row of 54 columns takes to load.
     """
     total = 0.0
     for row in rows:
@@ -68,6 +75,7 @@ def _touched(values, rows):
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def _square(x):
+    """Return the squared norm of a vector, summed in float64."""
     total = 0.0
     for k in range(x.shape[0]):
         total += np.float64(x[k]) * x[k]
@@ -76,7 +84,7 @@ def _square(x):
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def _add_weighted(q, coef, found):
-    """Add the kernel values of one row, weighted by the coefficients of each output."""
+    """Add the kernel values of one row, weighted by each output's coefficients."""
     for o in range(coef.shape[0]):
         total = q.dtype.type(0.0)
         for j in range(q.shape[0]):
@@ -85,46 +93,56 @@ def _add_weighted(q, coef, found):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def add_values(values, order, bounds, kernel, machines, out, squares):
-    """Add the values of rows at their cells' machines to `out`.
+def _vectors_of(machines, cell, n_outputs):
+    """Return the differing columns of a cell, its vectors and its coefficients."""
+    start, stop = machines.starts[cell], machines.starts[cell + 1]
+    first, last = machines.column_starts[cell], machines.column_starts[cell + 1]
+    columns = machines.columns[first:last]
+    m = stop - start
+    d = len(columns) + 1  # the last is the distance in all other columns
+    at = machines.vector_starts[cell]
+    z = machines.vectors[at : at + d * m].reshape((d, m))
+    coef = machines.coef[start * n_outputs : stop * n_outputs]
+    return columns, z, coef.reshape((n_outputs, m))
 
-    `order` are the rows cell after cell, those of cell c from ``bounds[c]`` up to
-    ``bounds[c + 1]``; `kernel` the code and the parameters of a profile of squared
-    distances. Writes the squared distance of each row to the centre of its cell into
-    `squares`. Twin: test_cells.by_hand.
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def add_values(values, rows, kernel, machines, out, squares):
+    """Add the values of rows at the machines of their cells to `out`.
+
+    `rows` is a `RowsByCell`; `kernel` holds the code and the parameters of a profile of
+    squared distances. Writes the squared distance of each row to the centre of its cell
+    into `squares`. Twin: ``by_hand`` of tests/cells_twin.py.
     """
     code, gamma, coef0, degree = kernel
+    order, bounds = rows
     starts, column_starts = machines.starts, machines.column_starts
-    n_outputs = out.shape[1]
     m_most = (starts[1:] - starts[:-1]).max()
     d_most = 1 + (column_starts[1:] - column_starts[:-1]).max()
-    kind = machines.vectors.dtype
-    room_x, room_q = np.empty(_ROWS * d_most, kind), np.empty(_ROWS * m_most, kind)
-    own = np.empty(_ROWS, kind)
+    dtype = machines.vectors.dtype
+    buffer_x = np.empty(_BLOCK_ROWS * d_most, dtype)
+    buffer_q = np.empty(_BLOCK_ROWS * m_most, dtype)
+    own = np.empty(_BLOCK_ROWS, dtype)
     for cell in range(len(bounds) - 1):
         start, stop = starts[cell], starts[cell + 1]
         m = stop - start
         if m == 0 or bounds[cell] == bounds[cell + 1]:
             continue
-        columns = machines.columns[column_starts[cell] : column_starts[cell + 1]]
-        by_difference = machines.by_difference[cell]
-        d = len(columns) + 1  # the last: the distance in all columns that are the same
-        at = machines.vector_starts[cell]
-        z = machines.vectors[at : at + d * m].reshape((d, m))
-        coef = machines.coef[start * n_outputs : stop * n_outputs]
-        coef = coef.reshape((n_outputs, m))
+        columns, z, coef = _vectors_of(machines, cell, out.shape[1])
+        d = z.shape[0]
         centre, same = machines.centres[cell], machines.same[cell]
-        for first in range(bounds[cell], bounds[cell + 1], _ROWS):
-            n = min(_ROWS, bounds[cell + 1] - first)
-            own[0] = _touched(values, order[first : first + n])
-            x, q = room_x[: n * d].reshape((n, d)), room_q[: n * m].reshape((n, m))
+        for first in range(bounds[cell], bounds[cell + 1], _BLOCK_ROWS):
+            n = min(_BLOCK_ROWS, bounds[cell + 1] - first)
+            own[0] = _prefetch(values, order[first : first + n])
+            x = buffer_x[: n * d].reshape((n, d))
+            q = buffer_q[: n * m].reshape((n, m))
             for r in range(n):
                 row = order[first + r]
                 others = _centred(values[row], centre, same, columns, x[r])
                 x[r, d - 1] = np.sqrt(others)
                 squares[row] = _square(x[r])
                 own[r] = squares[row]
-            if by_difference:
+            if machines.by_difference[cell]:
                 difference_block(code, gamma, coef0, degree, x, z, q)
             else:
                 np.dot(x, z, q)

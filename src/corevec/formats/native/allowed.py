@@ -22,7 +22,7 @@ from corevec.models.basis import Basis
 from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
-from corevec.solvers.cells.fit import Cells, Forest
+from corevec.solvers.cells.forest import Cells, Forest
 from corevec.solvers.cells.tree import Tree
 from corevec.solvers.streaming.geometry import Balls
 from corevec.solvers.streaming.geometry import Form as StreamForm

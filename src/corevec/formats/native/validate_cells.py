@@ -19,7 +19,7 @@ from corevec.formats.native.validate import (
     check_sound,
 )
 from corevec.kernels import Kernel
-from corevec.solvers.cells.fit import Cells, Forest
+from corevec.solvers.cells.forest import Cells, Forest
 from corevec.solvers.cells.tree import Tree
 
 # Levels of a tree: 2^40 cells are more than any file holds.

@@ -20,7 +20,7 @@ from corevec.models.basis import Basis
 from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
-from corevec.solvers.cells.fit import Forest
+from corevec.solvers.cells.forest import Forest
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.stream import BallStream, LinearStream
 from corevec.surfaces import ImplicitSurface

@@ -1,8 +1,8 @@
-"""Certify a model of cells on given rows: every cell's own problem, one by one.
+"""The certificate of a model of cells: one problem per cell.
 
-The rows go down the trees to their cells; what a cell's machines are worth on the rows
-that came is measured as for any model (`verify.py`). Nothing is said about the global
-problem, over all rows at once, which is a different one.
+To certify a model on given rows, the rows descend the trees to their cells, and the
+machines of each cell are measured on its rows as any model is (`verify`). Nothing is
+claimed about the global problem, over all rows at once, which is a different one.
 """
 
 from __future__ import annotations
@@ -22,15 +22,27 @@ from corevec.kernels import Rows
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Floor, Problem
-from corevec.solvers.cells.cell import merged, only_sign, priced, rows_that_weigh
-from corevec.solvers.cells.fit import Cells, Forest, Solved
-from corevec.solvers.cells.placement import at_hand
+from corevec.solvers.cells.cell import common_sign, rows_with_weight, with_cell_price
+from corevec.solvers.cells.device_rows import on_host
+from corevec.solvers.cells.duplicates import merge_duplicates
+from corevec.solvers.cells.fit import Solved
+from corevec.solvers.cells.forest import Cells, Forest
 from corevec.solvers.cells.tree import Tree
 
 
+def _stop_reason(solved: Solved, progress: Progress) -> StopReason:
+    """Return why the fit ended."""
+    if solved.is_complete:
+        return StopReason.CELLS
+    reason = progress.spent() or StopReason.INTERRUPT
+    # `max_iter` acts between trees only, so it never skips cells.
+    skips = solved.n_skipped and reason is StopReason.MAX_ITER
+    return StopReason.MAX_TIME if skips else reason
+
+
 @dataclass(frozen=True)
-class _Found:
-    """What one cell's machines are worth on its rows."""
+class _Measured:
+    """The bounds of one cell's machines on its rows."""
 
     gap: float
     primal: float
@@ -44,12 +56,12 @@ def certify_cells(
 ) -> Certificate:
     """Return the certificate of a forest on the rows of `source`.
 
-    On the rows of the fit it repeats the fit's certificate, to the solver's accuracy.
+    On the rows of the fit it equals the fit's certificate, to the solver's accuracy.
     """
-    source = at_hand(source)
+    source = on_host(source)
     progress = Progress(source.n_rows)
-    present = np.isin(source.numbers, rows_that_weigh(problems, source))
-    found: list[_Found] = []
+    present = np.isin(source.numbers, rows_with_weight(problems, source))
+    found: list[_Measured] = []
     for one in forest.trees:
         found += _verify_tree(problems, source, one, present)
         progress.rows_looked_at += int(present.sum())
@@ -69,31 +81,28 @@ def certify_cells(
 def cells_certificate(
     solved: Solved, progress: Progress, problem: Problem, tol: float
 ) -> Certificate:
-    """Return what is known: the cells' own problems, and nothing about the whole."""
+    """Return the certificate of the cells' own problems, not of the global one."""
     words = (
         f"{solved.n_cells:,} local problems, one per cell of at most "
         f"{solved.largest:,} rows: {_gaps_in_words(solved)}. "
         "Nothing is claimed about the global problem, over all rows at once, which is "
         f"another one; each of them is a {problem.name}"
     )
-    stopped = str(progress.spent())
-    if solved.n_left and stopped == "max_iter":  # which does not act between cells
-        stopped = "max_time"
     return Certificate.of(
         words,
         (solved.primal, solved.dual),
         progress,
         tol=tol,
         relative_gap=float(solved.gaps.max()),
-        n_verified=progress.n_rows - solved.n_left,
+        n_verified=progress.n_rows - solved.n_skipped,
         converged=False,
-        stopped_by=StopReason.CELLS if solved.is_whole else stopped,
+        stopped_by=_stop_reason(solved, progress),
         kind=ProblemKind.CELLS,
     )
 
 
 def _gaps_in_words(solved: Solved) -> str:
-    """Return the worst and the mean gap of the cells that were solved."""
+    """Return a sentence on the worst and the mean gap of the cells that were solved."""
     known = solved.gaps[np.isfinite(solved.gaps)]
     if len(known) == 0:
         return "none was solved in time, and nothing is proved"
@@ -105,24 +114,24 @@ def _gaps_in_words(solved: Solved) -> str:
 
 def _verify_tree(
     problems: list[Problem], source: Source, one: Cells, present: Array
-) -> list[_Found]:
-    """Return what every cell that rows fall into is worth, in the order of the cells.
+) -> list[_Measured]:
+    """Return the bounds of every cell that has rows, in the order of the cells.
 
-    Threads work on several cells at once; of rows that live elsewhere as many are
-    brought here at a time as fit.
+    Threads measure several cells at once. Out-of-core rows are loaded in batches of as
+    many as fit.
     """
-    found: list[_Found] = []
-    for near, batch in _batches(source, _members(source, one.tree, present)):
+    found: list[_Measured] = []
+    for loaded, batch in _batches(source, _members(source, one.tree, present)):
 
-        def task(item: tuple[int, Array], near: Source = near) -> _Found:
-            return _verify_cell(problems, near, one, *item)
+        def task(item: tuple[int, Array], loaded: Source = loaded) -> _Measured:
+            return _verify_cell(problems, loaded, one, *item)
 
         found += source.workers.run(task, batch)
     return found
 
 
 def _members(source: Source, tree: Tree, present: Array) -> list[tuple[int, Array]]:
-    """Return each cell that present rows fall into, with their numbers; one pass."""
+    """Return each cell that has present rows, with their numbers; takes one pass."""
     cells = source.map(partial(_cells_of, tree))[present]
     order = np.argsort(cells, kind="stable")
     held, starts = np.unique(cells[order], return_index=True)
@@ -137,7 +146,7 @@ def _cells_of(tree: Tree, rows: Rows) -> Array:
 def _batches(
     source: Source, members: list[tuple[int, Array]]
 ) -> Iterator[tuple[Source, list[tuple[int, Array]]]]:
-    """Yield cells with a source that has their rows at hand."""
+    """Yield cells with a source that has their rows in memory."""
     if not source.is_far:
         yield source, members
         return
@@ -154,22 +163,22 @@ def _batches(
 
 def _verify_cell(
     problems: list[Problem], source: Source, one: Cells, number: int, rows: Array
-) -> _Found:
-    """Return what the machines of one cell are worth on some rows."""
-    cell, local = merged(problems, source, rows)
-    # The pool is busy with cells: a task that waited for it would wait forever.
+) -> _Measured:
+    """Return the bounds of the machines of one cell on some rows."""
+    cell, local = merge_duplicates(problems, source, rows)
+    # The thread pool is busy with cells: waiting for it would be a deadlock.
     alone = cell.using(source.memory_budget, Workers(1))
     parts, offset = [], np.zeros(len(problems))
-    for t, problem in enumerate(priced(local, cell)):
+    for t, problem in enumerate(with_cell_price(local, cell)):
         function = _machine(one, number, t, alone)
-        if not function.coef.any() and function.intercept[0] == only_sign(
+        if not function.coef.any() and function.intercept[0] == common_sign(
             problem, alone, one.kernel
         ):
-            continue  # all rows are of one class, which the cell says: nothing to solve
+            continue  # the constant of the only class present solves the problem
         if problem.response is not None and problem.has_offset:
             offset[t] = _best_offset(problem, function, alone)
         parts.append(verify(problem, function, float(offset[t]), alone))
-    return _Found(
+    return _Measured(
         max((relative_gap(p.primal, p.dual) for p in parts), default=0.0),
         sum(part.primal for part in parts),
         sum(part.dual for part in parts),
@@ -179,7 +188,7 @@ def _verify_cell(
 
 
 def _machine(one: Cells, number: int, t: int, cell: Source) -> KernelExpansion:
-    """Return output `t` of a cell; a constant has a row of the cell that counts 0."""
+    """Return output `t` of a cell; a constant has one row with coefficient 0."""
     start, stop = one.starts[number], one.starts[number + 1]
     used = start + np.flatnonzero(one.coef[start:stop, t])
     intercept = one.intercepts[number, t : t + 1]
@@ -191,9 +200,9 @@ def _machine(one: Cells, number: int, t: int, cell: Source) -> KernelExpansion:
 
 
 def _best_offset(problem: Problem, function: KernelExpansion, cell: Source) -> float:
-    """Return the tube with the least objective: where ``sum omega (v - t)+`` is T.
+    """Return the tube with the least objective: ``sum omega (v - t)+`` equals T.
 
-    The sum falls as t grows, linearly between one violation v and the next.
+    The sum decreases in t, linearly between one violation v and the next.
     """
     rows = cell.block(0, cell.n_rows)
     values = function.evaluate(rows, function.prepared())[:, 0]

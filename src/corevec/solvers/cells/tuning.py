@@ -1,77 +1,137 @@
-"""Parts of a few cells, solved and judged: what gamma, C and cells are chosen by."""
+"""Choosing gamma and C: candidates are solved and judged on parts of a few cells."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
+from corevec._runtime.progress import logger
 from corevec._runtime.types import Array
-from corevec.data.sources import Source, of_rows
+from corevec.data.sources import Chosen, Source, of_rows, row_statistics
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems.family import Problem
-from corevec.solvers.cells.solve import solve_cell
+from corevec.solvers.cells.cell import solve_cell
+
+# Candidates: multiples of one over the mean squared distance within a cell, for gamma,
+# and of the given C.
+GAMMA_FACTORS, C_FACTORS = (0.5, 1.5, 4.5, 13.5, 40.0), (1.0, 5.0, 25.0, 125.0)
+# All candidates are tried on a few cells, the best of them on more.
+FEW_CELLS, MORE_CELLS, N_FINALISTS = 16, 80, 4
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Parts of a few cells: rows to solve on, rows to judge by."""
+    """Parts of one cell: rows to solve on, and rows to judge by."""
 
     train: Array
     test: Array
 
 
-def trials(members: list[Array], n_cells: int, rng: np.random.Generator) -> list[Trial]:
-    """Return random parts, four to one, of some random cells that hold rows."""
+@dataclass(frozen=True)
+class Tuned:
+    """The chosen gamma, factor of C, and their error on the test parts."""
+
+    gamma: float
+    C_factor: float
+    error: float
+
+
+def trials(members: list[Array], rng: np.random.Generator) -> list[Trial]:
+    """Return random parts, four to one, of some random cells that have rows."""
     held = [rows for rows in members if len(rows) >= 10] or [max(members, key=len)]
-    few = rng.permutation(len(held))[:n_cells]
     found = []
-    for at in few:
+    for at in rng.permutation(len(held))[:MORE_CELLS]:
         mixed = rng.permutation(held[at])
         cut = len(mixed) // 5
         found.append(Trial(np.sort(mixed[cut:]), np.sort(mixed[:cut])))
     return found
 
 
-def error_of(
-    problems: list[Problem], source: Source, kernel: AnyKernel, trial: Trial
-) -> tuple[float, float]:
-    """Return the weighted error of one cell on its test part, and the weight.
+def tune(
+    problems: list[Problem],
+    source: Source,
+    parts: list[Trial],
+    kernel_of: Callable[[float], AnyKernel],
+) -> Tuned:
+    """Return the gamma and the factor of C with the least error on the test parts.
 
-    Of classes the share of wrong signs, over all machines; of numbers the squares.
+    `kernel_of` returns the kernel with a given gamma.
     """
-    fit_ = solve_cell(problems, source, kernel, trial.train)
-    rows = source.take(trial.test)
-    values = np.tile(fit_.intercept, (len(rows), 1))
-    if len(fit_.basis):
-        points = kernel.prepare_basis(fit_.basis)
-        values += kernel.times(kernel.prepare(rows), points, fit_.coef)
-    return misses(problems, rows, values, kernel)
+
+    def error_at(pair: tuple[float, float], some: list[Trial]) -> float:
+        scaled = with_C_times(problems, pair[1])
+        return mean_error(scaled, source, kernel_of(pair[0]), some)
+
+    unit = _local_gamma(source, parts)
+    pairs = [(factor * unit, C) for factor, C in product(GAMMA_FACTORS, C_FACTORS)]
+    pairs.sort(key=lambda pair: error_at(pair, parts[:FEW_CELLS]))
+    errors = {pair: error_at(pair, parts) for pair in pairs[:N_FINALISTS]}
+    (gamma, C), error = min(errors.items(), key=lambda item: item[1])
+    logger.info("cells: gamma %.3g, C times %g: error %.4f", gamma, C, error)
+    return Tuned(float(gamma), C, error)
 
 
-def misses(
+def with_C_times(problems: list[Problem], factor: float) -> list[Problem]:
+    """Return the problems with C multiplied by `factor`."""
+    return [
+        replace(one, slack=one.slack * factor, price=one.price * factor)
+        for one in problems
+    ]
+
+
+def _local_gamma(source: Source, parts: list[Trial]) -> float:
+    """Return one over the mean squared distance of rows in a cell."""
+    spreads = []
+    for part in parts:
+        own = row_statistics(Chosen(source, part.train, source.take(part.train)))
+        spreads.append(np.ldexp(2 * own.total_variance, 2 * own.exponent))
+    mean = float(np.mean(spreads)) if spreads else 0.0
+    return 1.0 / mean if mean > 0 else 1.0
+
+
+def mean_error(
+    problems: list[Problem], source: Source, kernel: AnyKernel, parts: list[Trial]
+) -> float:
+    """Return the weighted error of machines of the training parts on the test parts."""
+
+    def error_of(part: Trial) -> tuple[float, float]:
+        solution = solve_cell(problems, source, kernel, part.train)
+        rows = source.take(part.test)
+        values = np.tile(solution.intercept, (len(rows), 1))
+        if len(solution.basis):
+            points = kernel.prepare_basis(solution.basis)
+            values += kernel.times(kernel.prepare(rows), points, solution.coef)
+        return weighted_error(problems, rows, values, kernel)
+
+    wrong, total = np.sum(list(source.workers.run(error_of, parts)), axis=0)
+    return float(wrong / max(total, 1e-300))
+
+
+def weighted_error(
     problems: list[Problem], rows: Rows, values: Array, kernel: AnyKernel
 ) -> tuple[float, float]:
-    """Return the weighted error of given values on some rows, and the weight."""
+    """Return the weighted sum of the errors of given values, and that of the weights.
+
+    The error of one-vs-rest machines is a wrong class, that of other classifiers a
+    wrong sign, and that of a regression the squared residual.
+    """
+    first = problems[0]
+    if len(problems) > 1 and first.negative is None and first.response is None:
+        assert first.labels.codes is not None
+        weight = first.labels.weights(rows)
+        classes = np.array([one.positive for one in problems])
+        is_wrong = classes[values.argmax(axis=1)] != of_rows(first.labels.codes, rows)
+        return float(weight @ is_wrong), float(weight.sum())
     wrong = total = 0.0
-    if (
-        len(problems) > 1
-        and problems[0].negative is None
-        and problems[0].response is None
-    ):
-        codes = of_rows(problems[0].labels.codes, rows)  # type: ignore[arg-type]
-        weight = problems[0].labels.weights(rows)
-        own = np.array([one.positive for one in problems])
-        return float(weight @ (own[values.argmax(axis=1)] != codes)), float(
-            weight.sum()
-        )
     for t, problem in enumerate(problems):
-        weight = problem.labels.weights(rows)
         terms = problem.terms(rows, kernel)
-        weight = np.where(terms.omega > 0, weight, 0.0)
+        weight = np.where(terms.omega > 0, problem.labels.weights(rows), 0.0)
         if problem.response is not None:
-            off = (of_rows(problem.response, rows) - values[:, t]) ** 2
+            error = (of_rows(problem.response, rows) - values[:, t]) ** 2
         else:
-            off = (values[:, t] > 0) != (terms.sign > 0)
-        wrong, total = wrong + float(weight @ off), total + float(weight.sum())
+            error = (values[:, t] > 0) != (terms.sign > 0)
+        wrong, total = wrong + float(weight @ error), total + float(weight.sum())
     return wrong, total

@@ -32,7 +32,6 @@ from corevec.solvers.exact.gram import make_gram
 from corevec.solvers.exact.newton import Aim, Machine, newton
 from corevec.solvers.numeric.dual_qp import balance
 
-
 # A round that leaves more than this share of the gap has met the limit of float32.
 STALLED = 0.5
 

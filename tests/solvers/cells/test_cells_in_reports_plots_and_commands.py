@@ -1,4 +1,4 @@
-"""Models of cells among what takes a fitted model: pictures, report, command, words."""
+"""Models of cells in certificates as text, plots, reports and the command line."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def detector():
 # Words -----------------------------------------------------------------------------
 
 
-def test_the_first_line_names_the_cells_and_no_line_says_converged(classifier):
+def test_the_certificate_names_the_cells_and_never_says_converged(classifier):
     lines = str(classifier.certificate_).splitlines()
     assert lines[0] == "Certificate: of each cell, not of the whole problem"
     assert "converged" not in str(classifier.certificate_)
@@ -60,7 +60,7 @@ def test_the_first_line_names_the_cells_and_no_line_says_converged(classifier):
     assert {len(re.match(r"  .{12}  (?=\S)", line)[0]) for line in lines[1:]} == {16}
 
 
-def test_a_budget_that_ended_the_fit_is_named_beside_the_cells(classifier):
+def test_the_certificate_names_the_limit_that_ended_the_fit(classifier):
     stopped = replace(classifier.certificate_, stopped_by="max_time")
     first = str(stopped).splitlines()[0]
     assert first == (
@@ -68,7 +68,7 @@ def test_a_budget_that_ended_the_fit_is_named_beside_the_cells(classifier):
     )
 
 
-def test_the_card_says_the_same(classifier):
+def test_the_html_card_agrees_with_the_text(classifier):
     card = classifier.certificate_._repr_html_()
     assert '<span class="state">of each cell, not of the whole problem</span>' in card
     assert "worst gap of a cell" in card
@@ -76,7 +76,7 @@ def test_the_card_says_the_same(classifier):
     assert "converged" not in card
 
 
-def test_what_is_proved_is_about_cells_and_what_is_not_about_the_whole(classifier):
+def test_the_report_says_what_is_proved_and_what_is_not(classifier):
     found = classifier.certificate_
     proved, rest = what_is_proved(found), what_is_not_proved(found)
     assert "Each cell is a problem of its own" in proved[0]
@@ -92,7 +92,7 @@ def test_what_is_proved_is_about_cells_and_what_is_not_about_the_whole(classifie
 
 
 @pytest.mark.parametrize("kind", ["classifier", "regressor", "detector"])
-def test_compress_says_why_not(kind, request):
+def test_compress_refuses_cells_and_says_why(kind, request):
     model = request.getfixturevalue(kind)
     n_cells = 16 if kind == "classifier" else 8
     words = f"compress: this {type(model).__name__} was fitted with cells=60: it is a "
@@ -238,7 +238,7 @@ def test_predict_and_certify_read_the_file(capsys, data):
     assert out.startswith("Certificate: of each cell, not of the whole problem\n")
 
 
-def test_a_certificate_of_the_whole_cannot_be_had(capsys, data):
+def test_train_refuses_to_require_a_certificate_of_the_global_problem(capsys, data):
     path = data.with_suffix(".corevec")
     words = ["train", data, "--model", path, *FIT, "--require-certificate"]
     code, _, err = run(capsys, *words)
@@ -249,7 +249,7 @@ def test_a_certificate_of_the_whole_cannot_be_had(capsys, data):
 
 
 @pytest.mark.parametrize("suffix", [".model", ".onnx"])
-def test_convert_says_why_not(suffix, capsys, data):
+def test_convert_refuses_cells_and_says_why(suffix, capsys, data):
     path, _ = trained(capsys, data)
     target = data.with_suffix(suffix)
     code, _, err = run(capsys, "convert", path, target)
@@ -261,7 +261,7 @@ def test_convert_says_why_not(suffix, capsys, data):
     assert copy.read_bytes() == path.read_bytes()
 
 
-def test_a_fit_is_kept_where_its_file_cannot_be_written(capsys, data):
+def test_a_model_whose_format_is_refused_is_saved_natively(capsys, data):
     path = data.with_suffix(".onnx")
     code, _, err = run(capsys, "train", data, "--model", path, *FIT)
     assert code != 0

@@ -41,7 +41,7 @@ def assert_is_a_tree_of(values, tree, members):
     assert tree.directions.shape == (tree.n_cells - 1, values.shape[1])
     assert tree.thresholds.shape == (tree.n_cells - 1,)
     cells = membership(members, values.shape[0])
-    # The same sums in the same order: not a single row may be elsewhere.
+    # The same sums in the same order: no row may be in another cell.
     assert np.array_equal(tree.cells_of(values), cells)
     return cells
 
@@ -74,7 +74,7 @@ def test_any_number_of_rows_is_cut_evenly(n, size, seed):
     assert len(sizes) == 1 or sizes.min() >= size / 2
 
 
-def test_rows_are_routed_by_the_definition(rng):
+def test_rows_descend_to_the_cell_by_the_definition(rng):
     X, new = rng.normal(size=(2000, 5)), rng.normal(size=(300, 5))
     tree, _ = grown(X, 50)
     assert tree.depth == 5
@@ -169,7 +169,7 @@ def test_float32_rows_get_the_cells_they_were_put_into(rng):
     assert held(members).max() <= 100
 
 
-def test_far_columns_of_float32_do_not_hide_where_the_rows_differ():
+def test_float32_columns_far_from_zero_do_not_hide_differences():
     # float32 sums of 2048 numbers near 1e6 are off by more than the rows' spread.
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(4000, 3)) * [5.0, 0.1, 0.0] + 1e6).astype(np.float32)
@@ -207,7 +207,7 @@ def test_fewer_rows_than_a_cell_are_one_cell(n):
 @pytest.mark.parametrize("d", [1, 3, 7, 54])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-def test_rows_that_are_all_equal_stay_together(d, dtype, form):
+def test_duplicate_rows_stay_together(d, dtype, form):
     # In a matrix product 1003 equal rows of 54 columns had two different projections.
     row = np.random.default_rng(d).normal(size=d).astype(dtype)
     X = form(np.tile(row, (1003, 1)))
@@ -218,7 +218,7 @@ def test_rows_that_are_all_equal_stay_together(d, dtype, form):
 
 @pytest.mark.parametrize("d", [1, 3, 54])
 @pytest.mark.parametrize("random", [False, True])
-def test_equal_rows_are_in_one_cell_and_the_others_are_cut(d, random):
+def test_duplicates_share_a_cell_and_the_other_rows_are_split(d, random):
     rng = np.random.default_rng(d)
     X = rng.normal(size=(4000, d))
     equal = rng.permutation(4000)[:2000]
@@ -229,12 +229,12 @@ def test_equal_rows_are_in_one_cell_and_the_others_are_cut(d, random):
     assert len(home) == 1
     others = held([rows for rows in members if cells[rows[:1]].tolist() != [home[0]]])
     assert others.max() <= 200
-    # Not crumbs: the mean is not far below what was asked for.
+    # No tiny cells: the mean is not far below the requested size.
     assert others.mean() >= 50
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.6, 0.9])
-def test_uneven_splits_leave_no_crumbs(share):
+def test_uneven_splits_leave_no_tiny_cells(share):
     """A value that many rows share, at one end, cuts unevenly at the first level."""
     rng = np.random.default_rng(0)
     X = rng.random((8000, 1)) + 1
@@ -315,11 +315,11 @@ def test_a_grafted_tree_is_the_lower_one_within_the_upper_one(depth, sizes, seed
     assert np.array_equal(whole.cells_of(new), (part << deeper) + (local << short))
 
 
-def test_a_tree_goes_no_deeper_than_it_may():
+def test_a_tree_has_at_most_the_extra_levels_allowed():
     X = np.random.default_rng(0).random((4000, 1)) ** 20  # equal but for a few
     X[X < 0.5] = 0.0
     assert levels(4000, 100) == 5
-    assert grown(X, 100, more=0)[0].depth <= 5
+    assert grown(X, 100, extra_levels=0)[0].depth <= 5
     even = np.random.default_rng(0).random((4000, 1))
-    assert grown(even, 100, more=-2)[0].depth == 3
-    assert grown(even, 100, more=4)[0].depth == 5
+    assert grown(even, 100, extra_levels=-2)[0].depth == 3
+    assert grown(even, 100, extra_levels=4)[0].depth == 5

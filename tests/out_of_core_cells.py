@@ -1,4 +1,4 @@
-"""Rows in places where they do not fit here, and the cells of rows in memory."""
+"""Out-of-core sources of one training set, and its cells solved in memory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from sklearn.datasets import dump_svmlight_file
 import corevec
 from corevec import CoreVectorRegressor
 from corevec.data.sources import as_source
-from corevec.solvers.cells.cell import rows_that_weigh
-from corevec.solvers.cells.solve import solve_cell
+from corevec.solvers.cells.cell import rows_with_weight, solve_cell
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -19,9 +18,9 @@ pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 N, D = 3_000, 5
-# A row has 40 bytes and 24 of its own: 512 rows make a group, 3000 rows six or more.
+# A row takes 40 bytes, and 24 more: 512 rows make a group, 3000 rows at least six.
 BUDGET = 2**17
-FAR = {"cells": 40, "memory_budget": BUDGET, "random_state": 0, "n_jobs": 1}
+OUT_OF_CORE = {"cells": 40, "memory_budget": BUDGET, "random_state": 0, "n_jobs": 1}
 
 
 def two_threads():
@@ -42,7 +41,7 @@ X, LABEL, NUMBER, WEIGHT = make_rows()
 
 
 def place(name, folder, X, target=None, weight=None):
-    """Return (X, y, sample_weight) as `fit` takes them, for rows in one place."""
+    """Return (X, y, sample_weight) as `fit` takes them, for rows of one source."""
     if name.startswith("dask"):
         n_parts = 3 if name == "dask-csr" else int(name[-1])
         lazy = da.from_array(X, chunks=(-(-len(X) // n_parts), X.shape[1]))
@@ -64,12 +63,12 @@ def place(name, folder, X, target=None, weight=None):
 
 
 def from_memory(model, X, target, weight):
-    """Yield a tree of the model with the machines of its cells, solved from here."""
+    """Yield each tree of the model with the solutions of its cells, from memory."""
     given = model._given(X, target, weight)
     if isinstance(model, CoreVectorRegressor):
         given.y = model._columns(target)
     problems, source = model._problems_for(given), as_source(given.X)
-    rows = rows_that_weigh(problems, source)
+    rows = rows_with_weight(problems, source)
     for one in model._forest.trees:
         cell_of = one.tree.cells_of(given.X)[rows]
         own = [rows[cell_of == cell] for cell in range(one.tree.n_cells)]

@@ -1,6 +1,6 @@
-"""Cells of a device, solved together: the machines that single cells have.
+"""Batches of cells on a device have the solutions of single cells.
 
-On the CPU's tensors, which are a device like any other.
+The tensors are on the CPU, which is a device like any other.
 """
 
 import numpy as np
@@ -18,15 +18,15 @@ from corevec import (  # noqa: E402
     certify,
 )
 from corevec.backend.gpu.cells import BROKEN, SOLVED, Machines, newton, times  # noqa: E402
-from corevec.backend.loops import cells as _cell_loops  # noqa: E402
+from corevec.backend.loops import cells as loops  # noqa: E402
 from corevec.data.sources import TARGET, WEIGHT, Brought, Coded, row_statistics  # noqa: E402
 from corevec.data.sources.gpu import TensorSource  # noqa: E402
 from corevec.exceptions import NotCertifiedWarning  # noqa: E402
 from corevec.kernels import make_kernel  # noqa: E402
 from corevec.problems.family import Labels, one_class, regression, two_class  # noqa: E402
-from corevec.solvers.cells.gpu_batches import solve_cells  # noqa: E402
-from corevec.solvers.cells.placement import RowsHere, at_hand  # noqa: E402
-from corevec.solvers.cells.solve import solve_cell  # noqa: E402
+from corevec.solvers.cells.batches import solve_cells  # noqa: E402
+from corevec.solvers.cells.cell import solve_cell  # noqa: E402
+from corevec.solvers.cells.device_rows import HostCopy, on_host  # noqa: E402
 
 # Of function values, whose size is about 1, and of objectives. Sums of n coefficients,
 # which are large where C is, have an error of some eps times their absolute sum; rows
@@ -67,10 +67,10 @@ def padded(arrays, shape):
     return torch.as_tensor(out)
 
 
-@pytest.mark.parametrize("room", [1 << 28, 100_000], ids=["together", "in parts"])
+@pytest.mark.parametrize("max_bytes", [1 << 28, 100_000], ids=["together", "in parts"])
 @pytest.mark.parametrize("C", [0.1, 10.0, 1e6])
 @pytest.mark.parametrize("kind", KINDS)
-def test_newton_over_many_cells_is_newton_over_each(kind, C, room):
+def test_batched_newton_equals_newton_in_each_cell(kind, C, max_bytes):
     sizes = [1, 7, 60, 61, 150, 200]
     cells = [a_problem(kind, n, C, seed) for seed, n in enumerate(sizes)]
     m, slot = max(sizes), torch.arange(len(sizes))
@@ -78,12 +78,13 @@ def test_newton_over_many_cells_is_newton_over_each(kind, C, room):
     tube = torch.tensor([[one[3]] for one in cells], dtype=torch.float64)
     many = Machines(slot, torch.zeros_like(slot), 1, z, side, omega, tube)
     K = padded([one[0] for one in cells], (m, m))
-    a, ended = newton(K, many, torch.zeros_like(z), 100, room)
+    a, ended = newton(K, many, torch.zeros_like(z), 100, max_bytes)
     assert (ended == SOLVED).all()
     f = times(K, many, a)
     for i, (K_own, z_own, side_own, width, weight) in enumerate(cells):
         alone, n = np.zeros(sizes[i]), sizes[i]
-        steps = _cell_loops.newton(K_own, z_own, side_own, width, weight, alone, 100)
+        machine = loops.Machine(z_own, side_own, width, weight)
+        steps = loops.newton(K_own, machine, alone, 100)
         assert steps > 0
         assert not a[i, n:].any()
         close = CLOSE + ROUNDING * np.abs(alone).sum()
@@ -91,7 +92,7 @@ def test_newton_over_many_cells_is_newton_over_each(kind, C, room):
         assert ((a[i, :n].numpy() != 0) == (alone != 0)).all()
 
 
-def test_several_machines_share_a_matrix():
+def test_the_machines_of_a_cell_share_its_kernel_matrix():
     """Each output of a cell is solved with the cell's own matrix."""
     n, seeds = 80, (0, 1, 2)
     cells = [a_problem("classes", n, 10.0, seed) for seed in seeds]
@@ -106,15 +107,14 @@ def test_several_machines_share_a_matrix():
     assert (ended == SOLVED).all()
     for i, (c, t) in enumerate(zip(slot.tolist(), lane.tolist(), strict=True)):
         alone = np.zeros(n)
-        _cell_loops.newton(
-            cells[c][0], labels[t], labels[t], 0.0, cells[c][4], alone, 100
-        )
+        machine = loops.Machine(labels[t], labels[t], 0.0, cells[c][4])
+        loops.newton(cells[c][0], machine, alone, 100)
         assert cells[c][0] @ a[i].numpy() == pytest.approx(
             cells[c][0] @ alone, abs=CLOSE
         )
 
 
-def test_a_matrix_without_a_factor_spoils_no_other():
+def test_a_matrix_without_a_cholesky_factor_affects_no_other_cell():
     good = a_problem("classes", 40, 1.0, 0)
     K = np.stack([good[0], -10.0 * np.eye(40), good[0]])
     z, omega = (torch.as_tensor(np.stack([good[j]] * 3)) for j in (1, 4))
@@ -124,7 +124,7 @@ def test_a_matrix_without_a_factor_spoils_no_other():
     a, ended = newton(torch.as_tensor(K), many, torch.zeros_like(z), 100, 1 << 28)
     assert ended.tolist() == [SOLVED, BROKEN, SOLVED]
     alone = np.zeros(40)
-    _cell_loops.newton(*good[:3], 0.0, good[4], alone, 100)
+    loops.newton(good[0], loops.Machine(*good[1:]), alone, 100)
     for i in (0, 2):
         assert good[0] @ a[i].numpy() == pytest.approx(good[0] @ alone, abs=CLOSE)
 
@@ -136,7 +136,7 @@ def on_device(X, y, weight=None, budget=1 << 28):
     columns = {TARGET: torch.as_tensor(y)}
     if weight is not None:
         columns[WEIGHT] = torch.as_tensor(weight)
-    return RowsHere(TensorSource(torch.as_tensor(X), columns, budget))
+    return HostCopy(TensorSource(torch.as_tensor(X), columns, budget))
 
 
 def stated(kind, C, y, weight=None):
@@ -202,7 +202,7 @@ ALL_KINDS = (*KINDS, "one against the rest", "pairs")
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
 @pytest.mark.parametrize("C", [1.0, 1e6], ids=["C=1", "C=1e6"])
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_a_batch_holds_the_machines_of_its_cells(kind, C, weighted):
+def test_a_batch_gives_the_solutions_of_single_cells(kind, C, weighted):
     """Cells of very different size, and empty ones, in one call."""
     three = kind in ("one against the rest", "pairs")
     X, y, z, weight = cloud(900, classes=3 if three else 2)
@@ -229,7 +229,7 @@ KERNELS = {
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("d", [2, 12])
 @pytest.mark.parametrize("name", KERNELS)
-def test_every_kernel_has_its_values_in_a_batch(name, d, dtype):
+def test_every_kernel_is_evaluated_in_a_batch(name, d, dtype):
     """Also far from the origin, where only shifted rows have digits."""
     X, y, _, _ = cloud(300, d)
     X = (X + 1000.0 * (name in ("rbf", "laplacian"))).astype(dtype)
@@ -243,7 +243,7 @@ def test_every_kernel_has_its_values_in_a_batch(name, d, dtype):
     assert_same_machines(problems, source, kernel, members, fits, close)
 
 
-def test_a_cell_of_one_class_is_that_class():
+def test_a_cell_of_one_class_predicts_that_class():
     X, y, _, _ = cloud(400, classes=3)
     source = on_device(X, y)
     kernel = make_kernel("rbf", 0.5, statistics=row_statistics(source))
@@ -260,7 +260,7 @@ def test_a_cell_of_one_class_is_that_class():
 
 
 @pytest.mark.parametrize("C", [1.0, 1e6])
-def test_equal_rows_with_different_labels_are_solved(C):
+def test_duplicates_with_different_labels_are_solved(C):
     X, y, _, _ = cloud(60)
     X, y = np.repeat(X, 5, axis=0), np.arange(300) % 2
     source = on_device(X, y)
@@ -271,7 +271,7 @@ def test_equal_rows_with_different_labels_are_solved(C):
     assert_same_machines(problems, source, kernel, members, fits)
 
 
-def test_little_memory_makes_more_batches_and_the_same_machines():
+def test_little_device_memory_makes_more_batches_and_the_same_solutions():
     X, y, _, _ = cloud(600)
     members = parts(600, [100] * 7)
     found = []
@@ -286,7 +286,7 @@ def test_little_memory_makes_more_batches_and_the_same_machines():
         assert one.coef == pytest.approx(other.coef, abs=CLOSE)
 
 
-def test_what_no_batch_can_solve_is_solved_alone():
+def test_cells_that_fit_no_batch_are_solved_singly():
     """A matrix without a Cholesky factor, and cells larger than the memory."""
     X, y, _, _ = cloud(200, 4)
     source = on_device(5 * X, y)
@@ -304,7 +304,7 @@ def test_what_no_batch_can_solve_is_solved_alone():
     assert_same_machines(problems, small, kernel, [*members, np.arange(4)], fits)
 
 
-def test_cells_that_there_is_no_time_for_are_left_to_the_caller():
+def test_cells_without_time_are_left_to_the_caller():
     X, y, _, _ = cloud(200)
     source = on_device(X, y)
     kernel = make_kernel("rbf", 1.0, statistics=row_statistics(source))
@@ -315,10 +315,10 @@ def test_cells_that_there_is_no_time_for_are_left_to_the_caller():
     assert list(seen) == [50, 60]
 
 
-def test_rows_that_do_not_fit_here_are_refused():
+def test_rows_beyond_the_host_memory_are_refused():
     wide = torch.zeros((1, 8)).expand(1 << 40, 8)  # 32 TiB, of which 32 bytes exist
     with pytest.raises(InvalidInputError, match=r"32768\.0 of its .* GiB, more than"):
-        at_hand(TensorSource(wide))
+        on_host(TensorSource(wide))
 
 
 # --- Estimators -----------------------------------------------------------------------
@@ -352,7 +352,7 @@ def tensor(a):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_an_estimator_has_the_cells_it_has_in_memory(name):
+def test_an_estimator_on_tensors_equals_the_one_on_arrays(name):
     X, y, weight = data_of(name)
     new = cloud(300, seed=1)[0]
     model = MODELS[name]
@@ -377,7 +377,7 @@ def test_an_estimator_has_the_cells_it_has_in_memory(name):
 
 
 @pytest.mark.parametrize("kind", ["dense", "CSR", "streamed"])
-def test_rows_moved_to_a_device_have_the_cells_they_have_here(kind):
+def test_rows_moved_to_a_device_have_the_cells_of_the_host(kind):
     X, y, weight = data_of("two classes")
     X, words = np.round(X), np.array(["no", "yes"])[y]  # rounded: with many zeros
     X = sparse.csr_matrix(X) if kind == "CSR" else X
@@ -395,7 +395,7 @@ def test_rows_moved_to_a_device_have_the_cells_they_have_here(kind):
     assert found.primal == pytest.approx(wanted.primal, rel=CLOSE)
 
 
-def test_a_global_model_of_tensors_where_cells_are_not_worth_it():
+def test_auto_chooses_a_global_model_of_tensors():
     X, y, _ = data_of("trees")
     model = CoreVectorClassifier(cells="auto", random_state=0)
     model.fit(tensor(X), tensor(y))
@@ -404,7 +404,7 @@ def test_a_global_model_of_tensors_where_cells_are_not_worth_it():
     assert not hasattr(model, "n_cells_")
 
 
-def test_the_certificate_is_the_same_from_tensors():
+def test_the_certificate_of_tensors_equals_that_of_arrays():
     X, y, weight = data_of("two classes")
     model = MODELS["two classes"]
     model = type(model)(**model.get_params()).fit(X, y, sample_weight=weight)
@@ -415,7 +415,7 @@ def test_the_certificate_is_the_same_from_tensors():
     assert found.n_verified == wanted.n_verified
 
 
-def test_no_time_leaves_a_model_of_means():
+def test_without_time_cells_on_a_device_predict_mean_labels():
     X, y, _ = data_of("three classes")
     model = CoreVectorClassifier(max_time=1e-9, **ASKED)
     with pytest.warns(NotCertifiedWarning, match="stopped by max_time"):

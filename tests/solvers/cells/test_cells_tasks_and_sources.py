@@ -1,4 +1,4 @@
-"""Cells of numbers and of a single class, from every place, of any scale."""
+"""Cells for regression and detection, from every source and of any scale."""
 
 import naive
 import numpy as np
@@ -22,7 +22,7 @@ def spread():
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("where", ["csr", "memmap", "parquet", "dask"])
-def test_cells_are_the_same_from_every_place(where, weighted, tmp_path):
+def test_every_source_gives_the_same_cells(where, weighted, tmp_path):
     X, y, s = spread()
     weight = s if weighted else None
     model = CoreVectorClassifier(cells=100, n_trees=2, random_state=0)
@@ -60,7 +60,7 @@ def placed(where, folder, X, y, weight):
 
 
 @pytest.mark.parametrize("exponent", [-900, -500, 500, 900])
-def test_huge_and_tiny_columns_are_like_others(exponent):
+def test_huge_and_tiny_columns_change_nothing(exponent):
     """Powers of two: the same machines to the last digits."""
     X, y = board(600)
     asked = {"cells": 50, "C": 5.0, "n_trees": 2, "random_state": 0}
@@ -81,7 +81,7 @@ def test_float32_rows_are_solved_and_predicted():
     assert model.decision_function(new) == pytest.approx(exact[:, 0], abs=1e-3)
 
 
-def test_sharp_blobs_of_many_columns_in_csr():
+def test_a_wide_sparse_training_set_is_solved():
     X, y = make_blobs(600, 40, centers=6, cluster_std=4.0, random_state=0)
     X[np.abs(X) < 2] = 0.0
     asked = {"cells": 60, "gamma": 0.01, "C": 5.0, "random_state": 0}
@@ -127,7 +127,7 @@ def test_a_regressor_solves_the_problem_of_every_cell(tube, weighted):
     assert not model.certificate_.converged
 
 
-def test_a_regressor_of_as_many_rows_as_a_cell_is_the_global_one():
+def test_a_regressor_of_one_cell_is_the_global_model():
     X, y, s = waves(300)
     asked = {"C": 5.0, "gamma": 2.0, "random_state": 0}
     both = np.column_stack([y, -2 * y + X[:, 0]])
@@ -167,7 +167,7 @@ def test_a_detector_calls_the_share_asked_for_outliers():
 @pytest.mark.parametrize(
     "estimator", [CoreVectorRegressor, CoreVectorOneClass], ids=lambda e: e.__name__
 )
-def test_a_weight_of_zero_is_absent_from_numbers_and_detectors(estimator):
+def test_rows_of_weight_zero_are_absent_from_regressors_and_detectors(estimator):
     X, y, _ = waves(600)
     s = np.where(X[:, 0] < 1.5, 0.0, 1.0)
     kept = s > 0

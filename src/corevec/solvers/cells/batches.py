@@ -1,15 +1,14 @@
-"""The machines of many cells of a device, solved there at once.
+"""Many cells on a device, solved at once.
 
-As `cell_solver.solve_cell`, for batches of cells that have about as many rows each:
-their kernel matrices are one tensor, and one Newton iteration serves all machines
-(`_cell_tensors.newton`). Balls, automatic tubes, cells that are too large, and those
-whose matrix is near singular are left to the solver of single cells.
+The same solutions as `cell.solve_cell`, for batches of cells with similar numbers of
+rows: their kernel matrices are one tensor, and one Newton iteration serves all machines
+(`backend.gpu.cells.newton`). Balls, automatic tubes, cells that are too large, and
+cells with a nearly singular matrix are left to the solver of single cells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,37 +23,49 @@ from corevec.backend.profiles import FEW_COLUMNS
 from corevec.kernels import AnyKernel, Kernel, Rows, finite, inverse_root
 from corevec.models.certificate import relative_gap
 from corevec.problems.family import Problem
-from corevec.solvers.cells.cell import MERGED_FROM
-from corevec.solvers.cells.placement import RowsHere
-from corevec.solvers.cells.solve import FEWEST, MOST_STEPS, STAGES, CellFit
+from corevec.solvers.cells.cell import (
+    MAX_EXACT_GAP,
+    MAX_NEWTON_STEPS,
+    MIN_STAGE_ROWS,
+    STAGES,
+    CellSolution,
+    Sums,
+    newton_applies,
+    newton_targets,
+    stage_order,
+)
+from corevec.solvers.cells.device_rows import HostCopy
+from corevec.solvers.cells.duplicates import MERGE_MIN_ROWS
 
-# Cells of a batch have this share of the rows of its largest, or more.
-_ALIKE = 0.75
-# A matrix of a batch, in matrices: itself, what is left of it when half of the cells
-# are solved, one while it is made. They have half of the room, the systems the rest.
-_COPIES = 2.5
-# Numbers that a row of a machine has in work: z, side, omega, a, f, ...
-_ROW_NUMBERS = 24
+# The smallest cell of a batch has at least this share of the rows of the largest.
+_MIN_SIZE_RATIO = 0.75
+# Memory of a batch in units of its kernel matrices: the matrices, a copy of half of
+# them when half of the cells are solved, and one more during their computation. Half of
+# the device memory is for these, the other half for the linear systems.
+_MATRIX_COPIES = 2.5
+# Numbers that a row of a machine needs: z, side, omega, a, f, ...
+_NUMBERS_PER_ROW = 24
 
 
 def solve_cells(
     problems: list[Problem],
-    source: RowsHere,
+    source: HostCopy,
     kernel: AnyKernel,
     members: list[Array],
-    solve: Callable[[Array], CellFit],
-    is_late: Callable[[], bool],
-) -> Iterator[CellFit]:
-    """Yield the machines of every cell, in order.
+    solve: Callable[[Array], CellSolution],
+    must_stop: Callable[[], bool],
+) -> Iterator[CellSolution]:
+    """Yield the solution of every cell, in order.
 
-    `solve` takes the rows of a cell that no batch takes, or of any once `is_late`.
+    `solve` gets the rows of the cells that fit no batch, and of all remaining cells
+    once `must_stop` returns True.
     """
-    found: dict[int, CellFit] = {}
+    found: dict[int, CellSolution] = {}
     cells = list(range(len(members)))
     batches = _batches(problems, source, kernel, list(map(len, members)))
     n_out = 0
     for batch in batches:
-        if is_late():
+        if must_stop():
             break
         own = [members[cell] for cell in batch]
         assert isinstance(kernel, Kernel)
@@ -71,51 +82,44 @@ def solve_cells(
 
 
 def _batches(
-    problems: list[Problem], source: RowsHere, kernel: AnyKernel, sizes: list[int]
+    problems: list[Problem], source: HostCopy, kernel: AnyKernel, sizes: list[int]
 ) -> list[list[int]]:
-    """Return cells that are solved together; those in none are solved one by one."""
-    if not isinstance(kernel, Kernel) or not _is_served(problems):
+    """Return lists of cells that are solved together; the others are solved singly."""
+    if not isinstance(kernel, Kernel) or not _is_supported(problems):
         return []
-    room = source.there.room // 2
-    order = sorted(range(len(sizes)), key=lambda cell: -sizes[cell])
+    budget = source.on_device.room // 2
 
     def n_bytes(size: int) -> float:
-        numbers = _COPIES * size + _ROW_NUMBERS * len(problems) + 3 * source.n_features
-        return 8 * size * numbers
+        per_row = _MATRIX_COPIES * size + _NUMBERS_PER_ROW * len(problems)
+        return 8 * size * (per_row + 3 * source.n_features)
 
     batches: list[list[int]] = []
     largest = 0
-    for cell in order:
+    for cell in sorted(range(len(sizes)), key=lambda cell: -sizes[cell]):
         size = sizes[cell]
-        if not 0 < size <= MERGED_FROM or n_bytes(size) > room:
+        if not 0 < size <= MERGE_MIN_ROWS or n_bytes(size) > budget:
             continue
-        full = not batches or (len(batches[-1]) + 1) * n_bytes(largest) > room
-        if full or size < _ALIKE * largest:
+        is_full = not batches or (len(batches[-1]) + 1) * n_bytes(largest) > budget
+        if is_full or size < _MIN_SIZE_RATIO * largest:
             batches.append([])
             largest = size
         batches[-1].append(cell)
     return batches
 
 
-def _is_served(problems: list[Problem]) -> bool:
-    """Whether Newton's method solves these problems, with the same matrix."""
+def _is_supported(problems: list[Problem]) -> bool:
+    """Return whether Newton's method solves all problems with one kernel matrix."""
     one_bias = len({one.has_bias for one in problems}) == 1
-    return one_bias and not any(one.has_offset or one.is_hard for one in problems)
-
-
-@lru_cache(256)
-def _order(n_rows: int) -> Array:
-    """Return the order in which the rows of a cell come in, as in `cell_solver`."""
-    return np.random.default_rng(n_rows).permutation(n_rows)
+    return one_bias and all(map(newton_applies, problems))
 
 
 class _Batch:
-    """Cells of a device, padded to one size; rows are in the order of the stages."""
+    """Cells on a device, padded to one size, their rows in the order of the stages."""
 
     def __init__(
         self,
         problems: list[Problem],
-        source: RowsHere,
+        source: HostCopy,
         kernel: Kernel,
         members: list[Array],
     ):
@@ -125,33 +129,32 @@ class _Batch:
         shape = len(members), int(self.sizes.max())
         numbers = np.empty(shape, dtype=np.int64)
         for own, rows in zip(numbers, members, strict=True):
-            own[: len(rows)], own[len(rows) :] = rows[_order(len(rows))], rows[0]
-        self.rows = source.there.pick(numbers.ravel())
+            own[: len(rows)], own[len(rows) :] = rows[stage_order(len(rows))], rows[0]
+        self.rows = source.on_device.pick(numbers.ravel())
         self.shape = shape
-        self.constant = np.zeros((len(members), len(problems)))
 
-    def solve(self) -> list[CellFit | None]:
-        """Return the machines of each cell; None where there are none by this way."""
+    def solve(self) -> list[CellSolution | None]:
+        """Return the solution of each cell; None where it must be solved singly."""
         terms = self._terms()
-        is_open = here(self._is_open(*terms[1:]))
-        results = np.zeros((3, *is_open.shape))  # intercept, primal, dual
-        results[0] = self.constant
-        coef = np.zeros((*is_open.shape, self.shape[1]))
-        is_bad = np.zeros(len(is_open), dtype=bool)
-        if is_open.any():
-            cell, output = np.nonzero(is_open)
+        is_constant, constant = self._constants(*terms[1:])
+        results = np.zeros((3, *constant.shape))  # intercept, primal, dual
+        results[0] = constant
+        coef = np.zeros((*constant.shape, self.shape[1]))
+        has_failed = np.zeros(len(constant), dtype=bool)
+        if not is_constant.all():
+            cell, output = np.nonzero(~is_constant)
             a, ended, found = self._solve(terms, cell, output)
             results[:, cell, output], coef[cell, output] = found, a
-            is_bad[cell[_is_bad(ended, *found[1:])]] = True
+            has_failed[cell[_has_failed(ended, *found[1:])]] = True
         return [
-            None if bad else self._fit(at, coef[at], results[:, at])
-            for at, bad in enumerate(is_bad)
+            None if failed else self._solution(at, coef[at], results[:, at])
+            for at, failed in enumerate(has_failed)
         ]
 
     def _solve(
         self, terms: tuple[Tensor, Tensor, Tensor], cell: Array, output: Array
     ) -> tuple[Array, Array, Array]:
-        """Return coefficients, how each machine ended, and what it proves."""
+        """Return coefficients, the way each machine ended, and its bounds."""
         held, slot = np.unique(cell, return_inverse=True)
         K = self._matrices(held)
         lane, tubes = _to(K, output), np.array([one.tube for one in self.problems])
@@ -164,34 +167,31 @@ class _Batch:
 
     def _terms(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return z, side and omega, each of shape (cells, outputs, rows)."""
-        z, side, omega = [], [], []
+        parts = []
         for problem in self.problems:
             terms: Any = problem.terms(self.rows, self.kernel)
-            is_number = problem.response is not None
-            z.append(terms.target + problem.tube if is_number else terms.sign)
-            side.append(torch.zeros_like(terms.sign) if is_number else terms.sign)
-            omega.append(terms.omega)
-        made = [
+            parts.append((*newton_targets(problem, terms), terms.omega))
+        z, side, omega = (
             torch.stack([one.reshape(self.shape) for one in own], dim=1)
-            for own in (z, side, omega)
-        ]
-        columns = torch.arange(self.shape[1], device=made[2].device)
-        made[2] *= columns < _to(made[2], self.sizes)[:, None, None]
-        return made[0], made[1], made[2]
+            for own in zip(*parts, strict=True)
+        )
+        columns = torch.arange(self.shape[1], device=omega.device)
+        omega *= columns < _to(omega, self.sizes)[:, None, None]
+        return z, side, omega
 
-    def _is_open(self, side: Tensor, omega: Tensor) -> Tensor:
-        """Whether there is something to solve; what is not gets its sign.
+    def _constants(self, side: Tensor, omega: Tensor) -> tuple[Array, Array]:
+        """Return which problems a constant solves, and that constant.
 
-        Only two-class problems of one sign, or without rows, have nothing.
+        These are the two-class problems whose rows share one sign, or without rows.
         """
         present = omega > 0
         n_above = (present & (side > 0)).sum(dim=2)
         n_below = (present & (side < 0)).sum(dim=2)
         two_class = _to(side, np.array([p.positive is not None for p in self.problems]))
-        closed = two_class & ((n_above == 0) | (n_below == 0))
+        is_constant = two_class & ((n_above == 0) | (n_below == 0))
         sign = (n_above > 0).to(torch.int8) - (n_below > 0).to(torch.int8)
-        self.constant = here(torch.where(closed, sign, 0)).astype(np.float64)
-        return ~closed
+        constant = here(torch.where(is_constant, sign, 0)).astype(np.float64)
+        return here(is_constant), constant
 
     def _matrices(self, cells: Array) -> Tensor:
         """Return ``k_ij + [bias]`` of some cells, shape (cells, rows, rows)."""
@@ -213,20 +213,24 @@ class _Batch:
     def _by_stages(
         self, K: Tensor, machines: Machines, sizes: Array
     ) -> tuple[Tensor, Tensor]:
-        """Solve on the first rows of each cell first, as `cell_solver` does."""
+        """Return coefficients and endings, solved on the first rows of each cell first.
+
+        The stages are those of `cell.solve_cell`.
+        """
         a = torch.zeros_like(machines.z)
         broken = torch.zeros(len(machines), dtype=torch.bool, device=a.device)
         ended = torch.zeros(len(machines), dtype=torch.int8, device=a.device)
-        room = self.source.there.room // 2
+        n_bytes = self.source.on_device.room // 2
         for share in STAGES:
             counts = (share * sizes).astype(np.int64)
             if share < 1:
-                counts[sizes <= 4 * FEWEST] = 0
+                counts[sizes <= 4 * MIN_STAGE_ROWS] = 0
             k = int(counts.max())
             if k == 0:
                 continue
             few = machines.first(k, _to(K, counts))
-            a[:, :k], ended = newton(K[:, :k, :k], few, a[:, :k], MOST_STEPS, room)
+            part = K[:, :k, :k], few, a[:, :k]
+            a[:, :k], ended = newton(*part, MAX_NEWTON_STEPS, n_bytes)
             broken |= ended == BROKEN
             a.masked_fill_(broken[:, None], 0.0)
         return a, torch.where(broken, BROKEN, ended)
@@ -236,55 +240,48 @@ class _Batch:
     ) -> Array:
         """Return intercept, primal and dual value of every machine.
 
-        As `cell_solver` measures them: what the coefficients `a` prove.
+        The sums are those of `cell.Sums`, with the error of the loss added to it.
         """
         f, omega, present = times(K, machines, a), machines.omega, machines.omega > 0
-        wrong = machines.violations(f).clamp(min=0.0)
-        loss = (omega * wrong**2).sum(dim=1) / 2
+        excess = machines.violations(f).clamp(min=0.0)
+        loss = (omega * excess**2).sum(dim=1) / 2
         norm_sq, mass = (a * f).sum(dim=1), a.abs().sum(dim=1)
-        own = torch.where(present, a**2 / omega, 0.0).sum(dim=1)
+        ridge = torch.where(present, a**2 / omega, 0.0).sum(dim=1)
         slope = (a * machines.z).sum(dim=1) - machines.tube[:, 0] * mass
         diagonal = K.diagonal(dim1=1, dim2=2).abs().amax(dim=1)[machines.slot]
-        relative = self.kernel.rounding(self.source.n_features)
-        error = relative * mass * diagonal
-        rounding = mass * error
-        lost = error * (omega * (wrong + error[:, None] / 2)).sum(dim=1)
-        sums = (a.sum(dim=1), norm_sq, loss + lost, own, slope, mass, rounding)
+        error = self.kernel.rounding(self.source.n_features) * mass * diagonal
+        loss = loss + error * (omega * (excess + error[:, None] / 2)).sum(dim=1)
+        sums = norm_sq, loss, ridge, slope, mass, mass * error, a.sum(dim=1)
         found = np.empty((3, len(machines)))
-        for i, (total, norm, lost, more, rise, m, off) in enumerate(
-            here(torch.stack(sums, dim=1)).tolist()
-        ):
+        for i, (*own, total) in enumerate(here(torch.stack(sums, dim=1)).tolist()):
             problem = self.problems[output[i]]
-            dual = problem.dual_at_best_scale(rise, norm + more, m)
             found[0, i] = total if problem.has_bias else 0.0
-            found[1, i] = problem.unit * (norm / 2 + lost + off)
-            found[2, i] = problem.unit * (dual - off)
+            found[1:, i] = Sums(*own).bounds(problem)
         return found
 
-    def _fit(self, at: int, coef: Array, results: Array) -> CellFit:
-        """Return the machines of one cell, its rows in the order of their numbers."""
+    def _solution(self, at: int, coef: Array, results: Array) -> CellSolution:
+        """Return the solution of one cell, its rows in the order of their numbers."""
         rows = self.members[at]
-        sorted_back = np.empty((len(rows), len(coef)))
-        sorted_back[_order(len(rows))] = coef[:, : len(rows)].T
-        used = np.flatnonzero(sorted_back.any(axis=1))
-        index = rows[used]
-        intercept, primal, dual = results
+        in_order = np.empty((len(rows), len(coef)))
+        in_order[stage_order(len(rows))] = coef[:, : len(rows)].T
+        used = np.flatnonzero(in_order.any(axis=1))
+        index, offset = rows[used], np.zeros(len(coef))
         basis = Rows(self.source.take(index).values, index)
-        nothing = np.zeros(len(coef))
-        return CellFit(
-            basis, sorted_back[used], intercept, primal, dual, len(rows), nothing
+        intercept, primal, dual = results
+        return CellSolution(
+            basis, in_order[used], intercept, primal, dual, len(rows), offset
         )
 
 
-def _is_bad(ended: Array, primal: Array, dual: Array) -> Array:
-    """Say which machines neither ended exactly nor prove that they are exact."""
+def _has_failed(ended: Array, primal: Array, dual: Array) -> Array:
+    """Return which machines neither ended exactly nor have bounds that prove it."""
     pairs = zip(primal.tolist(), dual.tolist(), strict=True)
-    close = np.array([relative_gap(p, d) <= 1e-9 for p, d in pairs])
-    return np.asarray((ended == BROKEN) | ((ended != SOLVED) & ~close))
+    is_exact = np.array([relative_gap(p, d) <= MAX_EXACT_GAP for p, d in pairs])
+    return np.asarray((ended == BROKEN) | ((ended != SOLVED) & ~is_exact))
 
 
 def _gram(kernel: Kernel, X: Tensor) -> Tensor:
-    """Return the kernel values among the prepared rows of each cell."""
+    """Return the kernel matrix of the prepared rows of each cell."""
     d = X.shape[2]
     if kernel.uses_distance and 0 < d <= FEW_COLUMNS:
         q = (X[:, :, None, 0] - X[:, None, :, 0]).square_()
@@ -303,6 +300,7 @@ def _gram(kernel: Kernel, X: Tensor) -> Tensor:
 
 
 def _to(like: Tensor, a: Array) -> Tensor:
+    """Return an array on the device of `like`."""
     return torch.as_tensor(a, device=like.device)
 
 

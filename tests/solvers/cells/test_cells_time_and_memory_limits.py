@@ -1,4 +1,4 @@
-"""Cells within limits: of time, of memory, and until an interrupt."""
+"""Fits by cells keep limits of time and memory, and stop at an interrupt."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ from corevec._runtime.progress import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
 from corevec.problems.family import Labels, two_class
-from corevec.solvers.cells.fit import fit
+from corevec.solvers.cells.fit import CellsTask, fit
 
 # --- time -----------------------------------------------------------------------------
 
@@ -35,11 +35,12 @@ def solved_until(is_enough, n_trees=1, weights=None):
     problem = two_class(Labels(len(X), y, weights), NEAR["C"], 1, 0)
     progress = Progress(len(X), listeners=[lambda record, _: is_enough(record)])
     rng = np.random.default_rng(0)
-    return fit([problem], source, kernel, 60, n_trees, progress, rng), X, y
+    task = CellsTask([problem], source, kernel, size=60, n_trees=n_trees)
+    return fit(task, progress, rng), X, y
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_cells_not_come_to_answer_by_the_mean_of_their_labels(weighted):
+def test_cells_that_are_not_reached_predict_the_mean_label_of_their_rows(weighted):
     weights = None
     if weighted:
         weights = np.random.default_rng(1).integers(1, 4, 1200).astype(float)
@@ -50,17 +51,17 @@ def test_cells_not_come_to_answer_by_the_mean_of_their_labels(weighted):
     values = found.forest.values(as_source(X))[:, 0]
     model = CoreVectorClassifier(**NEAR)
     s = np.ones(len(X)) if weights is None else weights
-    n_left = 0
+    n_skipped = 0
     for number, cell in enumerate(np.unique(cells)):
         here = cells == cell
         if np.isfinite(found.gaps[number]):
             wanted, _ = machine(X[here], signs[here], X[here], model, s[here])
         else:
             wanted = np.full(here.sum(), np.average(signs[here], weights=s[here]))
-            n_left += here.sum()
+            n_skipped += here.sum()
         assert values[here] == pytest.approx(wanted, abs=1e-6)
-    assert not found.is_whole
-    assert 0 < found.n_left == n_left < len(X)
+    assert not found.is_complete
+    assert 0 < found.n_skipped == n_skipped < len(X)
     assert np.isfinite(found.gaps).sum() >= found.n_cells // 2
 
 
@@ -74,14 +75,14 @@ def test_a_later_tree_that_is_not_finished_is_left_out():
 
     found, X, _ = solved_until(during_the_second, n_trees=3)
     assert len(found.forest.trees) == 1
-    assert (found.is_whole, found.n_left) == (False, 0)
+    assert (found.is_complete, found.n_skipped) == (False, 0)
     assert np.isfinite(found.gaps).all()
     whole, _, _ = solved_until(lambda record: False)
     source = as_source(X)
     assert np.array_equal(found.forest.values(source), whole.forest.values(source))
 
 
-def test_trees_left_out_are_told():
+def test_a_warning_counts_the_trees_that_are_left_out():
     X, y = board(400)
     model = CoreVectorClassifier(cells=50, n_trees=4, max_iter=1, **NEAR)
     with pytest.warns(NotCertifiedWarning, match="after 1 of 4 trees"):
@@ -105,7 +106,7 @@ def colours(n):
     ],
     ids=["ovr", "ovo", "fixed tube", "automatic tube"],
 )
-def test_a_model_without_time_is_the_tree_alone(model, data, least):
+def test_without_time_every_cell_predicts_a_constant(model, data, least):
     """Cells of 20 rows: their majorities and means are a good model by themselves."""
     X, y, *_ = data(2000)
     model.set_params(cells=20, max_time=1e-9, n_jobs=1, random_state=0)
@@ -124,7 +125,7 @@ def test_a_model_without_time_is_the_tree_alone(model, data, least):
     assert "Nothing is proved" in found._repr_html_() or "no bound" in str(found)
 
 
-def test_a_detector_without_time_takes_all_rows_for_usual():
+def test_a_detector_without_time_accepts_all_rows():
     X = np.random.default_rng(0).normal(size=(500, 2))
     model = CoreVectorOneClass(C=1.0, cells=50, max_time=1e-9, random_state=0)
     with pytest.warns(NotCertifiedWarning, match="stopped by max_time"):
@@ -132,7 +133,7 @@ def test_a_detector_without_time_takes_all_rows_for_usual():
     assert (model.predict(X) == 1).all()
 
 
-def test_a_short_time_is_kept_and_the_cells_solved_are_told():
+def test_a_short_time_limit_is_kept_and_the_warning_counts_solved_rows():
     rng = np.random.default_rng(0)
     X = rng.random((8000, 3))
     y = rng.integers(0, 2, 8000)  # nothing to learn: every row is in the margin
@@ -140,14 +141,14 @@ def test_a_short_time_is_kept_and_the_cells_solved_are_told():
     model.fit(X[:1000], y[:1000])  # compile before the clock
     whole = model.fit(X, y).certificate_.seconds
     model.set_params(max_time=whole / 8)
-    with pytest.warns(NotCertifiedWarning, match=r"of 8,000 rows\. The others answer"):
+    with pytest.warns(NotCertifiedWarning, match="of 8,000 rows"):
         model.fit(X, y)
     found = model.certificate_
     assert found.seconds < 0.8 * whole
     assert found.n_verified < 8000
     solved = int(model.history_[-1]["core"])
-    told = f"{solved} were solved in time" if solved else "none was solved in time"
-    assert f"16 local problems, one per cell of at most 500 rows: {told}" in (
+    count = f"{solved} were solved in time" if solved else "none was solved in time"
+    assert f"16 local problems, one per cell of at most 500 rows: {count}" in (
         found.problem
     )
 
@@ -185,13 +186,13 @@ def test_an_interrupt_acts_between_cells():
         [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.strip().splitlines()[-1])
-    assert told["stopped_by"] == "interrupt"
-    assert not told["converged"]
-    assert (told["trees"], told["finite"]) == (1, True)
-    assert told["n_verified"] < 10_000
-    assert told["ratio"] < 1
-    assert told["warned"] == ["NotCertifiedWarning"]
+    result = json.loads(done.stdout.strip().splitlines()[-1])
+    assert result["stopped_by"] == "interrupt"
+    assert not result["converged"]
+    assert (result["trees"], result["finite"]) == (1, True)
+    assert result["n_verified"] < 10_000
+    assert result["ratio"] < 1
+    assert result["warned"] == ["NotCertifiedWarning"]
 
 
 # --- memory ---------------------------------------------------------------------------
@@ -230,7 +231,7 @@ print(json.dumps(dict(before=before, fit=fit_peak, predict=peak[0], right=right,
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
-def test_a_fit_needs_memory_for_its_model_and_the_cells_in_work(tmp_path):
+def test_a_fit_needs_memory_only_for_its_model_and_the_cells_being_solved(tmp_path):
     """96 MB in a file; the cells are long in one column and cut across it."""
     n, d = 60_000, 400
     rng = np.random.default_rng(0)
@@ -249,11 +250,11 @@ def test_a_fit_needs_memory_for_its_model_and_the_cells_in_work(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     (tmp_path / "X.npy").unlink()
-    told = json.loads(done.stdout.strip().splitlines()[-1])
-    assert told["cells"] == 128
-    assert told["right"] > 0.99
+    result = json.loads(done.stdout.strip().splitlines()[-1])
+    assert result["cells"] == 128
+    assert result["right"] > 0.99
     # The model twice (cell by cell, then stacked), 32 MB of budget, the kernel
     # matrices of two cells, the allocator.
-    assert told["fit"] - told["before"] < 2 * told["size"] + 64
+    assert result["fit"] - result["before"] < 2 * result["size"] + 64
     # The model, and its vectors once more, prepared (`Cells.points`).
-    assert told["predict"] - told["before"] < 2 * told["size"] + 64
+    assert result["predict"] - result["before"] < 2 * result["size"] + 64

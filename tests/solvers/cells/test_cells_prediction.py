@@ -1,4 +1,4 @@
-"""The values of cells on new rows, in compiled loops and in float32.
+"""Prediction by cells, in compiled loops and in float32.
 
 The slow twin takes the vectors and coefficients of a row's cell as they are and sums
 kernel values of `naive`.
@@ -156,7 +156,7 @@ def test_labels_by_float32_are_those_of_the_exact_values(case):
         assert not np.array_equal(found, exact)
 
 
-def test_rows_on_the_border_are_evaluated_exactly():
+def test_rows_that_float32_leaves_undecided_are_recomputed():
     """Along a line across borders, and at the border itself found by bisection."""
     X, y = board(900)
     model = CoreVectorClassifier(cells=60, **NEAR).fit(X, y)
@@ -203,7 +203,7 @@ def test_a_model_without_an_intercept_is_decided_far_away():
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.csr_matrix])
 @pytest.mark.parametrize("n_trees", [1, 3])
-def test_vectors_and_coefficients_are_held_once(form, n_trees):
+def test_support_vectors_and_coefficients_are_stored_once(form, n_trees):
     X, y = flagged(300, 3, 2)
     model = CoreVectorClassifier(cells=60, n_trees=n_trees, **NEAR).fit(form(X), y)
     values, trees = model.support_vectors_, model._forest.trees

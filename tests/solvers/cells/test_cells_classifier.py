@@ -1,4 +1,4 @@
-"""Local machines: in every cell the exact solution of the cell's own problem."""
+"""Classifiers by cells: each cell has the exact solution of its own problem."""
 
 import pickle
 import warnings
@@ -117,7 +117,7 @@ def test_one_machine_per_pair_in_every_cell():
     assert np.array_equal(model.predict(new)[clear], NAMES[votes.argmax(axis=1)[clear]])
 
 
-def test_as_many_rows_as_a_cell_are_the_global_model():
+def test_a_classifier_of_one_cell_is_the_global_model():
     X, y = board(300)
     new = board(300, seed=1)[0]
     local = CoreVectorClassifier(cells=300, **NEAR).fit(X, y)
