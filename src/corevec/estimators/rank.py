@@ -257,10 +257,11 @@ class CoreVectorRanker(CoreVectorEstimator):
     ) -> Any:
         progress = Progress(source.n_rows, self.max_iter, self.max_time)
         progress.listeners.append(reporter.listen(progress))
-        asked = ranking.Asked(self.tol, self.max_core, self._settings().random_state)
+        seed = self._settings().random_state
+        settings = ranking.RankingSettings(self.tol, self.max_core, seed)
         try:
             with progress.listening_for_interrupt():
-                outcome = ranking.solve(pairs, source, kernel, asked, progress)
+                outcome = ranking.solve(pairs, source, kernel, settings, progress)
         except KernelError as error:
             raise KernelError(f"{type(self).__name__}: {error}") from None
         self.history_ = progress.history
