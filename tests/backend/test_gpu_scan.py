@@ -129,7 +129,9 @@ def asked(case, *, of_tensors):
         "svdd": lambda: [problems.svdd(labels, 0.7)],
         "hard": lambda: [problems.svdd(labels, None)],
         "tube": lambda: [problems.regression(labels, 2.0, response, tube=0.1)],
-        "automatic": lambda: [problems.regression(labels, 2.0, response, mu=0.2)],
+        "automatic": lambda: [
+            problems.regression(labels, 2.0, response, problems.AutomaticTube(0.2))
+        ],
     }[case.kind]()
     rng = np.random.default_rng([1, *case.seed])
     basis = X[rng.integers(case.n, size=11)] + 0.1

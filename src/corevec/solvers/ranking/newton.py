@@ -176,7 +176,7 @@ class Newton:
 
 
 def _cholesky(matrix: Array) -> Any:
-    """Return the factor of ``1 + matrix``, its diagonal raised where rounding needs it."""
+    """Return the factor of ``1 + matrix``; its diagonal grows until it is definite."""
     diagonal, jitter = np.diag_indices_from(matrix), 1.0
     while True:
         matrix[diagonal] += jitter
