@@ -379,7 +379,7 @@ def main(out):
             rows, ready = place(case).block(0, case.n), functions.ready(case.dtype)
             assert ready.reduces(rows)
             # Not by `look`, which turns to the plain way where this one finds nothing.
-            for t, one in enumerate(oracle._answers_there(rows, ready, questions)):
+            for t, one in enumerate(oracle._answers_on_device(rows, ready, questions)):
                 for name in FIELDS:
                     results[f"{number}/{way}/{t}/{name}"] = getattr(one, name)
     np.savez(out, **results)

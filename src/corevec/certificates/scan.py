@@ -1,7 +1,7 @@
-"""One look at rows: which are worst, and what the primal loses on them.
+"""One look at rows: the most violating ones, and the primal loss.
 
 A look is one ``source.reduce``. Several problems (classes) share it: the kernel
-values of a block are made once and multiplied by all coefficient columns.
+values of a block are computed once and multiplied by all coefficient columns.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ if TYPE_CHECKING:
     from corevec.backend.gpu.kernels import Answer, Asked
 
 
-# Questions that a block on a device is asked at once, each with up to four numbers a
-# row: beyond, the block is looked at in parts, but not of fewer rows than these.
+# Questions that a block on a device answers at once, each with up to four numbers per
+# row: beyond, the block is split into parts, but not of fewer rows than these.
 MOST_ASKED, FEWEST_ROWS = 4, 1 << 16
 
 
 @dataclass(frozen=True)
 class Question:
-    """What to ask of every row for one problem.
+    """What is computed on every row for one problem.
 
-    `skip` are entries to leave out (the core's, whose part is known exactly).
-    `trials` are pairs (scale, offset) at which the loss is wanted: any of them gives
-    a valid primal value, so the best of a few is taken.
+    `skip` are entries to leave out (those of the core set, whose part is known
+    exactly). `trials` are pairs (scale, offset) at which the loss is wanted: each gives
+    a valid primal value, so the best of a few is taken. `n_worst` is the number of most
+    violating entries to return.
     """
 
     problem: Problem
@@ -55,7 +56,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Look:
-    """The answer: losses per trial, the worst entries, slopes for the next trial.
+    """Losses per trial, the most violating entries, derivatives for the next trial.
 
     `loss[q]` is ``sum omega max(0, p - scale_q y f - offset_q)^2 / 2``; `slope` and
     `curve` are its first derivative in the scale (or the offset) at the first trial,
@@ -71,15 +72,15 @@ class Look:
 
     @property
     def largest(self) -> float:
-        """Return the largest violation seen, -inf if no row was."""
+        """Return the largest violation found, -inf if there were no rows."""
         return float(self.violation[0]) if len(self.violation) else -np.inf
 
 
 class Subset(Chosen):
-    """Rows taken out of a source, with the row numbers they have there.
+    """Rows of a source in memory, with the row numbers that they have in it.
 
-    Keeps the kernel values against the basis rows it meets, while they fit half of
-    the memory budget: from one look to the next most of the basis stays.
+    Caches the kernel values against the basis rows it meets, while they fit half of
+    the memory budget: from one look to the next most of the basis is the same.
     """
 
     def __init__(self, source: Source, rows: Array):
@@ -88,10 +89,10 @@ class Subset(Chosen):
         self._columns: list[tuple[Array, Array]] = []  # (basis row numbers, values)
 
     def evaluate(self, functions: KernelExpansion, dtype: Any) -> Array | None:
-        """Return the functions' values on all rows from kept kernel values.
+        """Return the functions' values on all rows from cached kernel values.
 
         Only columns of basis rows that are new are computed. None where the columns
-        would not fit the budget, or a basis vector is no row (number -1).
+        would not fit the budget, or a basis vector is not a row (number -1).
         """
         if functions.basis.index.min(initial=0) < 0:
             return None
@@ -110,8 +111,8 @@ class Subset(Chosen):
         total = np.tile(functions.intercept, (self.n_rows, 1))
         for rows, columns in self._columns:
             at = np.minimum(np.searchsorted(numbers[order], rows), len(order) - 1)
-            here = numbers[order][at] == rows
-            coef = np.where(here[:, None], functions.coef[order[at]], 0.0)
+            is_used = numbers[order][at] == rows
+            coef = np.where(is_used[:, None], functions.coef[order[at]], 0.0)
             total += columns @ coef.astype(dtype)
         return total
 
@@ -134,23 +135,23 @@ def look(
     """Return one `Look` per question; column t of `functions` answers question t.
 
     Cost: n_rows * len(basis) kernel values; memory one block. Rows of weight zero
-    are not looked at.
+    are skipped.
     """
-    kept = source.evaluate(functions, dtype) if isinstance(source, Subset) else None
-    if kept is not None and not np.isfinite(kept).all():
-        kept = None  # let the plain way raise its error
+    cached = source.evaluate(functions, dtype) if isinstance(source, Subset) else None
+    if cached is not None and not np.isfinite(cached).all():
+        cached = None  # the plain way raises its error
     ready, kernel = functions.ready(dtype), functions.kernel
     index = source.index if isinstance(source, Subset) else np.empty(0)
 
     def score(rows: Rows) -> list[Look]:
-        if kept is None and ready.reduces(rows):
-            found = _answers_there(rows, ready, questions)
+        if cached is None and ready.reduces(rows):
+            found = _answers_on_device(rows, ready, questions)
             if found is not None:
                 return found
-        if kept is None:
+        if cached is None:
             values = ready(rows)
         else:
-            values = kept[np.searchsorted(index, rows.index)]
+            values = cached[np.searchsorted(index, rows.index)]
         return [
             _answer(rows, values[:, t], question, kernel)
             for t, question in enumerate(questions)
@@ -162,12 +163,12 @@ def look(
     return source.reduce(score, merge)
 
 
-def _answers_there(
+def _answers_on_device(
     rows: Rows, ready: Ready, questions: list[Question]
 ) -> list[Look] | None:
-    """Return the looks at rows on a device, reduced there beside their values.
+    """Return the looks at rows on a device, reduced on the device with their values.
 
-    A part of the rows at a time, where many questions have many terms of each.
+    A part of the rows at a time, where many questions have many terms of each row.
     """
     kernel = ready.functions.kernel
     asked = [(t, side) for t, q in enumerate(questions) for side in q.problem.sides]
@@ -227,7 +228,7 @@ def _answer(rows: Rows, values: Array, question: Question, kernel: AnyKernel) ->
 
 
 def _joined(looks: list[Look], question: Question) -> Look:
-    """Return one look of those at each side."""
+    """Return the looks at each side as one."""
     return reduce(lambda a, b: _merge(a, b, question.n_worst), looks)
 
 

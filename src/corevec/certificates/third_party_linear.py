@@ -56,11 +56,11 @@ def judge_linear(
     primal = machine.primal(values, float(coef @ coef), intercept)
     dual, pulled = -np.inf, weights
     for beta in _duals_from_violations(machine, X, weights, machine.inside(values)):
-        here = _pull(machine, X, beta)
+        u = _pull(machine, X, beta)
         # Rounded up: each of the n terms of the sum carries an error of a few eps |x|.
-        length = np.linalg.norm(here[:-1]) + ROUNDING * beta.sum() * _largest_norm(X)
+        length = np.linalg.norm(u[:-1]) + ROUNDING * beta.sum() * _largest_norm(X)
         if (value := machine.dual(beta, float(length) ** 2)) > dual:
-            dual, pulled = value, here
+            dual, pulled = value, u
         if relative_gap(primal, dual) <= rule.tol:
             break
     found = certificate_of(machine, primal, dual, n)

@@ -104,16 +104,16 @@ def _move(M: Array, d: Array, x: Array, free: Array) -> bool:
     """
     rows = np.flatnonzero(free)
     target = _best_on(M[np.ix_(rows, rows)], d[rows])
-    here = x[rows]
-    step = target - here
+    now = x[rows]
+    step = target - now
     shrinking = step < 0
     reach, blocking = 1.0, -1
     if shrinking.any():
         ratio = np.full(len(rows), np.inf)
-        ratio[shrinking] = here[shrinking] / -step[shrinking]
+        ratio[shrinking] = now[shrinking] / -step[shrinking]
         blocking = int(np.argmin(ratio))
         reach = min(1.0, float(ratio[blocking]))
-    x[rows] = np.maximum(here + reach * step, 0.0)
+    x[rows] = np.maximum(now + reach * step, 0.0)
     if reach < 1.0:
         x[rows[blocking]] = 0.0
         free[rows[blocking]] = False

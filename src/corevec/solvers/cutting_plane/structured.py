@@ -156,17 +156,17 @@ class MulticlassOracle:
         return MeanCut(found[:-1], float(found[-1]))
 
     def _block(self, rows: Rows, weights: Array, bias: Array) -> Array:
-        here = np.arange(len(rows))
+        each = np.arange(len(rows))
         codes, share = self.codes[rows.index], self.share[rows.index]
         scores = np.asarray(rows.values @ weights.T, dtype=np.float64) + bias
         augmented = scores + self.cost[codes]
         worst = augmented.argmax(axis=1)
         # A tie is no violation: its row leaves the cut as it is.
-        own = scores[here, codes] >= augmented[here, worst]
+        own = scores[each, codes] >= augmented[each, worst]
         worst = np.where(own, codes, worst)
         pull = np.zeros_like(scores)
-        pull[here, codes] += share
-        pull[here, worst] -= share
+        pull[each, codes] += share
+        pull[each, worst] -= share
         table = np.asarray((rows.values.T @ pull).T, dtype=np.float64)
         if self.has_bias:
             table = np.concatenate([table, pull.sum(axis=0)[:, None]], axis=1)
