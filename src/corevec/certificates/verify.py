@@ -6,7 +6,7 @@ import numpy as np
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.certificates.scan import Look, Question, look
+from corevec.certificates.scan import ScanRequest, ScanResult, scan
 from corevec.certificates.squared_loss import dual_of_entries, projection_dual
 from corevec.data.sources import Source
 from corevec.data.sources.budget import rows_that_fit
@@ -37,8 +37,8 @@ def verify(
     progress = Progress(source.n_rows)
     nothing = np.empty(0, dtype=np.int64)
     most = min(EXACT_ROWS, rows_that_fit(source)) if source.is_far else EXACT_ROWS
-    question = Question(problem, nothing, ((1.0, offset),), n_worst=most)
-    seen = look(source, function, [question])[0]
+    request = ScanRequest(problem, nothing, ((1.0, offset),), n_worst=most)
+    seen = scan(source, function, [request])[0]
     duals = [(problem.least, "exact")]
     if multipliers is not None:
         value = dual_of_entries(problem, source, function.kernel, *multipliers)
@@ -57,7 +57,7 @@ def verify(
 
 
 def _primal(
-    problem: Problem, function: KernelExpansion, offset: float, seen: Look
+    problem: Problem, function: KernelExpansion, offset: float, seen: ScanResult
 ) -> float:
     """Return the objective of the function, with its rounding error added."""
     norm_sq = _norm_sq(problem, function)
@@ -83,7 +83,7 @@ def _dual_of_violations(
     function: KernelExpansion,
     offset: float,
     source: Source,
-    seen: Look,
+    seen: ScanResult,
     most: int,
 ) -> tuple[float, str]:
     """Return the dual value that the violations prove, and how it was obtained.
@@ -113,7 +113,7 @@ def _pair_bound(
     one = source.take(row)
     near = KernelExpansion(function.kernel, one, np.ones((1, 1)), np.zeros(1))
     nothing = np.empty(0, dtype=np.int64)
-    other = look(source, near, [Question(problem, nothing)])[0].worst[:1]
+    other = scan(source, near, [ScanRequest(problem, nothing)])[0].worst[:1]
     pair = np.unique(np.concatenate([row, other]))
     even = np.full(len(pair), 1.0 / len(pair))
     return dual_of_entries(problem, source, function.kernel, pair, even)

@@ -253,7 +253,7 @@ class Core:
         return error * float(self.terms.omega @ (excess + error / 2))
 
     def slopes(self) -> tuple[float, float]:
-        """Return the core rows' part of `slope` and `curve` of a `Look`."""
+        """Return the core rows' part of `slope` and `curve` of a `ScanResult`."""
         margins = self.margins()
         violation = np.maximum(self.terms.target - margins - self.offset, 0.0)
         lever = np.ones(len(self)) if self.problem.has_offset else margins

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.certificates.scan import Look
+from corevec.certificates.scan import ScanResult
 from corevec.data.sources import Source, stacked
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.expansion import KernelExpansion
@@ -20,7 +20,7 @@ from corevec.solvers.coreset.core import Core
 
 
 def primal_value(
-    core: Core, seen: Look, tried: tuple[tuple[float, float], ...]
+    core: Core, seen: ScanResult, tried: tuple[tuple[float, float], ...]
 ) -> tuple[float, tuple[float, float]]:
     """Return the least primal value over the trials, core rows included.
 
@@ -59,7 +59,7 @@ def trials(core: Core, suggestion: float) -> tuple[tuple[float, float], ...]:
     )
 
 
-def next_trial(core: Core, seen: Look) -> float:
+def next_trial(core: Core, seen: ScanResult) -> float:
     """Return the scale (or 1 + offset change) that a Newton step on it suggests."""
     slope, curve = core.slopes()
     slope, curve = slope + seen.slope, curve + seen.curve
@@ -71,7 +71,7 @@ def next_trial(core: Core, seen: Look) -> float:
     return float(np.clip(1.0 + (slope - norm_sq) / (curve + norm_sq), 0.1, 10.0))
 
 
-def ball_epsilon_reached(core: Core, seen: Look, eta: float) -> float:
+def ball_epsilon_reached(core: Core, seen: ScanResult, eta: float) -> float:
     """Return the epsilon with which the ball holds every row that was looked at."""
     radius_sq, step = core.ball(eta)
     worst = max(seen.largest, core.largest_violation(), 0.0)

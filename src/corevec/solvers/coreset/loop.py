@@ -25,7 +25,7 @@ import numpy as np
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.certificates.scan import Look, Question, Subset, look
+from corevec.certificates.scan import ScanRequest, ScanResult, Subset, scan
 from corevec.data.sources import Source
 from corevec.data.sources.budget import row_bytes, rows_that_fit
 from corevec.kernels import AnyKernel, Rows
@@ -94,7 +94,7 @@ class State:
     offsets: list[float] = field(default_factory=list)
     scales: list[float] = field(default_factory=list)  # at which primals were measured
     suggestion: list[float] = field(default_factory=list)
-    looks: list[Look] = field(default_factory=list)
+    looks: list[ScanResult] = field(default_factory=list)
     stopped_by: str | None = None
     solved: tuple[int, int] | None = None  # rows and support of the last random subset
 
@@ -245,7 +245,7 @@ def measure(
     searching = not state.exact or state.searching
     dtype = search_precision(state, kernel, settings) if searching else np.float64
     questions = [
-        Question(
+        ScanRequest(
             core.problem,
             core.entries,
             trials(core, state.suggestion[t]),
@@ -253,7 +253,7 @@ def measure(
         )
         for t, core in enumerate(state.cores)
     ]
-    state.looks = look(state.view, functions, questions, dtype)
+    state.looks = scan(state.view, functions, questions, dtype)
     progress.rows_looked_at += state.view.n_rows
     state.primals, state.gaps, state.offsets, state.scales = [], [], [], []
     for t, core in enumerate(state.cores):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.certificates.scan import Look, Question, Subset, look
+from corevec.certificates.scan import ScanRequest, ScanResult, Subset, scan
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.expansion import KernelExpansion
@@ -55,7 +55,7 @@ def first_look_rows(source: Source, settings: Settings) -> int:
     return min(size, source.n_rows)
 
 
-def grow(core: Core, seen: Look, settings: Settings, room: int) -> bool:
+def grow(core: Core, seen: ScanResult, settings: Settings, room: int) -> bool:
     """Add the worst rows of a look to the core; return whether there were any."""
     size = batch_size(core, settings)
     size = min(size, room - len(core))
@@ -73,7 +73,7 @@ def grow(core: Core, seen: Look, settings: Settings, room: int) -> bool:
     return True
 
 
-def different_rows(core: Core, seen: Look, pool: Array, size: int) -> Array:
+def different_rows(core: Core, seen: ScanResult, pool: Array, size: int) -> Array:
     """Return rows of `pool` that are bad each for its own reason.
 
     Matching pursuit: take the row whose own step gains most, subtract what that
@@ -143,5 +143,5 @@ def _farthest_from(core: Core, source: Source, view: Source, entry: Array) -> Ar
     weight = 1.0 if problem.has_unit_targets else problem.price
     bias = weight * sign if problem.has_bias else np.zeros(1)
     function = KernelExpansion(core.kernel, basis, weight * sign[:, None], bias)
-    seen = look(view, function, [Question(problem, entry)])[0]
+    seen = scan(view, function, [ScanRequest(problem, entry)])[0]
     return seen.worst[:1] if len(seen.worst) else entry
