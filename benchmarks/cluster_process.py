@@ -118,7 +118,7 @@ def overhead(job):
 
 def one_pass(job):
     """One look at all rows with a given function, for several numbers of rows."""
-    from corevec.certificates.scan import Question, look
+    from corevec.certificates.scan import ScanRequest, scan
     from corevec.data.sources import Coded, Workers
     from corevec.data.sources.dask import dask_source
     from corevec.kernels import Rows, make_kernel
@@ -137,7 +137,7 @@ def one_pass(job):
         source = dask_source("one_pass", X, y, None).using(2**28, Workers(1))
         labels = Labels(source.n_rows, Coded(np.array([0, 1])))
         start = time.perf_counter()
-        look(source, function, [Question(two_class(labels, 1.0, 1, 0), nothing)])
+        scan(source, function, [ScanRequest(two_class(labels, 1.0, 1, 0), nothing)])
         times.append(time.perf_counter() - start)
     seconds = float(np.median(times[1:]))
     return {

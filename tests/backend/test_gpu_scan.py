@@ -129,7 +129,9 @@ def asked(case, *, of_tensors):
         "svdd": lambda: [problems.svdd(labels, 0.7)],
         "hard": lambda: [problems.svdd(labels, None)],
         "tube": lambda: [problems.regression(labels, 2.0, response, tube=0.1)],
-        "automatic": lambda: [problems.regression(labels, 2.0, response, mu=0.2)],
+        "automatic": lambda: [
+            problems.regression(labels, 2.0, response, problems.AutomaticTube(0.2))
+        ],
     }[case.kind]()
     rng = np.random.default_rng([1, *case.seed])
     basis = X[rng.integers(case.n, size=11)] + 0.1
@@ -148,7 +150,7 @@ def question(case, problem, rng):
     skip = few + n_entries(case) * rng.integers(len(problem.sides), size=len(few))
     offset = 0.05 if problem.has_offset else 0.0
     some = tuple((1.0 + 0.3 * q, offset + 0.1 * q) for q in range(case.trials))
-    return oracle.Question(problem, np.sort(skip), some, case.n_worst)
+    return oracle.ScanRequest(problem, np.sort(skip), some, case.n_worst)
 
 
 def n_entries(case):
@@ -165,7 +167,7 @@ def place(case):
 
 
 def expected(case, t):
-    """Return the numbers of `oracle.Look` for problem t, entry by entry: the twin."""
+    """Return the numbers of a `ScanResult` for problem t, entry by entry: the twin."""
     X, codes, response, weights = data(case)
     functions, questions = asked(case, of_tensors=False)
     asking, kernel = questions[t], functions.kernel
@@ -246,7 +248,7 @@ def test_looks_of_plain_torch(number, case):
     functions, questions = asked(case, of_tensors=True)
     source = place(case)
     assert not functions.ready().reduces(source.block(0, case.n))
-    looks = oracle.look(source, functions, questions, np.dtype(case.dtype))
+    looks = oracle.scan(source, functions, questions, np.dtype(case.dtype))
     for t, one in enumerate(looks):
         compare(case, t, vars(one))
 
@@ -257,7 +259,7 @@ def test_looks_of_plain_torch(number, case):
 def test_looks_of_numpy(number, case):
     functions, questions = asked(case, of_tensors=False)
     source = DenseSource(data(case)[0])
-    looks = oracle.look(source, functions, questions, np.dtype(case.dtype))
+    looks = oracle.scan(source, functions, questions, np.dtype(case.dtype))
     for t, one in enumerate(looks):
         compare(case, t, vars(one))
 
@@ -301,7 +303,7 @@ def told_of_overflow():
     source = place(case)
     source.values[700] = 1e200
     with pytest.raises(KernelError) as error:
-        oracle.look(source, functions, questions)
+        oracle.scan(source, functions, questions)
     return str(error.value)
 
 
@@ -328,7 +330,7 @@ def seen_with_gaps():
     functions, questions = asked(case, of_tensors=True)
     some = np.arange(FAR, FAR + case.n, 3)
     assert np.isin(questions[0].skip % n_entries(case), some).sum() > 9
-    found = oracle.look(place(case).alone(some), functions, questions)[0]
+    found = oracle.scan(place(case).alone(some), functions, questions)[0]
     return np.concatenate([np.atleast_1d(getattr(found, name)) for name in FIELDS])
 
 
@@ -376,8 +378,8 @@ def main(out):
             functions, questions = asked(case, of_tensors=True)
             rows, ready = place(case).block(0, case.n), functions.ready(case.dtype)
             assert ready.reduces(rows)
-            # Not by `look`, which turns to the plain way where this one finds nothing.
-            for t, one in enumerate(oracle._answers_there(rows, ready, questions)):
+            # Not by `scan`, which turns to the plain way where this one finds nothing.
+            for t, one in enumerate(oracle._answers_on_device(rows, ready, questions)):
                 for name in FIELDS:
                     results[f"{number}/{way}/{t}/{name}"] = getattr(one, name)
     np.savez(out, **results)

@@ -6,8 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from corevec.certificates import dual_bounds as bounds
-from corevec.certificates.projection import all_sums
+from corevec.certificates.dual_bounds import BoundRequest, Combination, Projection
+from corevec.certificates.squared_loss import (
+    Candidate,
+    PassRequest,
+    all_sums,
+    prove,
+)
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
 from corevec.models.basis import basis_of_rows
@@ -32,6 +37,15 @@ def set_up(seed, n=120, k=15, C=2.0, kind="rbf", task="classes"):
     coef = rng.normal(size=(len(basis), 1)) * 0.5
     function = KernelExpansion(kernel, basis.rows, coef, rng.normal(size=1) * 0.2)
     return problem, source, function, basis
+
+
+def bound_of(problem, source, function, basis, how, seed=0, affordable=1e9):
+    """Return the bound of the optimum, and the loss of the function."""
+    rng = np.random.default_rng(seed)
+    request = BoundRequest(how, affordable, 1e-12, rng)
+    candidate = Candidate(function, [0.0])
+    proofs, losses = prove([problem], candidate, source, basis, request)
+    return proofs[0], losses[0]
 
 
 def full_optimum(problem, source):
@@ -66,17 +80,8 @@ def test_bounds_are_ordered_and_below_the_optimum(seed, task):
     problem, source, function, basis = set_up(seed, task=task)
     found = {}
     for how in ("exact", "projection", "sample"):
-        proofs, _ = bounds.prove(
-            [problem],
-            function,
-            [0.0],
-            source,
-            basis,
-            how=how,
-            tol=1e-12,
-            rng=np.random.default_rng(seed),
-        )
-        found[how] = proofs[0].dual
+        bound, _ = bound_of(problem, source, function, basis, how, seed)
+        found[how] = bound.value
     optimum = full_optimum(problem, source)
     assert found["projection"] <= found["exact"] * (1 + 1e-9) + 1e-9
     # The sample may do better than the projection, never better than the truth; its
@@ -89,16 +94,7 @@ def test_bounds_are_ordered_and_below_the_optimum(seed, task):
 @pytest.mark.parametrize("task", ["classes", "regression"])
 def test_exact_bound_is_the_dual_value_of_the_violations(task):
     problem, source, function, basis = set_up(3, task=task)
-    proofs, losses = bounds.prove(
-        [problem],
-        function,
-        [0.0],
-        source,
-        basis,
-        how="exact",
-        tol=1e-12,
-        rng=np.random.default_rng(0),
-    )
+    bound, measured = bound_of(problem, source, function, basis, "exact")
     K = make_gram(problem, source)
     f = K[:, basis.rows.index] @ function.coef[:, 0] + function.intercept[0]
     rows = source.take(np.arange(source.n_rows))
@@ -112,44 +108,36 @@ def test_exact_bound_is_the_dual_value_of_the_violations(task):
         slope += beta[-1] @ terms.target
     u = np.sum([b * y for b, y in zip(beta, sign, strict=True)], axis=0)
     curve = u @ (K + 1.0) @ u + 2 * loss  # sum beta^2/omega = 2 loss
-    assert losses[0] == pytest.approx(loss, rel=1e-10)
-    assert proofs[0].dual == pytest.approx(slope**2 / (2 * curve), rel=1e-9)
+    assert measured == pytest.approx(loss, rel=1e-10)
+    assert bound.value == pytest.approx(slope**2 / (2 * curve), rel=1e-9)
 
 
-def test_sampled_bound_fails_no_more_often_than_it_says(monkeypatch):
+def test_sampled_bound_fails_no_more_often_than_it_says():
     problem, source, function, basis = set_up(0, n=300, k=10)
-    sums = all_sums([problem], [0.0], [0.0], function, source, basis, keep=True)[0]
-    pulls = bounds.joined(sums)
+    sums = all_sums([PassRequest(problem, keep=True)], function, source, basis)[0]
+    pulls = sums.pulls()
     K = make_gram(problem, source)
     theta = np.zeros(source.n_rows)
     np.add.at(theta, problem.rows_of(pulls.entries), pulls.pull)
     true = theta @ K @ theta - sums.pulled @ sums.pulled
-    monkeypatch.setattr(bounds, "CONFIDENCE", 0.9)
+    u = Combination(source, problem.rows_of(pulls.entries), pulls.pull)
+    projection = Projection(sums.pulled, pulls.delta)
     draws = [
-        bounds.missed_sq(
-            problem, pulls, sums, source, basis, 40, np.random.default_rng(seed)
-        )
+        u.sampled_residual(projection, basis, 40, np.random.default_rng(seed), 0.1)
         for seed in range(1000)
     ]
+    bounds = np.array([one.norm**2 for one in draws])
     # 1000 draws, each allowed to fail with 0.1: 131 are three deviations.
-    assert np.mean(np.array(draws) < true) <= 0.131
-    assert np.median(draws) < sums.missed**2
+    assert np.mean(bounds < true) <= 0.131
+    assert np.median(bounds) < sums.missed**2
 
 
 def test_auto_is_exact_where_that_is_affordable():
     problem, source, function, basis = set_up(5)
     kinds = []
     for affordable in (1e9, 1.0):
-        proofs, _ = bounds.prove(
-            [problem],
-            function,
-            [0.0],
-            source,
-            basis,
-            how="auto",
-            tol=1e-12,
-            rng=np.random.default_rng(0),
-            affordable=affordable,
+        bound, _ = bound_of(
+            problem, source, function, basis, "auto", affordable=affordable
         )
-        kinds.append(proofs[0].bound)
+        kinds.append(bound.kind)
     assert kinds == ["exact", "projection"]

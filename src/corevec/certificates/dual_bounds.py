@@ -1,10 +1,12 @@
-"""The dual value that the violations of a function prove, in one of three ways.
+"""Upper bounds of ``|u|^2``, and with them lower bounds of the optimum, for any loss.
 
-From a function f, ``beta_i = omega_i max(0, p_i - y_i f_i)`` is dual feasible. With
-``u = sum beta_i y_i phi(x_i)``, the projection P on the span of a basis and
-``delta_i^2 = k_ii - |P phi_i|^2``, its value needs ``|u|^2`` (design.md 1.3):
+Feasible multipliers beta have a dual value, and the optimum is not below it. Of all its
+parts only ``|u|^2`` is expensive, ``u = sum_i pull_i phi(x_i)`` with ``pull_i = y_i
+beta_i``. With the projection P on the span of a basis and ``delta_i^2 = k_ii - |P
+phi_i|^2`` there are three ways to bound it from above (docs/mathematics.md,
+2 Certificates):
 
-- "exact": all pairs of violated rows, block by block;
+- "exact": the sum over all pairs of rows with a multiplier, block by block;
 - "projection": ``|u|^2 <= |P u|^2 + (sum beta_i delta_i)^2``, one pass;
 - "sample": with ``r = (I - P) u`` and rows drawn with probabilities ``beta_i delta_i /
   T``, ``T = sum beta_i delta_i``, the numbers ``X = T y_i <r, phi_i> / delta_i`` have
@@ -12,183 +14,171 @@ From a function f, ``beta_i = omega_i max(0, p_i - y_i f_i)`` is dual feasible. 
 
       |r| <= (h + sqrt(h^2 + 4 max(mean X, 0))) / 2,   h = T sqrt(2 ln(1/p) / m)
 
-  with probability 1 - p: m times as many kernel values as violated rows.
+  with probability 1 - p: m times as many kernel values as rows with a multiplier.
+
+``squared_loss.py`` and ``hinge.py`` add the terms of their loss.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.certificates.exact import dual_of_entries
-from corevec.certificates.projection import Pulls, Sums, all_sums, dual_of
+from corevec.backend.arrays import namespace, row_sums_of_squares
 from corevec.data.sources import Source
-from corevec.kernels import AnyKernel
+from corevec.kernels import AnyKernel, Rows
 from corevec.models.basis import Basis
-from corevec.models.certificate import relative_gap
-from corevec.models.expansion import KernelExpansion
-from corevec.problems.family import Problem
+from corevec.models.norms import norms_sq, parts_of
 
 HOW = ("auto", "exact", "projection", "sample")
 # A sampled bound holds with this probability.
 CONFIDENCE = 0.999
-# Rows drawn in the first try and in the second.
-DRAWN = (1000, 8000)
 # "auto" sums exactly up to this many kernel values: adult's 8.5e7, of 123 columns, took
 # 1 s on one busy core.
 AFFORDABLE = 1e9
-_PART = 2048
 
 
 @dataclass(frozen=True)
-class Proof:
-    """A lower bound of the optimum, and how it was obtained."""
+class BoundRequest:
+    """Which bound of the optimum is wanted, and what it may cost.
 
-    dual: float
-    bound: str
+    Attributes
+    ----------
+    how : {"auto", "exact", "projection", "sample"}
+        The way to bound ``|u|^2``; "auto" is exact where that is affordable.
+    affordable : float
+        Kernel values that "auto" may spend on the exact sum.
+    tol : float
+        Relative gap at which a squared loss needs no better bound.
+    rng : Generator, optional
+        Random numbers of a sampled bound.
+    """
+
+    how: str = "auto"
+    affordable: float = AFFORDABLE
+    tol: float = 0.0
+    rng: np.random.Generator | None = None
+
+
+@dataclass(frozen=True)
+class DualBound:
+    """A lower bound of the optimum: how it was obtained, and how surely it holds.
+
+    `scale` is the factor of the multipliers that it belongs to.
+    """
+
+    value: float
+    kind: str  # "exact", "projection", "sample", "none"
     confidence: float = 1.0
+    scale: float = 1.0
 
 
-def prove(
-    problems: list[Problem],
-    functions: KernelExpansion,
-    offsets: list[float],
-    source: Source,
-    basis: Basis,
-    *,
-    how: str,
-    tol: float,
-    rng: np.random.Generator,
-    affordable: float = AFFORDABLE,
-    norms_sq: Array | None = None,
-) -> tuple[list[Proof], list[float]]:
-    """Return what the violations of each problem's function prove, and its loss.
-
-    Column t of `functions` belongs to ``problems[t]``. "auto" takes the cheap bound
-    where that reaches `tol`, else the exact one up to `affordable` kernel values.
-    `norms_sq` are the functions' ``|w|^2`` where they are none of the vectors of
-    `basis`.
-    """
-    # 24 bytes per violated entry.
-    most = 24 * source.n_rows * sum(len(problem.sides) for problem in problems)
-    keep = how != "projection" and most <= max(source.memory_budget / 2, 1e8)
-    keep = keep and source.holds(source.n_rows)
-    bands = [0.0] * len(problems)
-    sums = all_sums(problems, offsets, bands, functions, source, basis, keep)
-    if norms_sq is None:
-        norms_sq = ((basis.factor.T @ functions.coef) ** 2).sum(axis=0)
-    proofs = []
-    for t, problem in enumerate(problems):
-        bias = float(functions.intercept[t]) * problem.has_bias
-        primal = (float(norms_sq[t]) + bias**2) / 2
-        primal += problem.price * offsets[t] + sums[t].loss
-        best = Proof(dual_of(problem, sums[t], basis), "projection")
-        few = sums[t].n_inside ** 2 / 2 <= affordable
-        if keep and (how == "exact" or relative_gap(primal, best.dual) > tol):
-            if how == "sample":
-                found = _sampled(problem, sums[t], primal, source, basis, tol, rng)
-                best = max(best, found, key=lambda one: one.dual)
-            elif how == "exact" or few:
-                found = _exact(problem, sums[t], source, basis.kernel)
-                best = max(best, found, key=lambda one: one.dual)
-        proofs.append(best)
-    return proofs, [one.loss for one in sums]
+def features_and_distances(rows: Rows, basis: Basis) -> tuple[Array, Array]:
+    """Return the coordinates of each ``P phi_i``, and ``delta_i``, rounded up."""
+    kernel = basis.kernel
+    phi = basis.features(kernel.block(kernel.prepare(rows), basis.points))
+    own = kernel.diagonal(rows)
+    # Rounded up: |phi|^2 carries an error of a few eps k_ii per term.
+    left = (own - row_sums_of_squares(phi)).clip(min=0.0)
+    return phi, namespace(own).sqrt(left + basis.rounding * own)
 
 
-def _exact(problem: Problem, sums: Sums, source: Source, kernel: AnyKernel) -> Proof:
-    pulls = joined(sums)
-    b = np.abs(pulls.pull)
-    return Proof(dual_of_entries(problem, source, kernel, pulls.entries, b), "exact")
+@dataclass(frozen=True)
+class Projection:
+    """The coordinates of ``P u``, and the distance of each row from the span."""
+
+    coordinates: Array
+    delta: Array
+
+    @property
+    def norm_sq(self) -> float:
+        """``|P u|^2``."""
+        return float(self.coordinates @ self.coordinates)
 
 
-def _sampled(
-    problem: Problem,
-    sums: Sums,
-    primal: float,
-    source: Source,
-    basis: Basis,
-    tol: float,
-    rng: np.random.Generator,
-) -> Proof:
-    """Return the dual value with a sampled bound; more rows where the first miss `tol`.
+@dataclass(frozen=True)
+class Residual:
+    """An upper bound of ``|(I - P) u|``; `noise` is the h of Hoeffding's inequality."""
 
-    Each try is a draw of its own and may fail with half of the allowed probability.
-    """
-    pulls = joined(sums)
-    best = Proof(problem.least, "sample", CONFIDENCE)
-    for size in DRAWN:
-        missed = missed_sq(problem, pulls, sums, source, basis, size, rng, len(DRAWN))
-        less = replace(sums, missed=float(np.sqrt(missed)))
-        dual = dual_of(problem, less, basis)
-        best = max(best, Proof(dual, "sample", CONFIDENCE), key=lambda one: one.dual)
-        if relative_gap(primal, best.dual) <= tol:
-            break
-    return best
+    norm: float
+    noise: float
 
 
-def joined(sums: Sums) -> Pulls:
-    """Return the violated entries of all blocks."""
-    return Pulls(
-        *(
-            np.concatenate([getattr(one, name) for one in sums.kept])
-            for name in ("entries", "pull", "delta")
-        )
-    )
+@dataclass(frozen=True)
+class Combination:
+    """The vector ``u = sum_i pull_i phi(x_i)`` over some rows of a source."""
+
+    source: Source
+    rows: Array
+    pull: Array
+
+    def norm_sq(self, kernel: AnyKernel) -> tuple[float, float]:
+        """Return ``|u|^2`` summed over all pairs of rows, and its rounding error."""
+        total, diagonal = norms_sq(self.source, kernel, self.rows, self.pull[:, None])
+        return float(total[0]), self.rounding(kernel, diagonal)
+
+    def rounding(self, kernel: AnyKernel, diagonal: float) -> float:
+        """Return the rounding error of ``|u|^2``; `diagonal` is the largest k_ii."""
+        relative = kernel.rounding(self.source.n_features)
+        return relative * float(np.abs(self.pull).sum()) ** 2 * diagonal
+
+    def projected(self, basis: Basis) -> Projection:
+        """Return the projection of u on the span of `basis`."""
+
+        def project(part: slice) -> tuple[Array, Array]:
+            rows = self.source.take(self.rows[part])
+            phi, delta = features_and_distances(rows, basis)
+            return self.pull[part] @ phi, delta
+
+        parts = parts_of(self.rows, len(basis))
+        found = list(self.source.workers.run(project, parts))
+        coordinates = np.sum([one for one, _ in found], axis=0)
+        return Projection(coordinates, np.concatenate([delta for _, delta in found]))
+
+    def sampled_residual(
+        self,
+        projection: Projection,
+        basis: Basis,
+        size: int,
+        rng: np.random.Generator,
+        failure: float,
+    ) -> Residual:
+        """Return a bound of ``|(I - P) u|`` from `size` drawn rows.
+
+        It fails with the probability `failure`.
+        """
+        strength = np.abs(self.pull) * projection.delta
+        total = float(strength.sum())
+        if total <= 0:
+            return Residual(0.0, 0.0)
+        drawn = rng.choice(len(strength), size, p=strength / total)
+        few, counts = np.unique(drawn, return_counts=True)
+        signed = self._residual_at(few, projection, basis)
+        signed *= np.sign(self.pull[few]) / projection.delta[few]
+        mean = total * float(signed @ counts) / size
+        noise = float(total * np.sqrt(2 * np.log(1 / failure) / size))
+        norm = (noise + float(np.sqrt(noise**2 + 4 * max(mean, 0.0)))) / 2
+        return Residual(min(norm, total), noise)
+
+    def _residual_at(self, few: Array, projection: Projection, basis: Basis) -> Array:
+        """Return ``<(I - P) u, phi_i>`` for a few of the rows, given by position."""
+        kernel, source = basis.kernel, self.source.near(self.rows)
+        points = kernel.prepare_basis(source.take(self.rows[few]))
+
+        # Summed over columns of the pulling rows: a part of them at a time.
+        def values_of(part: slice) -> Array:
+            some = kernel.prepare(source.take(self.rows[part]))
+            return kernel.times(points, some, self.pull[part, None])[:, 0]
+
+        values = np.zeros(len(few))
+        for found in source.workers.run(values_of, parts_of(self.pull)):
+            values += found
+        phi = basis.features(kernel.block(points, basis.points))
+        return np.asarray(values - phi @ projection.coordinates)
 
 
-def missed_sq(
-    problem: Problem,
-    pulls: Pulls,
-    sums: Sums,
-    source: Source,
-    basis: Basis,
-    size: int,
-    rng: np.random.Generator,
-    n_tries: int = 1,
-) -> float:
-    """Return an upper bound of ``|(I - P) u|^2`` from `size` drawn rows.
-
-    It fails with probability ``(1 - CONFIDENCE) / n_tries``.
-    """
-    strength = np.abs(pulls.pull) * pulls.delta
-    total = float(strength.sum())
-    if total <= 0:
-        return 0.0
-    drawn = rng.choice(len(strength), size, p=strength / total)
-    few, counts = np.unique(drawn, return_counts=True)
-    rows = problem.rows_of(pulls.entries)
-    signed = _residual_at(rows, pulls.pull, few, sums.pulled, source, basis)
-    signed *= np.sign(pulls.pull[few]) / pulls.delta[few]
-    mean = total * float(signed @ counts) / size
-    h = total * np.sqrt(2 * np.log(n_tries / (1 - CONFIDENCE)) / size)
-    root = (h + np.sqrt(h**2 + 4 * max(mean, 0.0))) / 2
-    return float(min(root, total) ** 2)
-
-
-def _residual_at(
-    rows: Array,
-    pull: Array,
-    few: Array,
-    pulled: Array,
-    source: Source,
-    basis: Basis,
-) -> Array:
-    """Return ``<(I - P) u, phi(x)>`` for the rows of some violated entries."""
-    kernel, n = basis.kernel, len(pull)
-    source = source.near(rows)
-    chosen = source.take(rows[few])
-    points = kernel.prepare_basis(chosen)
-
-    # Summed over columns of the violated rows: a part of them at a time.
-    def part(start: int) -> Array:
-        stop = start + _PART
-        some = kernel.prepare(source.take(rows[start:stop]))
-        return kernel.times(points, some, pull[start:stop, None])[:, 0]
-
-    values = np.zeros(len(few))
-    for found in source.workers.run(part, range(0, n, _PART)):
-        values += found
-    phi = basis.features(kernel.block(points, basis.points))
-    return np.asarray(values - phi @ pulled)
+def distances_to_span(source: Source, basis: Basis, rows: Array) -> Array:
+    """Return ``|(I - P) phi(x_i)|`` of some rows, rounded up."""
+    return Combination(source, rows, np.zeros(len(rows))).projected(basis).delta

@@ -1,7 +1,7 @@
-"""One look at rows: which are worst, and what the primal loses on them.
+"""One scan of rows: the most violating ones, and the primal loss.
 
-A look is one ``source.reduce``. Several problems (classes) share it: the kernel
-values of a block are made once and multiplied by all coefficient columns.
+A scan is one ``source.reduce``. Several problems (classes) share it: the kernel
+values of a block are computed once and multiplied by all coefficient columns.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ if TYPE_CHECKING:
     from corevec.backend.gpu.kernels import Answer, Asked
 
 
-# Questions that a block on a device is asked at once, each with up to four numbers a
-# row: beyond, the block is looked at in parts, but not of fewer rows than these.
+# Requests that a block on a device answers at once, each with up to four numbers per
+# row: beyond, the block is split into parts, but not of fewer rows than these.
 MOST_ASKED, FEWEST_ROWS = 4, 1 << 16
 
 
 @dataclass(frozen=True)
-class Question:
-    """What to ask of every row for one problem.
+class ScanRequest:
+    """What is computed on every row for one problem.
 
-    `skip` are entries to leave out (the core's, whose part is known exactly).
-    `trials` are pairs (scale, offset) at which the loss is wanted: any of them gives
-    a valid primal value, so the best of a few is taken.
+    `skip` are entries to leave out (those of the core set, whose part is known
+    exactly). `trials` are pairs (scale, offset) at which the loss is wanted: each gives
+    a valid primal value, so the best of a few is taken. `n_worst` is the number of most
+    violating entries to return.
     """
 
     problem: Problem
@@ -54,8 +55,8 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Look:
-    """The answer: losses per trial, the worst entries, slopes for the next trial.
+class ScanResult:
+    """Losses per trial, the most violating entries, derivatives for the next trial.
 
     `loss[q]` is ``sum omega max(0, p - scale_q y f - offset_q)^2 / 2``; `slope` and
     `curve` are its first derivative in the scale (or the offset) at the first trial,
@@ -71,15 +72,15 @@ class Look:
 
     @property
     def largest(self) -> float:
-        """Return the largest violation seen, -inf if no row was."""
+        """Return the largest violation found, -inf if there were no rows."""
         return float(self.violation[0]) if len(self.violation) else -np.inf
 
 
 class Subset(Chosen):
-    """Rows taken out of a source, with the row numbers they have there.
+    """Rows of a source in memory, with the row numbers that they have in it.
 
-    Keeps the kernel values against the basis rows it meets, while they fit half of
-    the memory budget: from one look to the next most of the basis stays.
+    Caches the kernel values against the basis rows it meets, while they fit half of
+    the memory budget: from one scan to the next most of the basis is the same.
     """
 
     def __init__(self, source: Source, rows: Array):
@@ -88,10 +89,10 @@ class Subset(Chosen):
         self._columns: list[tuple[Array, Array]] = []  # (basis row numbers, values)
 
     def evaluate(self, functions: KernelExpansion, dtype: Any) -> Array | None:
-        """Return the functions' values on all rows from kept kernel values.
+        """Return the functions' values on all rows from cached kernel values.
 
         Only columns of basis rows that are new are computed. None where the columns
-        would not fit the budget, or a basis vector is no row (number -1).
+        would not fit the budget, or a basis vector is not a row (number -1).
         """
         if functions.basis.index.min(initial=0) < 0:
             return None
@@ -110,8 +111,8 @@ class Subset(Chosen):
         total = np.tile(functions.intercept, (self.n_rows, 1))
         for rows, columns in self._columns:
             at = np.minimum(np.searchsorted(numbers[order], rows), len(order) - 1)
-            here = numbers[order][at] == rows
-            coef = np.where(here[:, None], functions.coef[order[at]], 0.0)
+            is_used = numbers[order][at] == rows
+            coef = np.where(is_used[:, None], functions.coef[order[at]], 0.0)
             total += columns @ coef.astype(dtype)
         return total
 
@@ -125,136 +126,138 @@ class Subset(Chosen):
         return self.map(lambda rows: kernel.block(kernel.prepare(rows, dtype), points))
 
 
-def look(
+def scan(
     source: Source,
     functions: KernelExpansion,
-    questions: list[Question],
+    requests: list[ScanRequest],
     dtype: Any = np.float64,
-) -> list[Look]:
-    """Return one `Look` per question; column t of `functions` answers question t.
+) -> list[ScanResult]:
+    """Return one `ScanResult` per request; column t of `functions` answers request t.
 
     Cost: n_rows * len(basis) kernel values; memory one block. Rows of weight zero
-    are not looked at.
+    are skipped.
     """
-    kept = source.evaluate(functions, dtype) if isinstance(source, Subset) else None
-    if kept is not None and not np.isfinite(kept).all():
-        kept = None  # let the plain way raise its error
+    cached = source.evaluate(functions, dtype) if isinstance(source, Subset) else None
+    if cached is not None and not np.isfinite(cached).all():
+        cached = None  # the plain way raises its error
     ready, kernel = functions.ready(dtype), functions.kernel
     index = source.index if isinstance(source, Subset) else np.empty(0)
 
-    def score(rows: Rows) -> list[Look]:
-        if kept is None and ready.reduces(rows):
-            found = _answers_there(rows, ready, questions)
+    def score(rows: Rows) -> list[ScanResult]:
+        if cached is None and ready.reduces(rows):
+            found = _answers_on_device(rows, ready, requests)
             if found is not None:
                 return found
-        if kept is None:
+        if cached is None:
             values = ready(rows)
         else:
-            values = kept[np.searchsorted(index, rows.index)]
+            values = cached[np.searchsorted(index, rows.index)]
         return [
-            _answer(rows, values[:, t], question, kernel)
-            for t, question in enumerate(questions)
+            _answer(rows, values[:, t], request, kernel)
+            for t, request in enumerate(requests)
         ]
 
-    def merge(left: list[Look], right: list[Look]) -> list[Look]:
-        return _merged(left, right, questions)
+    def merge(left: list[ScanResult], right: list[ScanResult]) -> list[ScanResult]:
+        return _merged(left, right, requests)
 
     return source.reduce(score, merge)
 
 
-def _answers_there(
-    rows: Rows, ready: Ready, questions: list[Question]
-) -> list[Look] | None:
-    """Return the looks at rows on a device, reduced there beside their values.
+def _answers_on_device(
+    rows: Rows, ready: Ready, requests: list[ScanRequest]
+) -> list[ScanResult] | None:
+    """Return the results of rows on a device, reduced on it together with their values.
 
-    A part of the rows at a time, where many questions have many terms of each.
+    A part of the rows at a time, where many requests have many terms of each row.
     """
     kernel = ready.functions.kernel
-    asked = [(t, side) for t, q in enumerate(questions) for side in q.problem.sides]
+    asked = [(t, side) for t, q in enumerate(requests) for side in q.problem.sides]
     step = len(rows) * MOST_ASKED // max(len(asked), MOST_ASKED)
     step = max(FEWEST_ROWS, -(-step // ALIGNED) * ALIGNED)
-    looks: list[Look] | None = None
+    results: list[ScanResult] | None = None
     for start in range(0, len(rows), step):
         part = rows if step >= len(rows) else rows.part(slice(start, start + step))
         found = ready.answers(
-            part, [_asked(part, t, questions[t], kernel, side) for t, side in asked]
+            part, [_asked(part, t, requests[t], kernel, side) for t, side in asked]
         )
         if found is None:
             return None
         answers = iter(found)
-        new = [_look_of(answers, question) for question in questions]
-        looks = new if looks is None else _merged(looks, new, questions)
-    return looks
+        new = [_result_of(answers, request) for request in requests]
+        results = new if results is None else _merged(results, new, requests)
+    return results
 
 
 def _asked(
-    rows: Rows, column: int, question: Question, kernel: AnyKernel, side: int
+    rows: Rows, column: int, request: ScanRequest, kernel: AnyKernel, side: int
 ) -> Asked:
     from corevec.backend.gpu.kernels import Asked  # its module needs torch
 
-    problem, terms = question.problem, question.problem.terms(rows, kernel, side)
-    skip = problem.entries(question.skip, -side)  # row numbers, if on this side
+    problem, terms = request.problem, request.problem.terms(rows, kernel, side)
+    skip = problem.entries(request.skip, -side)  # row numbers, if on this side
     own: tuple[Any, Any, Any] = terms.sign, terms.omega, terms.target
     return Asked(
         column,
         *own,
         skip if len(skip) else None,
-        question.trials,
+        request.trials,
         problem.has_offset,
-        question.n_worst,
+        request.n_worst,
     )
 
 
-def _look_of(answers: Iterator[Answer], question: Question) -> Look:
-    """Return the look of the next answers, one for each side."""
-    problem = question.problem
-    looks = []
+def _result_of(answers: Iterator[Answer], request: ScanRequest) -> ScanResult:
+    """Return the result of the next answers, one for each side."""
+    problem = request.problem
+    results = []
     for side, one in zip(problem.sides, answers, strict=False):
         sums = one.loss, one.slope, one.curve
         if problem.is_hard:  # omega is infinite
             sums = np.zeros_like(one.loss), 0.0, 0.0
         entries = problem.entries(one.worst, side)
-        looks.append(Look(*sums, entries, one.violation, one.n_violated))
-    return _joined(looks, question)
+        results.append(ScanResult(*sums, entries, one.violation, one.n_violated))
+    return _joined(results, request)
 
 
-def _answer(rows: Rows, values: Array, question: Question, kernel: AnyKernel) -> Look:
-    looks = [
-        _answer_on_side(rows, values, question, kernel, side)
-        for side in question.problem.sides
+def _answer(
+    rows: Rows, values: Array, request: ScanRequest, kernel: AnyKernel
+) -> ScanResult:
+    results = [
+        _answer_on_side(rows, values, request, kernel, side)
+        for side in request.problem.sides
     ]
-    return _joined(looks, question)
+    return _joined(results, request)
 
 
-def _joined(looks: list[Look], question: Question) -> Look:
-    """Return one look of those at each side."""
-    return reduce(lambda a, b: _merge(a, b, question.n_worst), looks)
+def _joined(results: list[ScanResult], request: ScanRequest) -> ScanResult:
+    """Return the results of all sides as one."""
+    return reduce(lambda a, b: _merge(a, b, request.n_worst), results)
 
 
 def _answer_on_side(
     rows: Rows,
     values: Array,
-    question: Question,
+    request: ScanRequest,
     kernel: AnyKernel,
     side: int,
-) -> Look:
-    """Return the look at one side of some rows; twin: _fused_looks._answer."""
-    problem = question.problem
+) -> ScanResult:
+    """Return the result of one side of some rows; twin: triton_scan._answer."""
+    problem = request.problem
     terms = problem.terms(rows, kernel, side)
     entries, omega = problem.entries(rows.index, side), terms.omega
     xp = namespace(omega)
     nothing = full((), 0.0, omega)
-    if len(question.skip):
-        omega = xp.where(is_among(entries, question.skip), nothing, omega)
+    if len(request.skip):
+        omega = xp.where(is_among(entries, request.skip), nothing, omega)
     margins = terms.sign * values
     losses = []
-    for scale, offset in question.trials:
+    for scale, offset in request.trials:
         if problem.is_hard:
             losses.append(nothing)
             continue
         excess = (terms.target - scale * margins - offset).clip(min=0.0)
         losses.append(omega @ excess**2 / 2)
-    scale, offset = question.trials[0]
+    scale, offset = request.trials[0]
     violation = terms.target - scale * margins - offset
     violation = xp.where(omega > 0, violation, nothing - np.inf)
     inside = places(violation > 0)
@@ -265,27 +268,27 @@ def _answer_on_side(
             lever = full(len(inside), 1.0, lever)
         slope = omega[inside] @ (violation[inside] * lever)
         curve = omega[inside] @ lever**2
-    top = largest(violation, question.n_worst)
+    top = largest(violation, request.n_worst)
     worst, worst_entries = here(violation[top]), here(entries[top])
     seen = worst > -np.inf
     slope, curve, *losses = floats([slope, curve, *losses])
-    return Look(
+    return ScanResult(
         np.array(losses), slope, curve, worst_entries[seen], worst[seen], len(inside)
     )
 
 
 def _merged(
-    left: list[Look], right: list[Look], questions: list[Question]
-) -> list[Look]:
-    pairs = zip(left, right, questions, strict=True)
+    left: list[ScanResult], right: list[ScanResult], requests: list[ScanRequest]
+) -> list[ScanResult]:
+    pairs = zip(left, right, requests, strict=True)
     return [_merge(a, b, q.n_worst) for a, b, q in pairs]
 
 
-def _merge(a: Look, b: Look, n_worst: int) -> Look:
+def _merge(a: ScanResult, b: ScanResult, n_worst: int) -> ScanResult:
     violation = np.concatenate([a.violation, b.violation])
     worst = np.concatenate([a.worst, b.worst])
     top = largest(violation, n_worst)
-    return Look(
+    return ScanResult(
         a.loss + b.loss,
         a.slope + b.slope,
         a.curve + b.curve,

@@ -1,4 +1,4 @@
-r"""The gap of a kernel machine that anybody's solver fitted.
+r"""The certificate of a kernel machine that any solver has fitted.
 
 Every machine here is one convex programme over *entries* e: a row x_e, a side s_e = 1
 or -1, a target p_e and a cap c_e. With f(x) = <w, phi(x)> + b,
@@ -7,7 +7,7 @@ or -1, a target p_e and a cap c_e. With f(x) = <w, phi(x)> + b,
     D = sum_e p_e beta_e - 1/2 |u|^2,         u = sum_e s_e beta_e phi(x_e)
 
 and 0 <= beta_e <= c_e, where sigma = inf is a free bias (then sum s_e beta_e = 0) and
-sigma = 0 is none. Each part of P has its condition:
+sigma = 0 is none. Each machine has its own terms and conditions:
 
 =================  ==============  ==========  =========  ======================
 machine            entries         p           cap        level l, and T
@@ -40,9 +40,9 @@ from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.models.norms import norms_sq
 
-# Of a sum of many terms, relative to the sum of their sizes.
+# Rounding error of a sum of many terms, relative to the sum of their sizes.
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
-# A dual variable this near to a bound, relative to its cap, counts as being there:
+# A dual variable this near to a bound, relative to its cap, counts as at the bound:
 # scikit-learn-intelex keeps float32 ones, whose rounding is 6e-8.
 _AT_BOUND = 1e-7
 
@@ -64,7 +64,7 @@ class Machine:
     level : float or None
         l; None for the best one, at most 0 (the tube of nu-SVR).
     total : float
-        T; inf where there is no such condition.
+        T; inf where the sum of beta is not bounded.
     """
 
     name: str
@@ -166,19 +166,19 @@ class Machine:
 
 
 def _with_sum(beta: Array, cap: Array, goal: float) -> Array:
-    """Return variables in [0, cap] that sum to `goal`: scaled down, or filled up.
+    """Return variables in [0, cap] that sum to `goal`: scaled down, or increased.
 
-    Filled up row after row, those that have a multiplier first, so that no more rows
-    than necessary get one.
+    They are increased row after row, those that have a multiplier first, so that no
+    more rows than necessary get one.
     """
     total = float(beta.sum())
     if total >= goal:
         return beta * (goal / total) if total > 0 else beta
     order = np.argsort(beta <= 0, kind="stable")
-    room = (cap - beta)[order]
-    before = np.cumsum(room) - room
+    free = (cap - beta)[order]
+    before = np.cumsum(free) - free
     filled = beta.copy()
-    filled[order] += np.clip(goal - total - before, 0.0, room)
+    filled[order] += np.clip(goal - total - before, 0.0, free)
     if filled.sum() < goal * (1 - 1e-9):
         raise InvalidInputError(
             f"certify: this nu asks that the dual variables of one side sum to "
@@ -191,7 +191,7 @@ def _with_sum(beta: Array, cap: Array, goal: float) -> Array:
 
 @dataclass(frozen=True)
 class Rule:
-    """When a model counts as converged: its `tol`, and what ended its fit."""
+    """When a model counts as converged: its `tol`, and what stopped its fit."""
 
     tol: float
     stopped_by: str = "tol"
@@ -217,7 +217,8 @@ def judge(
     source : Source
         All rows.
     rule : Rule
-        Converged is who violates no optimality condition by more than ``tol``.
+        A model has converged if it violates no optimality condition by more than its
+        ``tol``.
     """
     start, n = perf_counter(), source.n_rows
     bias = float(function.intercept[0])
@@ -252,7 +253,7 @@ def judge(
 
 
 def certificate_of(machine: Machine, primal: float, dual: float, n: int) -> Certificate:
-    """Return what a certificate says about any machine, after a look at all n rows."""
+    """Return the certificate of any machine after a scan of all n rows."""
     return Certificate(
         problem=machine.name,
         primal=primal,
@@ -271,7 +272,7 @@ _INDEFINITE = (
 
 
 def _is_definite(kernel: AnyKernel) -> bool:
-    """Whether the kernel is positive definite as far as its name tells."""
+    """Whether the kernel is positive definite, judged by its name."""
     if not isinstance(kernel, Kernel):
         return True
     return kernel.name != "sigmoid" and not (kernel.name == "poly" and kernel.coef0 < 0)

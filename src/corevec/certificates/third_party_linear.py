@@ -1,7 +1,8 @@
-"""The gap of a linear machine that kept no dual variables.
+"""The certificate of a linear machine without dual variables.
 
-The problems are those of ``others.py`` with a penalised bias or none. A bias that is
-penalised as ``(b/sigma)^2`` is the weight b/sigma of one more column, constant sigma.
+The problems are those of ``third_party.py`` with a penalised bias or none. A bias that
+is penalised as ``(b/sigma)^2`` is the weight b/sigma of one more column, constant
+sigma.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ from corevec.certificates.third_party import ROUNDING, Machine, Rule, certificat
 from corevec.kernels import Kernel, Rows
 from corevec.models.certificate import Certificate, relative_gap
 
-# Where a linear model kept no dual variables, those of entries this near to the margin
-# are found anew: LIBLINEAR leaves the free ones within its tol (1e-4) of it, or far off
-# where it ran out of steps. The next zone is tried while the gap is above tol.
-_ZONES = (0.01, 0.1, 1.0, 10.0)
+# Where a linear model stores no dual variables, those of entries this near to the
+# margin are recomputed: LIBLINEAR leaves the free ones within its tol (1e-4) of it, or
+# far off where it ran out of steps. The next zone is tried while the gap is above tol.
+MARGIN_ZONES = (0.01, 0.1, 1.0, 10.0)
 # Steps times entries times columns that one zone may take: some seconds.
-_MOST_WORK = 1e9
+MAX_ZONE_WORK = 1e9
 
 
 def judge_linear(
     machine: Machine, X: Any, coef: Array, intercept: float, rule: Rule
 ) -> Certificate:
-    """Return the certificate of a linear model that kept no dual variables.
+    """Return the certificate of a linear model that stores no dual variables.
 
-    They are made from the violations: ``beta_e = c_e max(0, p_e - s_e f_e)`` for a
+    They are computed from the violations: ``beta_e = c_e max(0, p_e - s_e f_e)`` for a
     squared loss, which misses the optimum by half the squared gradient; for the hinge
     ``c_e`` where an entry is inside the margin, and the best ones for the entries
-    nearest to it. `tol` is taken on the relative gap.
+    nearest to it. `tol` applies to the relative gap.
 
     Parameters
     ----------
@@ -55,11 +56,11 @@ def judge_linear(
     primal = machine.primal(values, float(coef @ coef), intercept)
     dual, pulled = -np.inf, weights
     for beta in _duals_from_violations(machine, X, weights, machine.inside(values)):
-        here = _pull(machine, X, beta)
+        u = _pull(machine, X, beta)
         # Rounded up: each of the n terms of the sum carries an error of a few eps |x|.
-        length = np.linalg.norm(here[:-1]) + ROUNDING * beta.sum() * _far(X)
+        length = np.linalg.norm(u[:-1]) + ROUNDING * beta.sum() * _largest_norm(X)
         if (value := machine.dual(beta, float(length) ** 2)) > dual:
-            dual, pulled = value, here
+            dual, pulled = value, u
         if relative_gap(primal, dual) <= rule.tol:
             break
     found = certificate_of(machine, primal, dual, n)
@@ -74,7 +75,7 @@ def judge_linear(
     )
 
 
-def _far(X: Any) -> float:
+def _largest_norm(X: Any) -> float:
     """Return the largest norm of a row."""
     squares = Kernel("linear").diagonal(Rows(X, np.arange(X.shape[0])))
     return float(np.sqrt(squares.max(initial=0.0)))
@@ -97,7 +98,7 @@ def _duals_from_violations(
     order = np.argsort(np.where(machine.cap > 0, np.abs(inside), np.inf))
     order = order[: int(np.count_nonzero(machine.cap))]
     n_before = 0
-    for zone in _ZONES:
+    for zone in MARGIN_ZONES:
         n_near = int(np.count_nonzero(np.abs(inside[order]) < zone))
         n_near = min(max(n_near, 2 * len(weights)), len(order))
         if n_near > n_before:
@@ -130,7 +131,7 @@ def _settle(
         u = pulled(cap * share)
         return float(u @ u / 2 - q @ (cap * share)), cap * (times(u) - q)
 
-    steps = int(np.clip(_MOST_WORK / (len(near) * len(weights)), 50, 1000))
+    steps = int(np.clip(MAX_ZONE_WORK / (len(near) * len(weights)), 50, 1000))
     found = minimize(
         value,
         np.where(inside[near] > 0, 1.0, 0.0),

@@ -6,9 +6,8 @@ import numpy as np
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.certificates.exact import dual_of_entries
-from corevec.certificates.projection import projection_dual
-from corevec.certificates.scan import Question, look
+from corevec.certificates.scan import ScanRequest, ScanResult, scan
+from corevec.certificates.squared_loss import dual_of_entries, projection_dual
 from corevec.data.sources import Source
 from corevec.data.sources.budget import rows_that_fit
 from corevec.models.basis import basis_from
@@ -36,38 +35,19 @@ def verify(
     `multipliers` (entries and values) where they belong to these rows.
     """
     progress = Progress(source.n_rows)
-    norm_sq = _norm_sq(problem, function)
     nothing = np.empty(0, dtype=np.int64)
     most = min(EXACT_ROWS, rows_that_fit(source)) if source.is_far else EXACT_ROWS
-    question = Question(problem, nothing, ((1.0, offset),), n_worst=most)
-    seen = look(source, function, [question])[0]
-    inside = seen.violation > 0
-    entries, violation = seen.worst[inside], seen.violation[inside]
-    if problem.is_hard:
-        primal = norm_sq / 2 + offset + seen.largest
-    else:
-        primal = norm_sq / 2 + float(seen.loss[0])
-        primal += problem.price * offset
-    primal += problem.loss_error(primal, float(function.value_errors()[0]))
+    request = ScanRequest(problem, nothing, ((1.0, offset),), n_worst=most)
+    seen = scan(source, function, [request])[0]
     duals = [(problem.least, "exact")]
     if multipliers is not None:
-        duals.append(
-            (dual_of_entries(problem, source, function.kernel, *multipliers), "exact")
-        )
-    if problem.is_hard:
-        duals.append((_pair_bound(problem, function, source, seen.worst[:1]), "exact"))
-    elif seen.n_violated <= most:
-        rows = source.take(problem.rows_of(entries))
-        beta = problem.terms(rows, function.kernel).omega * violation
-        value = dual_of_entries(problem, source, function.kernel, entries, beta)
+        value = dual_of_entries(problem, source, function.kernel, *multipliers)
         duals.append((value, "exact"))
-    else:
-        found = _projection_bound(problem, function, offset, source)
-        duals.append((found, "projection"))
+    duals.append(_dual_of_violations(problem, function, offset, source, seen, most))
     dual, kind = max(duals)
     return Certificate.of(
         problem.name,
-        (primal, dual),
+        (_primal(problem, function, offset, seen), dual),
         progress,
         unit=problem.unit,
         kind=problem.kind,
@@ -75,6 +55,19 @@ def verify(
         dual_bound=kind,
         passes=1.0,
     )
+
+
+def _primal(
+    problem: Problem, function: KernelExpansion, offset: float, seen: ScanResult
+) -> float:
+    """Return the objective of the function, with its rounding error added."""
+    norm_sq = _norm_sq(problem, function)
+    if problem.is_hard:
+        primal = norm_sq / 2 + offset + seen.largest
+    else:
+        primal = norm_sq / 2 + float(seen.loss[0])
+        primal += problem.price * offset
+    return primal + problem.loss_error(primal, float(function.value_errors()[0]))
 
 
 def _norm_sq(problem: Problem, function: KernelExpansion) -> float:
@@ -86,6 +79,34 @@ def _norm_sq(problem: Problem, function: KernelExpansion) -> float:
     return max(float(coef @ values), 0.0) + bias**2 + rounding
 
 
+def _dual_of_violations(
+    problem: Problem,
+    function: KernelExpansion,
+    offset: float,
+    source: Source,
+    seen: ScanResult,
+    most: int,
+) -> tuple[float, str]:
+    """Return the dual value that the violations prove, and how it was obtained.
+
+    Exact up to `most` violated entries, else by the projection on the span of the
+    function's basis.
+    """
+    kernel = function.kernel
+    if problem.is_hard:
+        return _pair_bound(problem, function, source, seen.worst[:1]), "exact"
+    if seen.n_violated <= most:
+        inside = seen.violation > 0
+        entries, violation = seen.worst[inside], seen.violation[inside]
+        rows = source.take(problem.rows_of(entries))
+        beta = problem.terms(rows, kernel).omega * violation
+        return dual_of_entries(problem, source, kernel, entries, beta), "exact"
+    basis = basis_from(function.basis, kernel)
+    if basis is None:
+        return problem.least, "projection"
+    return projection_dual(problem, function, offset, source, basis), "projection"
+
+
 def _pair_bound(
     problem: Problem, function: KernelExpansion, source: Source, row: Array
 ) -> float:
@@ -93,17 +114,7 @@ def _pair_bound(
     one = source.take(row)
     near = KernelExpansion(function.kernel, one, np.ones((1, 1)), np.zeros(1))
     nothing = np.empty(0, dtype=np.int64)
-    other = look(source, near, [Question(problem, nothing)])[0].worst[:1]
+    other = scan(source, near, [ScanRequest(problem, nothing)])[0].worst[:1]
     pair = np.unique(np.concatenate([row, other]))
     even = np.full(len(pair), 1.0 / len(pair))
     return dual_of_entries(problem, source, function.kernel, pair, even)
-
-
-def _projection_bound(
-    problem: Problem, function: KernelExpansion, offset: float, source: Source
-) -> float:
-    """Return the dual value of the violations by the bound of ``projection.py``."""
-    basis = basis_from(function.basis, function.kernel)
-    if basis is None:
-        return problem.least
-    return projection_dual(problem, function, offset, source, basis)

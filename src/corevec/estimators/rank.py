@@ -1,4 +1,4 @@
-"""CoreVectorRanker: rows put in order within their queries, with a certificate."""
+"""CoreVectorRanker: an order of the rows of each query, with a certificate."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class CoreVectorRanker(CoreVectorEstimator):
     .. math:: \min_w \tfrac12 \|w\|^2 + \tfrac C2 \sum_{(i, j)} c_{ij}
               \max(0, 1 - (f(x_i) - f(x_j)))^2
 
-    with :math:`f(x) = \langle w, \varphi(x) \rangle`. Pairs are never written out:
-    sorting gives their sums. Up to 3,000 rows the solution is exact; beyond, it is
-    that over all pairs in the span of a basis of rows, and the certificate says how far
-    from the full optimum that is.
+    with :math:`f(x) = \langle w, \varphi(x) \rangle`. Pairs are never listed: sorting
+    gives their sums. Up to 3,000 rows the solution is exact; beyond, it is that over
+    all pairs in the span of a basis of rows, and the certificate bounds its distance
+    from the full optimum.
 
     Parameters
     ----------
@@ -48,12 +48,12 @@ class CoreVectorRanker(CoreVectorEstimator):
     tol : float, default=1e-3
         Relative duality gap to reach, measured on all pairs.
     max_core : int, optional
-        Largest number of basis rows. The default is all of up to 3,000 rows, the rank
-        of a kernel of low rank, else 1000 (less where `memory_budget` asks for it).
-        Where a number that is given keeps the gap above `tol`, the certificate says
-        "n_vectors reached", without a warning.
+        Largest number of basis rows. The default is all rows up to 3,000, the rank of
+        a kernel of low rank, else 1000 (fewer where `memory_budget` requires it).
+        Where a given number keeps the gap above `tol`, the certificate says "n_vectors
+        reached", without a warning.
     max_iter : int, optional
-        Rounds of Newton's method over all pairs.
+        Largest number of rounds of Newton's method over all pairs.
     max_time, memory_budget, n_jobs, random_state, verbose : optional
         As in `CoreVectorClassifier`.
 
@@ -65,7 +65,8 @@ class CoreVectorRanker(CoreVectorEstimator):
     intercept_ : ndarray of shape (1,)
         Zero: a bias cancels in every pair.
     n_pairs_, n_queries_ : int
-        Pairs learned from (rows without a weight apart), and queries that have any.
+        Number of training pairs (without rows of weight 0), and of queries that have
+        any.
     certificate_, history_, n_iter_, n_core_
         As in `CoreVectorClassifier`.
 
@@ -81,12 +82,12 @@ class CoreVectorRanker(CoreVectorEstimator):
     True
     """
 
-    # Of the base class, and without a meaning here.
+    # Parameters of the base class that have no meaning here.
     ball_epsilon = None
     sampling = batch = qp = init = low_rank = "auto"
     warm_start = False
 
-    _takes_far = False  # groups of rows may lie in several partitions
+    _takes_far = False  # the rows of a query may lie in several partitions
 
     def __init__(
         self,
@@ -203,8 +204,8 @@ class CoreVectorRanker(CoreVectorEstimator):
         """Return the share of pairs in the right order; ties count a half.
 
         It is defined for all grades, also negative ones, and for two grades is the area
-        under the ROC curve. With ``pair_weight="query"`` the mean over the queries that
-        have pairs, else over all pairs. For the NDCG see docs/ranking.md.
+        under the ROC curve. With ``pair_weight="query"`` it is the mean over the
+        queries that have pairs, else over all pairs. For the NDCG see docs/ranking.md.
 
         Parameters
         ----------
@@ -257,10 +258,11 @@ class CoreVectorRanker(CoreVectorEstimator):
     ) -> Any:
         progress = Progress(source.n_rows, self.max_iter, self.max_time)
         progress.listeners.append(reporter.on_round)
-        asked = ranking.Asked(self.tol, self.max_core, self._settings().random_state)
+        seed = self._settings().random_state
+        settings = ranking.RankingSettings(self.tol, self.max_core, seed)
         try:
             with progress.listening_for_interrupt():
-                outcome = ranking.solve(pairs, source, kernel, asked, progress)
+                outcome = ranking.solve(pairs, source, kernel, settings, progress)
         except KernelError as error:
             raise KernelError(f"{type(self).__name__}: {error}") from None
         self.history_ = progress.history

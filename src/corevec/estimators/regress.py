@@ -21,7 +21,7 @@ from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_flag, check_number, check_positive
 from corevec.exceptions import InvalidInputError
 from corevec.models.expansion import KernelExpansion
-from corevec.problems.family import Labels, Problem, regression
+from corevec.problems.family import AutomaticTube, Labels, Problem, regression
 
 
 class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
@@ -339,18 +339,21 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         return [self._problem(labels, one, t) for t, one in enumerate(z)]
 
     def _problem(self, labels: Labels, z: Column, t: int) -> Problem:
-        fixed = not isinstance(self.tube, str)
         mean, scale = self.target_mean_[t], self.target_scale_[t]
         return regression(
             labels,
             self.__dict__.get("C_", self.C),  # the tuned one, of cells
             z,
+            self._tube_of(t),
             units=f"z = (y - {mean:.6g}) / {scale:.6g}",
             has_bias=bool(self.fit_intercept),
-            tube=float(self._fixed_tube()[t]) if fixed else None,
-            mu=0.0 if fixed or self.mu is None else self.mu,
-            negative_tube=self.tube == "paper",
         )
+
+    def _tube_of(self, t: int) -> float | AutomaticTube:
+        """Return the tube of one target."""
+        if not isinstance(self.tube, str):
+            return float(self._fixed_tube()[t])
+        return AutomaticTube(self.mu or 0.0, self.tube == "paper")
 
     def _attributes(self, functions: KernelExpansion) -> dict[str, Any]:
         found = super()._attributes(functions)

@@ -1,8 +1,9 @@
-"""StructuralSVM: the 1-slack structural machine; many classes are the example."""
+"""StructuralSVM: the 1-slack structural machine, with many classes as its example."""
 
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -72,16 +73,16 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
     tol : float, default=1e-3
         Relative duality gap to reach.
     epsilon : float, optional
-        Run the paper's algorithm to the letter instead, until the worst constraint is
+        Run the paper's algorithm literally instead, until the worst constraint is
         violated by at most this much more than the slack. The gap is still reported.
     max_iter : int, optional
-        Rounds: one cut each, one pass over the rows.
+        Largest number of rounds: one cut each, one pass over the rows.
     max_time : float, optional
-        Seconds.
+        Largest training time, in seconds.
     memory_budget : float, default=2**28
-        Bytes to use beside the data: sets block sizes.
+        Memory for the fit beside the data, in bytes; it determines block sizes.
     n_jobs : int, optional
-        Threads, for "multiclass".
+        Number of threads, for "multiclass".
     verbose : int, default=0
         1: a live line on a terminal; 2: one log record per round.
 
@@ -99,7 +100,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
     history_ : list of dict
         One record per round.
     n_iter_ : int
-        Rounds.
+        Number of rounds.
 
     Examples
     --------
@@ -178,11 +179,10 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         cost = self._costs(len(self.classes_))
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
-            self._oracle = oracle = MulticlassOracle(
+            oracle = MulticlassOracle(
                 source, codes, s / s.sum(), cost, bool(self.fit_intercept)
             )
             self._run(oracle, float(s.sum()))
-        del self._oracle
         return self
 
     def _fit_own(self, X: Any, y: Any, sample_weight: Any) -> StructuralSVM:
@@ -199,13 +199,13 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
 
     def _run(self, oracle: Oracle, total: float) -> None:
         progress = Progress(oracle.n_rows, self.max_iter, self.max_time)
-        with RoundReporter(self, self._attributes) as reporter:
+        with RoundReporter(self, partial(_attributes, oracle)) as reporter:
             progress.listeners.append(reporter.on_round)
             with progress.listening_for_interrupt():
                 found = structures.solve(
                     oracle, self.C * total, self.tol, progress, self.epsilon
                 )
-        for name, value in self._attributes(found.w).items():
+        for name, value in _attributes(oracle, found.w).items():
             setattr(self, name, value)
         name = (
             "structural SVM (1-slack): min 1/2 |w|^2 + C sum s_i max_y (loss - margin)"
@@ -214,19 +214,6 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         self.history_ = progress.history
         self.n_iter_ = len(progress.history)
         self._warn_unless_certified()
-
-    def _attributes(self, w: Array) -> dict[str, Any]:
-        """Return the fitted attributes that follow from w."""
-        if not self._is_multiclass:
-            return {"weights_": w}
-        coef, intercept = self._oracle.parts(w)
-        if len(coef) == 2:
-            coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
-        return {
-            "weights_": w,
-            "coef_": np.ascontiguousarray(coef),
-            "intercept_": np.ascontiguousarray(intercept),
-        }
 
     def decision_function(self, X: Any) -> Array:
         """Return the score of each class ("multiclass" only).
@@ -323,6 +310,20 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _attributes(oracle: Oracle, w: Array) -> dict[str, Any]:
+    """Return the fitted attributes that follow from w."""
+    if not isinstance(oracle, MulticlassOracle):
+        return {"weights_": w}
+    coef, intercept = oracle.parts(w)
+    if len(coef) == 2:
+        coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
+    return {
+        "weights_": w,
+        "coef_": np.ascontiguousarray(coef),
+        "intercept_": np.ascontiguousarray(intercept),
+    }
 
 
 __all__ = ["StructuralSVM"]

@@ -1,1 +1,1 @@
-"""What is minimised: the problems of the ball family, and pairs for ranking."""
+"""The problems: quadratic programmes of the ball family, and pairs for ranking."""

@@ -22,8 +22,8 @@ with ``Q_ij = y_i y_j (k_ij + [bias]) + [i = j]/omega_i``. SVDD values are doubl
 for the user: then they are squared radii. An entry is *worse* the larger its violation
 ``p_e - y_e f(x_e) - t``: for the two-class problem the least ``y f``, for SVDD the
 largest distance from the centre, for SVR the largest residual (docs/mathematics.md,
-1). The tube of SVR is kept at ``t >= 0``, or left free as the CVR paper prints it; then
-``sum(b) = T``. A problem knows nothing of where rows live.
+1 Problems). The tube of SVR is constrained to ``t >= 0``, or free as the CVR paper
+prints it; then ``sum(b) = T``. A problem knows nothing of the source of its rows.
 """
 
 from __future__ import annotations
@@ -45,16 +45,15 @@ from corevec.kernels import AnyKernel, Rows
 class Labels:
     """Class codes and weights of all rows; `None` where all rows are alike.
 
-    A column is an array with an entry per row, or a function of the rows that come
-    with their labels (see `sources.of_rows`); `total_weight` is the sum S of the
-    weights of all rows, classes apart.
+    A column is an array with an entry per row, or a function of rows that carry their
+    labels (see `sources.of_rows`).
     """
 
     n_rows: int
     codes: Column | None = None
     sample_weight: Column | None = None
     class_weight: Array | None = None
-    mass: float | None = None  # the sum of the weights, where they are no array
+    mass: float | None = None  # the sum of the weights, where they are not an array
 
     def weights(self, rows: Rows) -> Array:
         """Return the weight s_i of each of the rows."""
@@ -67,7 +66,7 @@ class Labels:
 
     @property
     def total_weight(self) -> float:
-        """The sum S of the weights of all rows, classes apart."""
+        """The sum S of the weights of all rows, without class weights."""
         if self.mass is not None:
             return self.mass
         if self.sample_weight is None:
@@ -78,7 +77,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class Terms:
-    """The row-local numbers of a problem: y_i, omega_i and p_i for some rows."""
+    """The terms of a problem that depend on one row: y_i, omega_i and p_i."""
 
     sign: Array
     omega: Array
@@ -98,7 +97,7 @@ class Terms:
 
 
 class Floor(Enum):
-    """How low the offset t may go."""
+    """The lower bound of the offset t."""
 
     NONE = "none"
     ZERO = "t >= 0"  # the tube of a regression
@@ -119,11 +118,11 @@ class Problem:
         Class codes with y = +1 and y = -1. ``negative=None`` takes every other code
         (one-vs-rest). Rows of other codes are absent: their omega is 0.
     has_bias : bool
-        Whether b0 of the formula above is there.
+        Whether there is the bias b0 of the formula above.
     price : float
         T of the formula above; 0 where there is no offset t.
     floor : Floor
-        How low the offset may go.
+        The lower bound of the offset.
     response : Column or None
         z_i of a regression; each row then has two entries.
     tube : float
@@ -157,17 +156,17 @@ class Problem:
 
     @property
     def has_offset(self) -> bool:
-        """Whether t of the formula above is there."""
+        """Whether there is the offset t of the formula above."""
         return self.price > 0
 
     @property
     def sides(self) -> tuple[int, ...]:
-        """The sides that a row can be wrong on: its entries."""
+        """The sides on which a row can be violated: its entries."""
         return (0,) if self.response is None else (0, 1)
 
     @property
     def has_unit_targets(self) -> bool:
-        """Whether all p are 1, so that multipliers need no sum to be a ball."""
+        """Whether all p are 1, so that multipliers of any sum are a ball."""
         return not self.has_offset and self.response is None
 
     def entries(self, rows: Array, side: int) -> Array:
@@ -209,11 +208,11 @@ class Problem:
         return Terms(sign, omega, target)
 
     def loss_error(self, loss: float, error: float) -> float:
-        """Return what an error in the values of all rows can add to the loss.
+        """Return the most that an error in the values of all rows can add to the loss.
 
         With xi the violations and Omega the sum of all omega that is ``sum omega xi
-        error <= sqrt(2 loss Omega) error`` (Cauchy-Schwarz), and a square. A larger
-        number may be given for the loss.
+        error <= sqrt(2 loss Omega) error`` (Cauchy-Schwarz), and a square. An upper
+        bound may be given for the loss.
         """
         if self.is_hard:
             return error
@@ -229,9 +228,9 @@ class Problem:
 
     @property
     def least(self) -> float:
-        """What the optimum is at least, whatever the rows.
+        """A lower bound of the optimum, whatever the rows.
 
-        0 where nothing in the objective can be negative; a free tube can.
+        0 where no term of the objective can be negative; a free tube can.
         """
         free = self.has_offset and self.floor is Floor.NONE
         return -np.inf if free else 0.0
@@ -286,30 +285,38 @@ def svdd(labels: Labels, C: float | None) -> Problem:
     return Problem(name, labels, 4 * C, price=1.0, floor=Floor.RADIUS, unit=2.0)
 
 
+@dataclass(frozen=True)
+class AutomaticTube:
+    """A tube whose half-width is a variable of the problem (CVR paper, eq. 6).
+
+    Its price is ``C mu S``, S the sum of all weights: that is the paper's C, whose
+    weight of a squared slack, C/(mu m), then is ours. With `may_be_negative` the width
+    is free, as the paper prints it.
+    """
+
+    mu: float
+    may_be_negative: bool = False
+
+
 def regression(
     labels: Labels,
     C: float,
     response: Column,
+    tube: float | AutomaticTube,
     *,
     units: str = "z = y",
     has_bias: bool = True,
-    tube: float | None = None,
-    mu: float = 0.0,
-    negative_tube: bool = False,
 ) -> Problem:
-    """Return L2-SVR: with a fixed `tube`, or the automatic one (CVR paper, eq. 6).
+    """Return L2-SVR with a fixed tube or the automatic one.
 
-    The price of the automatic tube is ``C mu S``, S the sum of all weights: that is
-    the paper's C, whose weight of a squared slack, C/(mu m), then is ours. `units`
-    says what the response z is.
-    `negative_tube` leaves the tube free, as printed.
+    `units` describes the response z, for the certificate.
     """
     loss = "C/2 sum s_i max(0, |z_i - f_i| - e)^2"
     norm = "1/2 (|w|^2 + b0^2)" if has_bias else "1/2 |w|^2"
-    if tube is not None:
+    if not isinstance(tube, AutomaticTube):
         name = f"L2-SVR with the tube e = {tube:g}: min {norm} + {loss}, {units}"
         return Problem(name, labels, C, has_bias=has_bias, response=response, tube=tube)
-    which = "any sign" if negative_tube else "e >= 0"
+    which = "any sign" if tube.may_be_negative else "e >= 0"
     name = (
         f"L2-SVR with automatic tube ({which}): min {norm} + {loss} + C mu S e, {units}"
     )
@@ -318,7 +325,7 @@ def regression(
         labels,
         C,
         has_bias=has_bias,
-        price=C * mu * labels.total_weight,
-        floor=Floor.NONE if negative_tube else Floor.ZERO,
+        price=C * tube.mu * labels.total_weight,
+        floor=Floor.NONE if tube.may_be_negative else Floor.ZERO,
         response=response,
     )

@@ -1,4 +1,4 @@
-"""The pairs of a ranking problem, by query and grade; never written out."""
+"""The pairs of a ranking problem, by query and grade; they are never listed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from corevec._runtime.types import EPS, Array
 from corevec.backend.loops.ranking import pair_sums
 
-# Queries up to this many rows are summed pair by pair: no slower than by sorting there
+# Queries up to this many rows are summed pair by pair, no slower there than by sorting
 # (measured: 1.3 against 2.0 us at 20 rows, 5 against 4 at 40, 17 against 8 at 80).
 FEW_ROWS = 40
-# So are longer ones while all pairs are no more than this, 10 ms, and for a certificate
-# this, 1 s: sums of squares cancel where slacks are small beside the values.
+# So are longer ones up to this many pairs in all (10 ms), and for a certificate up to
+# this many (1 s): sums of squares cancel where slacks are small beside the values.
 FEW_PAIRS, CERTIFIED_PAIRS = 2e6, 3e8
 # A query of up to this many rows is one dense block of A: 2 MB.
 QUERY_ROWS = 512
@@ -26,20 +26,20 @@ _COLUMNS = 32
 
 @dataclass(frozen=True)
 class PairSums:
-    """What the pairs inside the margin add up to, at some values f."""
+    """Sums over the pairs inside the margin, at some values f."""
 
     pull: Array  # sum_j beta_ij - sum_j beta_ji, per row
     bend: Array  # A p, by column: A is the Hessian of the loss in f
     mass: float  # sum beta
     square: float  # sum beta^2 / (C c): twice the loss
     count: Array  # the weight of these pairs, per query
-    mass_error: float  # what rounding can have made of `mass`, and of all pulls
+    mass_error: float  # rounding error of `mass`, and of all pulls
     square_error: float
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """The rows that are in a pair, by query and grade.
+    """The rows that belong to a pair, by query and grade.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Pairs:
     weight : ndarray
         s_i.
     scale : ndarray
-        Of each query: a pair weighs ``scale s_i s_j``, C included.
+        One per query: a pair weighs ``scale s_i s_j``, C included.
     """
 
     rows: Array
@@ -86,7 +86,7 @@ class Pairs:
 
     @cached_property
     def n_pairs(self) -> int:
-        """The number of pairs, whatever they weigh."""
+        """The number of pairs, whatever their weight."""
         alike = replace(self, weight=np.ones(len(self)))
         return int(alike.pair_weight.sum())
 
@@ -99,8 +99,8 @@ class Pairs:
     ) -> PairSums:
         """Return the sums over the pairs with ``f_i - f_j < margin``.
 
-        `p` has columns for ``bend = A p``; none without it. Up to `most_pairs` are
-        summed one by one, more by sorting.
+        `p` has columns for ``bend = A p``; without it there are none. Up to
+        `most_pairs` pairs are summed one by one, more by sorting.
         """
         f = np.ascontiguousarray(f)
         order = np.lexsort((f, self.query))
@@ -117,7 +117,7 @@ class Pairs:
         return PairSums(pull, bend, mass, square, totals[:, 2], *errors)
 
     def curvature(self, f: Array, design: Array) -> Array:
-        """Return ``design' A design``: dense blocks of A for short queries."""
+        """Return ``design' A design``, with dense blocks of A for short queries."""
         total = np.zeros((design.shape[1], design.shape[1]))
         for part in self._parts():
             rows = slice(self.starts[part.start], self.starts[part.stop])
@@ -163,10 +163,10 @@ class Pairs:
         return c
 
     def sample(self, size: int, rng: np.random.Generator) -> Pairs:
-        """Return the pairs of about `size` rows, each standing for several.
+        """Return the pairs of about `size` rows, with larger weights.
 
-        Random queries; of the longest, random rows with larger weights. All, where they
-        are not more.
+        They are those of random queries, and of random rows of the longest queries;
+        all pairs where there are no more rows.
         """
         if len(self) <= size:
             return self

@@ -22,7 +22,12 @@ from corevec.backend.arrays import here  # noqa: E402
 from corevec.data.sources import Workers, as_source, gpu, row_statistics  # noqa: E402
 from corevec.data.sources.columns import Brought, Coded, Standardised  # noqa: E402
 from corevec.kernels import make_kernel  # noqa: E402
-from corevec.problems.family import Labels, regression, two_class  # noqa: E402
+from corevec.problems.family import (  # noqa: E402
+    AutomaticTube,
+    Labels,
+    regression,
+    two_class,
+)
 from corevec.solvers.basis import pursuit  # noqa: E402
 from corevec.solvers.basis import schedules as plans  # noqa: E402
 from corevec.solvers.basis import variable_projection as moving  # noqa: E402
@@ -51,9 +56,9 @@ def data(task, n=N, d=D):
     signal = np.sin(2 * X[:, 0]) + 0.3 * X[:, 1]
     if task in ("regression", "free tube"):
         columns = {"target": signal + 0.2 * rng.normal(size=n)}
-        tube = {"tube": 0.05} if task == "regression" else {"mu": 0.3}
+        tube = 0.05 if task == "regression" else AutomaticTube(0.3)
         own = [columns["target"], Standardised(0.0, 1.0)]
-        problems = [[regression(Labels(n), 3.0, z, **tube)] for z in own]
+        problems = [[regression(Labels(n), 3.0, z, tube)] for z in own]
         return X, columns, problems
     k = 10 if task == "ten classes" else 2
     edges = np.quantile(signal, np.arange(1, k) / k)

@@ -7,8 +7,8 @@ from scipy import linalg, sparse
 
 from corevec.backend import profiles
 from corevec.backend.loops import kernels as _loops
-from corevec.certificates.projection import projection_dual
 from corevec.certificates.scan import Subset
+from corevec.certificates.squared_loss import projection_dual
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import KERNEL_NAMES, Rows, make_kernel
 from corevec.models.basis import basis_from

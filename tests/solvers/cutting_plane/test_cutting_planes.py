@@ -2,6 +2,7 @@
 
 import tracemalloc
 
+import hinge_fits as hinge
 import naive
 import numpy as np
 import pytest
@@ -12,14 +13,14 @@ from scipy.optimize import minimize, minimize_scalar
 from sklearn.svm import SVC
 
 from corevec._runtime.progress import Progress
+from corevec.certificates.dual_bounds import BoundRequest
 from corevec.certificates.hinge import HingeProblem, dual_value, hinge_problem
 from corevec.data.sources import as_source, row_statistics
 from corevec.kernels import Kernel, PrecomputedKernel, make_kernel
 from corevec.models.basis import basis_of
 from corevec.problems.family import Labels
-from corevec.solvers.cutting_plane import fits as hinge
 from corevec.solvers.cutting_plane.loop import Rules, cutting_planes, line_search
-from corevec.solvers.cutting_plane.spans import Span
+from corevec.solvers.cutting_plane.spaces import span_of
 
 GAMMA = 0.7
 RBF = Kernel("rbf", gamma=GAMMA)
@@ -250,7 +251,7 @@ def test_the_three_dual_bounds_are_ordered_and_the_sampled_one_holds_its_rate():
     problem = hinge_problem(labels_of(y), 2.0, 1, 0, source, has_bias=True)
     beta = np.random.default_rng(0).uniform(0, 0.02, size=len(y))
     values = {
-        how: dual_value(problem, beta, source, RBF, basis=basis, how=how).value
+        how: dual_value(problem, beta, source, RBF, basis, BoundRequest(how)).value
         for how in ("exact", "projection")
     }
     signed = beta * y
@@ -264,9 +265,8 @@ def test_the_three_dual_bounds_are_ordered_and_the_sampled_one_holds_its_rate():
             beta,
             source,
             RBF,
-            basis=basis,
-            how="sample",
-            rng=np.random.default_rng(seed),
+            basis,
+            BoundRequest("sample", rng=np.random.default_rng(seed)),
         ).value
         for seed in range(1000)
     ]
@@ -342,7 +342,7 @@ def test_delta_is_the_distance_of_the_cuts_from_the_span_or_above_it():
     source, K = as_source(X), naive.gram(X, gamma=GAMMA)
     basis, _ = basis_of(source, RBF, np.arange(5))
     problem = hinge_problem(labels_of(y), 1.0, 1, 0, source)
-    space = Span(source, basis, False)
+    space = span_of(source, basis, False)
     state, _ = cutting_planes(problem, space, Rules(1e-3), Progress(60))
     B = basis.rows.index
     left = K - K[:, B] @ np.linalg.solve(K[np.ix_(B, B)], K[B])
@@ -384,10 +384,10 @@ def test_sparse_rows_give_the_model_of_dense_rows(from_rows):
 
 
 @pytest.mark.parametrize("how", ["span", "pursuit"])
-def test_features_made_again_per_block_give_the_model_of_kept_ones(how):
+def test_features_recomputed_per_block_give_the_model_of_cached_ones(how):
     X, y = noisy(700, seed=9)
     found = []
-    for budget in (2**28, 150_000, 30_000):  # kept, kept in float32, made again
+    for budget in (2**28, 150_000, 30_000):  # cached, cached in float32, recomputed
         source = as_source(X, budget)
         given = (labels_of(y), 1.0, 1, 0, source)
         rng = np.random.default_rng(0)

@@ -12,7 +12,13 @@ from corevec._runtime.progress import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import Rows, make_kernel
 from corevec.models.result import Settings
-from corevec.problems.family import Labels, one_class, regression, two_class
+from corevec.problems.family import (
+    AutomaticTube,
+    Labels,
+    one_class,
+    regression,
+    two_class,
+)
 from corevec.problems.task import Task
 from corevec.solvers.exact import gram as grams
 from corevec.solvers.exact.preconditioner import LowRank
@@ -99,7 +105,9 @@ def test_a_fixed_tube_has_the_optimum_of_its_twin(seed, n, C, tube, weighted):
 def test_an_automatic_tube_has_the_optimum_of_its_twin(seed, n, mu, C):
     X, z, _ = cloud(n, seed=seed)
     kernel = {"kernel": "rbf", "gamma": 0.5}
-    found = solved([regression(Labels(n), C, z, mu=mu)], X, kernel, tol=1e-8)
+    found = solved(
+        [regression(Labels(n), C, z, AutomaticTube(mu))], X, kernel, tol=1e-8
+    )
     twin = naive.automatic_tube(naive.gram(X, **kernel), z, C, mu)
     assert_optimal(found.certificates[0], twin)
 

@@ -33,7 +33,12 @@ from corevec.data.sources import (  # noqa: E402
 )
 from corevec.kernels import make_kernel  # noqa: E402
 from corevec.models.basis import basis_of  # noqa: E402
-from corevec.problems.family import Labels, regression, two_class  # noqa: E402
+from corevec.problems.family import (  # noqa: E402
+    AutomaticTube,
+    Labels,
+    regression,
+    two_class,
+)
 from corevec.solvers.cells.batches import solve_cells  # noqa: E402
 from corevec.solvers.cells.cell import solve_cell  # noqa: E402
 from corevec.solvers.cells.device_rows import HostCopy  # noqa: E402
@@ -76,7 +81,7 @@ def stated(kind, weighted=True, C=5.0):
         return [regression(labels, C, Brought(TARGET), tube=0.2)]
     if kind == "free tube":
         labels = Labels(N, None, own, None, mass)
-        return [regression(labels, C, Brought(TARGET), mu=0.2)]
+        return [regression(labels, C, Brought(TARGET), AutomaticTube(0.2))]
     labels = Labels(N, Coded(np.unique(y)), own, None, mass)
     if kind == "two classes":
         return [two_class(labels, C, 1, 0)]

@@ -181,7 +181,7 @@ def fused(X: Tensor) -> bool:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of each row about one output: ``oracle.Question`` on one side.
+    """What is asked of each row about one output: ``scan.ScanRequest`` on one side.
 
     `left_out` are numbers of rows that are not looked at.
     """
@@ -198,7 +198,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was found, as in ``oracle.Look``; `worst` are row numbers, worst first."""
+    """What was found, as in ``scan.ScanResult``; `worst` are row numbers, in order."""
 
     loss: npt.NDArray[Any]
     slope: float

@@ -190,7 +190,8 @@ _PARTS: dict[type, tuple[str, ...]] = {
 }
 # Made again from the other fields when a file is read.
 _MADE_AGAIN: dict[type, tuple[str, ...]] = {Basis: ("points",)}
-_NAMES: dict[type, str] = {StreamForm: "StreamForm"}
+# What files of version 1 call them.
+_NAMES: dict[type, str] = {StreamForm: "StreamForm", FitResult: "Outcome"}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.certificates.scan import Look
+from corevec.certificates.scan import ScanResult
 from corevec.data.sources import Source, stacked
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.certificate import relative_gap
@@ -22,7 +22,7 @@ from corevec.solvers.coreset.state import Measured
 
 
 def measured(
-    core: Core, found: Look, tried: tuple[tuple[float, float], ...]
+    core: Core, found: ScanResult, tried: tuple[tuple[float, float], ...]
 ) -> Measured:
     """Return what a scan says about the solution on the core rows."""
     primal, (scale, offset) = primal_value(core, found, tried)
@@ -33,7 +33,7 @@ def measured(
 
 
 def primal_value(
-    core: Core, found: Look, tried: tuple[tuple[float, float], ...]
+    core: Core, found: ScanResult, tried: tuple[tuple[float, float], ...]
 ) -> tuple[float, tuple[float, float]]:
     """Return the least primal value over the trials, and its scale and offset."""
     norm_sq = core.norm_sq
@@ -69,7 +69,7 @@ def trials(core: Core, suggestion: float) -> tuple[tuple[float, float], ...]:
     )
 
 
-def next_trial(core: Core, found: Look) -> float:
+def next_trial(core: Core, found: ScanResult) -> float:
     """Return the scale (or 1 + change of the offset) after a Newton step on it."""
     slope, curve = core.slopes()
     slope, curve = slope + found.slope, curve + found.curve
@@ -81,7 +81,7 @@ def next_trial(core: Core, found: Look) -> float:
     return float(np.clip(1.0 + (slope - norm_sq) / (curve + norm_sq), 0.1, 10.0))
 
 
-def ball_epsilon_reached(core: Core, found: Look, eta: float) -> float:
+def ball_epsilon_reached(core: Core, found: ScanResult, eta: float) -> float:
     """Return the epsilon at which ``(1 + epsilon) R`` holds every scanned row."""
     radius_sq, step = core.ball(eta)
     worst = max(found.largest, core.largest_violation(), 0.0)

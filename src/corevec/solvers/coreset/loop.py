@@ -26,7 +26,7 @@ import numpy as np
 from corevec._runtime.enumerations import StopReason
 from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
-from corevec.certificates.scan import Question, Subset, look
+from corevec.certificates.scan import ScanRequest, Subset, scan
 from corevec.data.sources import Source
 from corevec.data.sources.budget import row_bytes, rows_that_fit
 from corevec.kernels import AnyKernel, Rows
@@ -191,10 +191,10 @@ def measure(state: State, job: Job) -> None:
     n_worst = n_worst_wanted(state, job.settings)
     previous = [one.next_trial for one in state.measured] or [1.0] * len(state.cores)
     requests = [
-        Question(core.problem, core.entries, trials(core, trial), n_worst)
+        ScanRequest(core.problem, core.entries, trials(core, trial), n_worst)
         for core, trial in zip(state.cores, previous, strict=True)
     ]
-    found = look(state.rows, functions, requests, scan_precision(state, job))
+    found = scan(state.rows, functions, requests, scan_precision(state, job))
     job.progress.rows_looked_at += state.rows.n_rows
     state.measured = [
         measured(core, one, request.trials)

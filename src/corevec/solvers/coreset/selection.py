@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.certificates.scan import Look, Question, Subset, look
+from corevec.certificates.scan import ScanRequest, ScanResult, Subset, scan
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.expansion import KernelExpansion
@@ -56,7 +56,7 @@ def n_rows_for_first(source: Source, settings: Settings) -> int:
     return min(size, source.n_rows)
 
 
-def add_violators(core: Core, found: Look, settings: Settings) -> bool:
+def add_violators(core: Core, found: ScanResult, settings: Settings) -> bool:
     """Add a batch of violators to the core set; return whether there were any."""
     size = min(batch_size(core, settings), core.max_size - len(core))
     least = 0.0
@@ -74,7 +74,7 @@ def add_violators(core: Core, found: Look, settings: Settings) -> bool:
     return True
 
 
-def dissimilar_rows(core: Core, found: Look, pool: Array, size: int) -> Array:
+def dissimilar_rows(core: Core, found: ScanResult, pool: Array, size: int) -> Array:
     """Return `size` rows of `pool` whose violations have different causes.
 
     Matching pursuit: choose the row whose own step gains most, subtract the effect of
@@ -144,5 +144,5 @@ def _farthest_from(core: Core, source: Source, view: Source, entry: Array) -> Ar
     weight = 1.0 if problem.has_unit_targets else problem.price
     bias = weight * sign if problem.has_bias else np.zeros(1)
     function = KernelExpansion(core.kernel, basis, weight * sign[:, None], bias)
-    found = look(view, function, [Question(problem, entry)])[0]
+    found = scan(view, function, [ScanRequest(problem, entry)])[0]
     return found.worst[:1] if len(found.worst) else entry

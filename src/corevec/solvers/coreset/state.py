@@ -10,7 +10,7 @@ import numpy as np
 from corevec._runtime.enumerations import StopReason
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.certificates.scan import Look
+from corevec.certificates.scan import ScanResult
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel
 from corevec.models.result import Settings
@@ -64,7 +64,7 @@ class Job:
 class Measured:
     """What a scan says about the solution of one problem."""
 
-    found: Look
+    found: ScanResult
     primal: float
     gap: float
     scale: float  # at which the primal value was measured, as the offset

@@ -1,45 +1,71 @@
-"""The hinge loss by cutting planes: Algorithms 1, 2 and 3 of the CPSP paper.
+"""The hinge loss by cutting planes: Algorithms 1 and 3 of the CPSP paper, certified.
 
-One function per job. What differs is the space in which the loop (``planes``) runs:
-whitened coordinates of a basis that is given (Algorithm 1 there) or grows (3, CPSP);
-the columns of the rows (1, linear); all of the kernel's space (2). The certificate is
-that of the full problem (``hinge_bounds``), whatever the span misses.
+What differs between the algorithms is the space in which the loop (``loop.py``) runs:
+the span of a basis that is given (Algorithm 1 in its coordinates), or of one that grows
+with the cuts (Algorithm 3, CPSP). The certificate is that of the full problem
+(``certificates/hinge.py``), whatever the span misses.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.certificates.hinge import (
-    DualBound,
-    HingeProblem,
-    dual_value,
-    hinge_problem,
-    primal_value,
-)
+from corevec.certificates.dual_bounds import AFFORDABLE, BoundRequest, DualBound
+from corevec.certificates.hinge import HingeProblem, primal_value
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel
 from corevec.models.basis import Basis
 from corevec.models.certificate import Certificate
 from corevec.models.result import FitResult
-from corevec.problems.family import Labels
-from corevec.solvers.cutting_plane.loop import Rules, cutting_planes, rescale
-from corevec.solvers.cutting_plane.spaces import Columns, WholeSpace
-from corevec.solvers.cutting_plane.spans import GrowingSpan, Span
+from corevec.solvers.cutting_plane.loop import (
+    Rules,
+    Space,
+    State,
+    cutting_planes,
+    rescale,
+)
+from corevec.solvers.cutting_plane.spaces import GrowingSpan, Growth, span_of
 
-# |u|^2 is summed exactly up to this many kernel values, or as many as this many passes
-# over the rows have cost (as in subspace.py).
-EXACT_VALUES, EXACT_PASSES = 1e9, 30
+# |u|^2 is also summed exactly where that costs no more kernel values than this many
+# passes over the rows.
+EXACT_PASSES = 30
+
+
+@dataclass(frozen=True)
+class HingeTask:
+    """A hinge problem with its rows, and how it is to be solved and certified.
+
+    Attributes
+    ----------
+    problem : HingeProblem
+        The problem; its C is scikit-learn's times the sum of the weights.
+    source : Source
+        Rows in memory.
+    kernel : Kernel
+        The kernel.
+    rules : Rules
+        When the rounds stop.
+    certificate : {"auto", "exact", "projection", "sample"}
+        How the dual value is obtained.
+    rng : Generator, optional
+        Random numbers of pre-images and of a sampled certificate.
+    """
+
+    problem: HingeProblem
+    source: Source
+    kernel: AnyKernel
+    rules: Rules
+    certificate: str = "auto"
+    rng: np.random.Generator | None = None
 
 
 @dataclass
 class HingeOutcome(FitResult):
-    """What a hinge fit hands back, with what the paper's theorems speak of.
+    """The result of a hinge fit, with the quantities of the paper's theorems.
 
     Attributes
     ----------
@@ -64,222 +90,100 @@ class HingeOutcome(FitResult):
     n_cuts: int = 0
 
 
-def fit_in_basis(
-    labels: Labels,
-    C: float,
-    positive: int,
-    negative: int | None,
-    source: Source,
-    basis: Basis,
-    *,
-    has_bias: bool = True,
-    tol: float = 1e-3,
-    certificate: str = "auto",
-    progress: Progress | None = None,
-    rng: np.random.Generator | None = None,
-    epsilon: float | None = None,
-    span: Span | None = None,
+def solve_in_basis(
+    task: HingeTask, basis: Basis, progress: Progress | None = None
 ) -> HingeOutcome:
-    """Return the hinge machine in the span of `basis` (Algorithm 1 there).
+    """Return the hinge machine in the span of `basis` (Algorithm 1 in its coordinates).
 
-    Parameters
-    ----------
-    labels, C, positive, negative : as in `hinge_bounds.hinge_problem`
-        The problem; C is scikit-learn's.
-    basis : Basis
-        Its whitened features are kept for all rows where they fit half of the memory
-        budget, otherwise made again block by block.
-    tol : float
-        Relative duality gap of the full problem to reach.
-    certificate : {"auto", "exact", "projection", "sample"}
-        How the dual value is obtained.
-    epsilon : float, optional
-        The paper's precision: run its algorithm to the letter and stop by its rule.
-    span : Span, optional
-        ``Span(source, basis, has_bias)``, where several classes share its features.
+    The whitened features are cached for all rows where they fit half of the memory
+    budget, otherwise recomputed block by block.
     """
-    problem = hinge_problem(labels, C, positive, negative, source, has_bias=has_bias)
-    space = span or Span(source, basis, has_bias)
-    job = _Job(problem, source, basis.kernel, certificate, rng)
-    return job.run(space, Rules(tol, epsilon), progress)
+    space = span_of(task.source, basis, task.problem.has_bias)
+    return solve_in(space, task, progress)
 
 
-def fit_pursuit(
-    labels: Labels,
-    C: float,
-    positive: int,
-    negative: int | None,
-    source: Source,
-    kernel: AnyKernel,
-    n_basis: int,
-    *,
-    from_training_rows: bool = False,
-    per_cut: int = 1,
-    delta: float | None = None,
-    has_bias: bool = False,
-    tol: float = 1e-3,
-    certificate: str = "auto",
-    progress: Progress | None = None,
-    rng: np.random.Generator | None = None,
-    epsilon: float | None = None,
+def solve_pursuit(
+    task: HingeTask, growth: Growth, progress: Progress | None = None
 ) -> HingeOutcome:
     """Return the hinge machine in a span that grows with the cuts (Algorithm 3, CPSP).
 
-    Parameters
-    ----------
-    n_basis : int
-        The paper's k_max.
-    from_training_rows : bool
-        CPSP(tr): new vectors are the best of 59 random rows, not pre-images.
-    per_cut : int
-        New vectors per cut.
-    delta : float, optional
-        Add vectors until the cut is this near to the span instead (a norm, as in
-        Theorem 2); costs the exact norm of every cut.
-    epsilon : float, optional
-        As in `fit_in_basis`. The paper then stops before `n_basis` where the problem in
-        the span is solved; without, the span grows to `n_basis`.
+    Where the rules are the paper's, the rounds stop before ``growth.n_basis`` vectors
+    once the problem in the span is solved; otherwise the span grows to that size.
     """
-    problem = hinge_problem(labels, C, positive, negative, source, has_bias=has_bias)
-    rng = rng or np.random.default_rng(0)
-    space = GrowingSpan(source, kernel, problem, n_basis, rng)
-    space.from_training_rows, space.per_cut, space.delta = (
-        from_training_rows,
-        per_cut,
-        delta,
+    rng = task.rng or np.random.default_rng(0)
+    given = task.source, task.kernel, task.problem
+    space = GrowingSpan(*given, growth, rng)
+    return solve_in(space, replace(task, rng=rng), progress)
+
+
+def solve_in(
+    space: Space, task: HingeTask, progress: Progress | None = None
+) -> HingeOutcome:
+    """Return the hinge machine in any space, with the certificate of the full one."""
+    problem, source = task.problem, task.source
+    progress = progress or Progress(source.n_rows)
+    state, stopped_by = cutting_planes(problem, space, task.rules, progress)
+    if not task.rules.is_literal:
+        rescale(state)
+    functions, norm_sq = space.expansion(state.best.weights)
+    primal = primal_value(problem, functions, norm_sq, source)
+    progress.rows_looked_at += source.n_rows
+    affordable = _affordable(space, source, progress)
+    beta = state.cuts.row_share() * problem.omega / problem.C
+    request = BoundRequest(task.certificate, affordable, rng=task.rng)
+    bound = space.dual_bound(problem, beta, request)
+    delta = _largest_distance(space, state, affordable)
+    progress.history[-1]["delta"] = delta
+    found = _certificate(task, (primal, bound), delta, progress, stopped_by)
+    return HingeOutcome(
+        functions=functions,
+        certificates=[found],
+        offsets=np.zeros(1),
+        norms_sq=np.array([norm_sq]),
+        support=[functions.basis.index],
+        multipliers=[],
+        n_core=[len(functions.basis)],
+        beta=np.clip(bound.scale * beta, 0.0, problem.omega),
+        delta=delta,
+        epsilon=state.excess,
+        slack=state.cuts.slack,
+        n_cuts=len(state.cuts),
     )
-    job = _Job(problem, source, kernel, certificate, rng)
-    return job.run(space, Rules(tol, epsilon), progress)
 
 
-def fit_exact(
-    labels: Labels,
-    C: float,
-    positive: int,
-    negative: int | None,
-    source: Source,
-    kernel: AnyKernel,
-    *,
-    has_bias: bool = False,
-    tol: float = 1e-3,
-    progress: Progress | None = None,
-    epsilon: float | None = None,
-) -> HingeOutcome:
-    """Return the full kernel machine by Algorithm 2: for few rows, as a witness.
-
-    Holds the kernel matrix of all rows.
-    """
-    problem = hinge_problem(labels, C, positive, negative, source, has_bias=has_bias)
-    space = WholeSpace(source, kernel, has_bias)
-    job = _Job(problem, source, kernel, "exact", None)
-    return job.run(space, Rules(tol, epsilon), progress)
+def _affordable(space: Space, source: Source, progress: Progress) -> float:
+    """Return the kernel values that the certificate may cost."""
+    if progress.spent() is not None:
+        return AFFORDABLE / 2  # little, once the time is spent
+    return max(AFFORDABLE, EXACT_PASSES * float(source.n_rows) * float(space.size))
 
 
-def fit_linear(
-    labels: Labels,
-    C: float,
-    positive: int,
-    negative: int | None,
-    source: Source,
-    kernel: AnyKernel,
-    *,
-    has_bias: bool = True,
-    tol: float = 1e-3,
-    progress: Progress | None = None,
-    epsilon: float | None = None,
-) -> HingeOutcome:
-    """Return the linear machine by Algorithm 1, on dense or CSR rows.
-
-    w is one number per column: the expansion has one basis row, w itself. The dual
-    value is exact: ``u = X'(beta y)`` is one pass.
-    """
-    problem = hinge_problem(labels, C, positive, negative, source, has_bias=has_bias)
-    space = Columns(source, kernel, has_bias)
-    job = _Job(problem, source, kernel, "exact", None)
-    return job.run(space, Rules(tol, epsilon), progress)
+def _largest_distance(space: Space, state: State, affordable: float) -> float:
+    """Return Theorem 2's delta, 0 where there is no cut or no basis."""
+    if not len(state.cuts) or not space.size:
+        return 0.0
+    return space.largest_distance(state.problem, state.cuts, affordable)
 
 
-@dataclass(frozen=True)
-class _Job:
-    """A problem with all that its certificate needs."""
-
-    problem: HingeProblem
-    source: Source
-    kernel: AnyKernel
-    certificate: str
-    rng: np.random.Generator | None
-
-    def run(self, space: Any, rules: Rules, progress: Progress | None) -> HingeOutcome:
-        progress = progress or Progress(self.source.n_rows)
-        state, stopped_by = cutting_planes(self.problem, space, rules, progress)
-        if not rules.is_literal:
-            rescale(state)
-        functions, norm_sq = space.expansion(state.best.weights)
-        primal = primal_value(self.problem, functions, norm_sq, self.source)
-        progress.rows_looked_at += self.source.n_rows
-        affordable = self._affordable(space, progress)
-        beta = state.cuts.row_share() * self.problem.omega / self.problem.C
-        bound = self._dual(space, beta, affordable)
-        delta = 0.0
-        if len(state.cuts) and space.size:
-            delta = space.largest_distance(self.problem, state.cuts, affordable)
-        progress.history[-1]["delta"] = delta
-        found = self._certify(primal, bound, rules, progress, stopped_by)
-        if delta > 0:
-            name = f"{found.problem}; cuts within delta = {delta:.3g} of the span"
-            found = replace(found, problem=name)
-        return HingeOutcome(
-            functions=functions,
-            certificates=[found],
-            offsets=np.zeros(1),
-            norms_sq=np.array([norm_sq]),
-            support=[functions.basis.index],
-            multipliers=[],
-            n_core=[len(functions.basis)],
-            beta=np.clip(bound.scale * beta, 0.0, self.problem.omega),
-            delta=delta,
-            epsilon=state.excess,
-            slack=state.cuts.slack,
-            n_cuts=len(state.cuts),
-        )
-
-    def _affordable(self, space: Any, progress: Progress) -> float:
-        """Return the kernel values that the certificate may cost."""
-        if progress.spent() is not None:
-            return EXACT_VALUES / 2  # little, where the time is spent
-        passes = EXACT_PASSES * float(self.source.n_rows) * float(space.size)
-        return max(EXACT_VALUES, passes)
-
-    def _dual(self, space: Any, beta: Array, affordable: float) -> DualBound:
-        if isinstance(space, Columns):
-            return space.dual(self.problem, beta)
-        return dual_value(
-            self.problem,
-            beta,
-            self.source,
-            self.kernel,
-            basis=space.basis if space.size else None,
-            how=self.certificate,
-            affordable=affordable,
-            rng=self.rng,
-        )
-
-    def _certify(
-        self,
-        primal: float,
-        bound: DualBound,
-        rules: Rules,
-        progress: Progress,
-        stopped_by: str,
-    ) -> Certificate:
-        return Certificate.of(
-            self.problem.name,
-            (primal, bound.value),
-            progress,
-            tol=rules.tol,
-            stopped_by=stopped_by,
-            dual_bound=bound.kind,
-            confidence=bound.confidence,
-            n_verified=self.source.n_rows,
-            n_rows=self.source.n_rows,
-        )
+def _certificate(
+    task: HingeTask,
+    bounds: tuple[float, DualBound],
+    delta: float,
+    progress: Progress,
+    stopped_by: str,
+) -> Certificate:
+    primal, dual = bounds
+    name = task.problem.name
+    if delta > 0:
+        name = f"{name}; cuts within delta = {delta:.3g} of the span"
+    return Certificate.of(
+        name,
+        (primal, dual.value),
+        progress,
+        tol=task.rules.tol,
+        stopped_by=stopped_by,
+        dual_bound=dual.kind,
+        confidence=dual.confidence,
+        n_verified=task.source.n_rows,
+        n_rows=task.source.n_rows,
+    )

@@ -1,14 +1,14 @@
 """The loop of cutting planes for the hinge loss, in any space.
 
 Each round solves the quadratic programme over the cuts (lines 4-6 of the CPSP paper's
-algorithms), evaluates its w on all rows (7-10), makes the cut that holds the rows
-inside the margin (12-14) and, where the space can grow, adds basis vectors for what the
-span misses of that cut (15-18).
+algorithms), evaluates its w on all rows (7-10), adds the cut that holds the rows
+inside the margin (12-14) and, where the space can grow, adds basis vectors for the part
+of that cut that the span misses (15-18).
 
-Beyond the paper, unless its `epsilon` is asked for: the best w so far is kept, improved
-by an exact line search towards the new one, and the cut is made near it (Franc and
-Sonnenburg 2008). The best objective is an upper, the programme over the cuts a lower
-bound of the problem in the space; the rounds end when they meet.
+Beyond the paper, unless its `epsilon` is asked for, the incumbent w is improved by an
+exact line search towards the new one, and the cut is made near it (Franc and
+Sonnenburg 2008). The best objective is an upper bound, the programme over the cuts a
+lower bound of the problem in the space; the rounds end when they meet.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
+from corevec.certificates.dual_bounds import BoundRequest, DualBound
 from corevec.certificates.hinge import HingeProblem
 from corevec.models.certificate import relative_gap
 from corevec.models.expansion import KernelExpansion
@@ -27,31 +28,31 @@ from corevec.solvers.cutting_plane.master_qp import Cuts
 
 # A cut is removed after so many rounds without a multiplier. The paper removes it at
 # once; it may be needed again, and 20 idle ones cost little.
-IDLE_ROUNDS = 20
-# The cut is made this far on the way from the best w to the newest (OCAS: 0.1).
-MIX = 0.1
+MAX_IDLE_ROUNDS = 20
+# The cut is made this far on the way from the incumbent w to the newest (OCAS: 0.1).
+CUT_POINT_STEP = 0.1
 # The problem in the space is solved to this share of `tol`.
-SHARE_OF_TOL = 0.5
-MOST_ROUNDS = 20_000
-# Rounds in which neither bound moves: rounding allows no more.
-STALLED = 30
+INNER_TOL_SHARE = 0.5
+MAX_ROUNDS = 20_000
+# After so many rounds in which neither bound moves, rounding allows no more.
+MAX_STALLED_ROUNDS = 30
 # Beyond the paper: the span grows once the problem in it is solved to this relative
 # gap, so that the first vectors are not spent on the first, rough cuts. adult, 10,000
 # rows, 10 vectors: objective 3663 with 0.3, 3750 without; mnist 0-vs-rest, 20 vectors:
 # 675 and 753.
-GROW_BELOW = 0.3
+GROW_BELOW_GAP = 0.3
 
 
 class Space(Protocol):
-    """Where w lives: what the loop asks of it."""
+    """The space of weight vectors w, as the loop and the certificate need it."""
 
     @property
     def width(self) -> int:
-        """Numbers in a weight vector."""
+        """The length of a weight vector."""
 
     @property
     def size(self) -> int:
-        """Basis vectors, for the record."""
+        """The number of basis vectors, for the record."""
 
     def values(self, weights: Array) -> Array:
         """Return f of all rows."""
@@ -67,15 +68,33 @@ class Space(Protocol):
 
     @property
     def can_grow(self) -> bool:
-        """Whether the space has room for more basis vectors."""
+        """Whether more basis vectors may be added."""
 
     def extend(self, cuts: Cuts, theta: Array) -> None:
         """Add basis vectors for ``sum_i theta_i phi(x_i)``."""
 
+    def dual_bound(
+        self, problem: HingeProblem, beta: Array, request: BoundRequest
+    ) -> DualBound:
+        """Return what multipliers prove about the full problem."""
+
+    def largest_distance(
+        self, problem: HingeProblem, cuts: Cuts, affordable: float
+    ) -> float:
+        """Return Theorem 2's delta: 0 where the space holds every cut."""
+
 
 @dataclass(frozen=True)
 class Rules:
-    """When to stop, and whether to keep to the paper's letter."""
+    """When the rounds stop, and whether they are the paper's own.
+
+    Attributes
+    ----------
+    tol : float
+        Relative duality gap of the full problem to reach.
+    epsilon : float or None
+        The paper's precision: run its algorithm literally and stop by its rule.
+    """
 
     tol: float = 1e-3
     epsilon: float | None = None
@@ -98,7 +117,7 @@ class Point:
 
 @dataclass
 class State:
-    """One run: the cuts, the best point so far, what the last round said."""
+    """One run: the cuts, the incumbent, the bounds of the last round."""
 
     problem: HingeProblem
     cuts: Cuts
@@ -117,16 +136,16 @@ class State:
 def cutting_planes(
     problem: HingeProblem, space: Space, rules: Rules, progress: Progress
 ) -> tuple[State, str]:
-    """Run the rounds; return the state and what stopped them.
+    """Return the state after the last round, and what stopped the rounds.
 
-    Cost of a round: two passes over the rows (one product each with the kept features),
-    and the programme over some 30-100 cuts.
+    Cost of a round: two passes over the rows (one product each with the cached
+    features), and the programme over some 30-100 cuts.
     """
     n = len(problem.sign)
     zero = Point(np.zeros(space.width), np.zeros(n), 0.0, problem.loss(np.zeros(n)))
     state = State(problem, Cuts(problem.C, space.width, n), zero)
     stopped_by = "stall"
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         state.lower = state.cuts.solve()  # lines 4-6
         newest = _point(state, space, progress)  # lines 7-10
         at = _improve(state, newest, space, rules)
@@ -136,7 +155,7 @@ def cutting_planes(
         if spent is not None or done or _is_stalled(state):
             stopped_by = spent or ("max_core" if done else "stall")
             break
-        state.cuts.drop_idle(0 if rules.is_literal else IDLE_ROUNDS)  # line 11
+        state.cuts.drop_idle(0 if rules.is_literal else MAX_IDLE_ROUNDS)  # line 11
         _add_cut(state, at, space, progress)  # lines 12-14
         if space.can_grow:
             _grow(state, space, rules)  # lines 15-18
@@ -144,7 +163,7 @@ def cutting_planes(
 
 
 def _point(state: State, space: Space, progress: Progress) -> Point:
-    """Return the model's w with its values on all rows, and note how much it is off."""
+    """Return the model's w with its values on all rows; set `excess`."""
     cuts, problem = state.cuts, state.problem
     weights = cuts.combined()
     values = space.values(weights)
@@ -156,7 +175,7 @@ def _point(state: State, space: Space, progress: Progress) -> Point:
 
 
 def _improve(state: State, newest: Point, space: Space, rules: Rules) -> Array:
-    """Update the best point; return the values at which the next cut is made."""
+    """Update the incumbent; return the values at which the next cut is made."""
     best = state.best
     if rules.is_literal:
         state.best = newest
@@ -168,7 +187,9 @@ def _improve(state: State, newest: Point, space: Space, rules: Rules) -> Array:
     moved = _between(state.problem, best, newest, t, cross)
     if moved.primal < best.primal:
         state.best = best = moved
-    return np.asarray((1 - MIX) * best.values + MIX * newest.values)
+    return np.asarray(
+        (1 - CUT_POINT_STEP) * best.values + CUT_POINT_STEP * newest.values
+    )
 
 
 def _between(
@@ -186,9 +207,9 @@ def line_search(
 ) -> float:
     """Return the t >= 0 that minimises the objective at ``start + t (end - start)``.
 
-    `slope` and `curve` are those of ``|w|^2/2`` along the way. Exact: the derivative is
-    piecewise linear and grows by ``C s_i |change of the margin|`` where row i enters or
-    leaves the margin; one sort of those places.
+    `slope` and `curve` are those of ``|w|^2/2`` along the line. Exact: the derivative
+    is piecewise linear and grows by ``C s_i |change of the margin|`` where row i enters
+    or leaves the margin; one sort of those places.
     """
     present = problem.omega > 0
     sign, omega = problem.sign[present], problem.omega[present]
@@ -213,7 +234,7 @@ def line_search(
 
 
 def rescale(state: State) -> None:
-    """Move the best point to its best multiple (a line search from zero)."""
+    """Move the incumbent to its best multiple (a line search from zero)."""
     best = state.best
     nothing = np.zeros_like(best.values)
     t = line_search(state.problem, nothing, best.values, 0.0, best.norm_sq)
@@ -236,16 +257,16 @@ def _add_cut(state: State, values: Array, space: Space, progress: Progress) -> N
 
 
 def _grow(state: State, space: Space, rules: Rules) -> None:
-    """Add basis vectors for the newest cut; give the best point zeros there.
+    """Add basis vectors for the newest cut; pad the incumbent with zeros.
 
-    Where the problem in the span is solved already, for what the span misses of the
-    whole solution.
+    Where the problem in the span is solved already, the vectors are for the part of
+    the whole solution that the span misses.
     """
     cuts, problem = state.cuts, state.problem
-    if not rules.is_literal and space.size and state.gap > GROW_BELOW:
+    if not rules.is_literal and space.size and state.gap > GROW_BELOW_GAP:
         return
     share = problem.sign * problem.omega / problem.C
-    if not rules.is_literal and state.gap <= SHARE_OF_TOL * rules.tol:
+    if not rules.is_literal and state.gap <= INNER_TOL_SHARE * rules.tol:
         weight = cuts.row_share() / max(float(cuts.alpha.sum()), 1e-300)
         space.extend(cuts, share * weight)
     else:
@@ -257,11 +278,11 @@ def _grow(state: State, space: Space, rules: Rules) -> None:
 def _is_done(state: State, space: Space, rules: Rules) -> bool:
     if rules.epsilon is not None:
         return state.excess <= rules.epsilon
-    return state.gap <= SHARE_OF_TOL * rules.tol and not space.can_grow
+    return state.gap <= INNER_TOL_SHARE * rules.tol and not space.can_grow
 
 
 def _is_stalled(state: State) -> bool:
-    return state.rounds_without_gain >= STALLED
+    return state.rounds_without_gain >= MAX_STALLED_ROUNDS
 
 
 def _record(state: State, space: Space, progress: Progress) -> None:

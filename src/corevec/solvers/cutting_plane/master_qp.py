@@ -20,12 +20,12 @@ from scipy import linalg
 from corevec._runtime.types import EPS, Array
 
 # Relative gap at which the programme counts as solved: far below any `tol`.
-_SOLVED = 1e-11
+SOLVED_GAP = 1e-11
 
 
 @dataclass(frozen=True)
 class CutSolution:
-    """Multipliers of the cuts, the value they reach and how far it is from the best."""
+    """Multipliers of the cuts, their value, and its distance from the maximum."""
 
     alpha: Array
     value: float
@@ -42,7 +42,7 @@ def solve_cuts(
     for the part of C that is not used. Each step solves the programme on the free
     vertices exactly and moves there, or to the first vertex that becomes zero on the
     way; the vertex with the steepest ascent is then freed. `start` (feasible, or
-    nearly) is where it begins: from one round to the next few vertices change.
+    nearly) is the warm start: from one round to the next few vertices change.
 
     Parameters
     ----------
@@ -53,13 +53,13 @@ def solve_cuts(
     C : float
         Upper bound of the sum.
     start : ndarray, optional
-        Multipliers to start from; shorter than m where cuts were added.
+        Warm start; shorter than m where cuts were added.
 
     Returns
     -------
     CutSolution
-        Feasible multipliers, whatever rounding did; `gap` is what the maximum can be
-        above `value`, in the same unit.
+        Feasible multipliers, whatever the rounding; the maximum exceeds `value` by at
+        most `gap`, in the same unit.
     """
     m = len(delta)
     M = np.zeros((m + 1, m + 1))
@@ -78,7 +78,7 @@ def solve_cuts(
         best = int(np.argmax(slope))
         value = float(d @ x - x @ (M @ x) / 2)
         gap = max(0.0, float(slope[best] - slope @ x))
-        if gap <= max(_SOLVED * abs(value), rounding) or free[best]:
+        if gap <= max(SOLVED_GAP * abs(value), rounding) or free[best]:
             break
         free[best] = True
     alpha = C * x[:m]
@@ -98,22 +98,22 @@ def _start(start: Array | None, m: int, C: float) -> Array:
 
 
 def _move(M: Array, d: Array, x: Array, free: Array) -> bool:
-    """Move `x` towards the best point on the free vertices; say if one blocked it.
+    """Move `x` to the best point on the free vertices; return whether one blocked it.
 
     Both `x` and `free` are changed in place.
     """
     rows = np.flatnonzero(free)
     target = _best_on(M[np.ix_(rows, rows)], d[rows])
-    here = x[rows]
-    step = target - here
+    now = x[rows]
+    step = target - now
     shrinking = step < 0
     reach, blocking = 1.0, -1
     if shrinking.any():
         ratio = np.full(len(rows), np.inf)
-        ratio[shrinking] = here[shrinking] / -step[shrinking]
+        ratio[shrinking] = now[shrinking] / -step[shrinking]
         blocking = int(np.argmin(ratio))
         reach = min(1.0, float(ratio[blocking]))
-    x[rows] = np.maximum(here + reach * step, 0.0)
+    x[rows] = np.maximum(now + reach * step, 0.0)
     if reach < 1.0:
         x[rows[blocking]] = 0.0
         free[rows[blocking]] = False
@@ -150,22 +150,23 @@ class Cuts:
     Parameters
     ----------
     C : float
-        What the multipliers sum to at most (the paper's C, n times scikit-learn's).
+        Upper bound of the sum of the multipliers (the paper's C, n times
+        scikit-learn's).
     width : int
-        Numbers in a direction Psi_j.
+        The length of a direction Psi_j.
     n_rows : int
-        Rows; a cut remembers in n/8 bytes which of them it holds violated.
+        The number of rows; a cut stores in n/8 bytes which of them it holds violated.
     """
 
     def __init__(self, C: float, width: int, n_rows: int):
         self.C, self.n_rows = C, n_rows
-        self._room = np.empty((16, width))  # a cut per row; grows by half
+        self._buffer = np.empty((16, width))  # a cut per row; grows by half
         self.H = np.zeros((0, 0))
         self.delta = np.zeros(0)
         self.alpha = np.zeros(0)
         self.idle = np.zeros(0, dtype=np.int64)
         self._held: list[Array] = []
-        self.value = 0.0  # the zero cut alone: no risk is below 0
+        self.value = 0.0  # of the zero cut alone: no risk is below 0
 
     def __len__(self) -> int:
         return len(self.delta)
@@ -173,7 +174,7 @@ class Cuts:
     @property
     def directions(self) -> Array:
         """The directions Psi_j, one per row."""
-        return self._room[: len(self)]
+        return self._buffer[: len(self)]
 
     def add(
         self, direction: Array, products: Array, delta: float, held: Array | None = None
@@ -184,11 +185,11 @@ class Cuts:
         H[:m, :m] = self.H
         H[m], H[:, m] = products, products
         self.H = H
-        if m == len(self._room):
-            room = np.empty((m + m // 2 + 8, self._room.shape[1]))
-            room[:m] = self._room
-            self._room = room
-        self._room[m] = direction
+        if m == len(self._buffer):
+            larger = np.empty((m + m // 2 + 8, self._buffer.shape[1]))
+            larger[:m] = self._buffer
+            self._buffer = larger
+        self._buffer[m] = direction
         self.delta = np.append(self.delta, delta)
         self.alpha = np.append(self.alpha, 0.0)
         self.idle = np.append(self.idle, 0)
@@ -211,7 +212,7 @@ class Cuts:
         if len(keep) == len(self):
             return
         for new, old in enumerate(keep):  # in place: a direction can be long
-            self._room[new] = self._room[old]
+            self._buffer[new] = self._buffer[old]
         self.delta = self.delta[keep]
         self.H = np.ascontiguousarray(self.H[np.ix_(keep, keep)])
         self.alpha, self.idle = self.alpha[keep], self.idle[keep]
@@ -219,7 +220,7 @@ class Cuts:
 
     def widen(self, columns: Array) -> None:
         """Append new coordinates (m, added) to the directions: the span has grown."""
-        self._room = np.concatenate([self.directions, columns], axis=1)
+        self._buffer = np.concatenate([self.directions, columns], axis=1)
         self.H = self.H + columns @ columns.T
 
     def combined(self) -> Array:

@@ -3,8 +3,8 @@
     min  |w|^2/2 + C sum_i s_i max over y of
              loss(y_i, y) - <w, Psi(x_i, y_i) - Psi(x_i, y)>
 
-A *model* says what Psi, the loss and the maximising y are; the loop knows nothing else.
-The programme over the cuts is a lower bound, the objective of any w an upper one, so
+A *model* defines Psi, the loss and the maximising y; the loop knows nothing else. The
+programme over the cuts is a lower bound, the objective of any w an upper bound, so
 their gap is the certificate, exact on all rows.
 """
 
@@ -23,15 +23,17 @@ from corevec.kernels import Rows
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.solvers.cutting_plane.master_qp import Cuts
 
-IDLE_ROUNDS, MOST_ROUNDS, STALLED = 20, 20_000, 50
-# The risk is asked for at this share of the way from the best w to the newest of the
+# Rounds without a multiplier after which a cut is removed, rounds in all, and rounds in
+# which neither bound moves: then rounding allows no more.
+MAX_IDLE_ROUNDS, MAX_ROUNDS, MAX_STALLED_ROUNDS = 20, 20_000, 50
+# The cut is made at this share of the way from the incumbent w to the newest of the
 # cuts (Ben-Ameur and Neto 2007). Rounds to a gap of 1e-3 at C = 1 with 1.0 (the paper),
 # 0.5, 0.2, 0.1: satimage 657, 293, 178, 155; digits 1702, 951, 743, 812.
-STEP = 0.2
+CUT_POINT_STEP = 0.2
 
 
 class StructuralModel(Protocol):
-    """What a user gives for a structured output of any kind."""
+    """A user's model of a structured output of any kind."""
 
     def joint_feature(self, x: Any, y: Any) -> Any:
         """Return the vector Psi(x, y), of one length for all x and y."""
@@ -59,14 +61,14 @@ class Oracle(Protocol):
 
     @property
     def width(self) -> int:
-        """Numbers in w."""
+        """The length of w."""
 
     @property
     def n_rows(self) -> int:
-        """Rows, for the record."""
+        """The number of rows, for the record."""
 
     def worst(self, w: Array) -> MeanCut:
-        """Return the most violated constraint (lines 5-11), weighted means."""
+        """Return the most violated constraint (lines 5-11) as weighted means."""
 
 
 class PlainOracle:
@@ -81,12 +83,12 @@ class PlainOracle:
 
     @property
     def width(self) -> int:
-        """Numbers in a joint feature."""
+        """The length of a joint feature."""
         return len(self.own[0])
 
     @property
     def n_rows(self) -> int:
-        """Rows."""
+        """The number of rows."""
         return len(self.own)
 
     def worst(self, w: Array) -> MeanCut:
@@ -106,7 +108,7 @@ class PlainOracle:
 class MulticlassOracle:
     """Crammer and Singer's joint feature: x in the place of its class, zeros elsewhere.
 
-    ``Psi(x, y) = e_y (x) [x, 1]``, the 1 where there is a bias; costs of any kind.
+    ``Psi(x, y) = e_y (x) [x, 1]``, the 1 where there is a bias, with any costs.
 
     Parameters
     ----------
@@ -133,7 +135,7 @@ class MulticlassOracle:
 
     @property
     def n_rows(self) -> int:
-        """Rows."""
+        """The number of rows."""
         return self.source.n_rows
 
     def parts(self, w: Array) -> tuple[Array, Array]:
@@ -154,17 +156,17 @@ class MulticlassOracle:
         return MeanCut(found[:-1], float(found[-1]))
 
     def _block(self, rows: Rows, weights: Array, bias: Array) -> Array:
-        here = np.arange(len(rows))
+        each = np.arange(len(rows))
         codes, share = self.codes[rows.index], self.share[rows.index]
         scores = np.asarray(rows.values @ weights.T, dtype=np.float64) + bias
         augmented = scores + self.cost[codes]
         worst = augmented.argmax(axis=1)
         # A tie is no violation: its row leaves the cut as it is.
-        own = scores[here, codes] >= augmented[here, worst]
+        own = scores[each, codes] >= augmented[each, worst]
         worst = np.where(own, codes, worst)
         pull = np.zeros_like(scores)
-        pull[here, codes] += share
-        pull[here, worst] -= share
+        pull[each, codes] += share
+        pull[each, worst] -= share
         table = np.asarray((rows.values.T @ pull).T, dtype=np.float64)
         if self.has_bias:
             table = np.concatenate([table, pull.sum(axis=0)[:, None]], axis=1)
@@ -173,7 +175,7 @@ class MulticlassOracle:
 
 @dataclass
 class StructuralFit:
-    """The best w found, the bounds it is between, and what stopped the rounds."""
+    """The incumbent w, the bounds of the optimum, and what stopped the rounds."""
 
     w: Array
     primal: float
@@ -194,23 +196,23 @@ def solve(
     progress: Progress,
     epsilon: float | None = None,
 ) -> StructuralFit:
-    """Run Algorithm 1; C is the paper's, ``C sum(s)``.
+    """Return the machine by Algorithm 1; C is the paper's, ``C sum(s)``.
 
-    Stops at the relative gap `tol`, or, to the letter, when the worst constraint is
-    violated by at most `epsilon` more than the model's slack (line 12).
+    Stops at the relative gap `tol`, or, with the paper's rule, when the worst
+    constraint is violated by at most `epsilon` more than the model's slack (line 12).
     """
     literal = epsilon is not None
     cuts = Cuts(C, oracle.width, 0)
     found = StructuralFit(np.zeros(oracle.width), np.inf, 0.0, "stall", 0)
     without_gain = 0
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         before = found.primal, found.dual
         found.dual = max(found.dual, cuts.solve())  # line 4
         newest = cuts.combined()
         slack = cuts.slack
         at = newest
         if not literal and np.isfinite(found.primal):
-            at = (1 - STEP) * found.w + STEP * newest
+            at = (1 - CUT_POINT_STEP) * found.w + CUT_POINT_STEP * newest
         cut = oracle.worst(at)  # lines 5-7, 10-11
         progress.rows_looked_at += oracle.n_rows
         risk = cut.delta - float(at @ cut.direction)
@@ -221,10 +223,10 @@ def solve(
         done = risk <= slack + epsilon if epsilon is not None else found.gap <= tol
         spent = progress.spent()
         without_gain = 0 if (found.primal, found.dual) != before else without_gain + 1
-        if done or spent is not None or without_gain >= STALLED:
+        if done or spent is not None or without_gain >= MAX_STALLED_ROUNDS:
             found.stopped_by = "tol" if found.gap <= tol else (spent or "stall")
             break
-        cuts.drop_idle(0 if literal else IDLE_ROUNDS)  # line 8
+        cuts.drop_idle(0 if literal else MAX_IDLE_ROUNDS)  # line 8
         own = cut.direction @ cut.direction
         products = np.append(cuts.directions @ cut.direction, own)
         cuts.add(cut.direction, products, cut.delta)

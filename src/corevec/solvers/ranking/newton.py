@@ -1,9 +1,9 @@
 """Newton's method over pairs, in the span of a basis.
 
-In the coordinates ``phi(x) = L^-1 k(b, x)`` of the span (see ``span.py``) the gradient
-is ``v - sum pull_i phi_i`` and the Hessian ``1 + Phi' A Phi``, A the Laplacian of the
-pairs inside the margin (Chapelle and Keerthi 2010). The loss along a line is piecewise
-quadratic, so step lengths are exact.
+In the coordinates ``phi(x) = L^-1 k(b, x)`` of the span (docs/mathematics.md, 3 Span of
+a basis) the gradient is ``v - sum pull_i phi_i`` and the Hessian ``1 + Phi' A Phi``, A
+the Laplacian of the pairs inside the margin (Chapelle and Keerthi 2010). The loss along
+a line is piecewise quadratic, so step lengths are exact.
 """
 
 from __future__ import annotations
@@ -22,32 +22,33 @@ from corevec.kernels import finite
 from corevec.models.basis import Basis
 from corevec.problems.pairs import Pairs, PairSums
 
-MOST_ROUNDS = 100
-_CHUNK = 2048
+MAX_ROUNDS = 100
+# Rows of a part of the features, where the memory budget allows as many.
+_PART_ROWS = 2048
 
 
 @dataclass(frozen=True)
 class Span:
-    """The rows of some pairs in the coordinates of a basis, kept or made again."""
+    """The rows of some pairs in the coordinates of a basis, cached or recomputed."""
 
     source: Source
     rows: Array
     basis: Basis
-    is_kept: bool = False  # keep the features whatever their size
+    must_cache: bool = False  # cache the features whatever their size
 
     @cached_property
     def design(self) -> Array | None:
         """Features of all rows, where half of the budget holds them."""
         size = 8 * len(self.rows) * len(self.basis)
-        if not self.is_kept and size > self.source.memory_budget / 2:
+        if not self.must_cache and size > self.source.memory_budget / 2:
             return None
-        kept = np.empty((len(self.rows), len(self.basis)))
+        features = np.empty((len(self.rows), len(self.basis)))
 
-        def keep(part: slice) -> None:
-            kept[part] = self.basis.features(self._block(part))
+        def fill(part: slice) -> None:
+            features[part] = self.basis.features(self._block(part))
 
-        self._each(keep)
-        return kept
+        self._each(fill)
+        return features
 
     def times(self, v: Array) -> Array:
         """Return the values of ``v . phi`` on all rows."""
@@ -71,7 +72,7 @@ class Span:
 
     @cached_property
     def outside(self) -> Array:
-        """``delta_i``: how far each row's phi is from the span, rounded up."""
+        """The distance ``delta_i`` of each row's phi from the span, rounded up."""
 
         def task(part: slice) -> Array:
             phi = self.basis.features(self._block(part))
@@ -101,14 +102,14 @@ class Span:
         workers = self.source.workers
         width = 2 * len(self.basis) + 2 * self.source.n_features
         most = self.source.memory_budget // (32 * width * workers.n_threads)
-        step = int(np.clip(most, 64, _CHUNK))
+        step = int(np.clip(most, 64, _PART_ROWS))
         parts = [slice(s, s + step) for s in range(0, len(self.rows), step)]
         return list(workers.run(task, parts))
 
 
 @dataclass
 class State:
-    """The weights now, and what all pairs say about them."""
+    """The weights of a round, and the sums of all pairs there."""
 
     v: Array
     f: Array
@@ -125,8 +126,8 @@ class State:
 class Newton:
     """Newton's method for some pairs, in a span.
 
-    `factor` is the Cholesky factor of the Hessian: given, or (None) made again from all
-    of these pairs in every round, for which the span must keep its design.
+    `factor` is the Cholesky factor of the Hessian: given, or (None) recomputed from all
+    of these pairs in every round, for which the span must cache its design.
     """
 
     pairs: Pairs
@@ -134,29 +135,30 @@ class Newton:
     factor: Any = None
 
     def run(
-        self, v: Array, until: float, told: Callable[[State], bool]
+        self, v: Array, until: float, is_spent: Callable[[State], bool]
     ) -> tuple[State, str]:
-        """Go on until a round promises less than `until` of the objective.
+        """Return the minimiser from the warm start `v`, and why the rounds ended.
 
-        Returns the state and why it ended: "until", "spent" (`told` said so) or
-        "stall". Each round minimises exactly along the Newton step and the last step.
+        "until": a round was expected to gain less than `until` of the objective;
+        "spent": `is_spent`, which is called after each round, said so; or "stall".
+        Each round minimises exactly along the Newton step and the last step.
         """
         state, last = self._state(v, self.span.times(v)), None
         whole = self.factor is None
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             gradient = state.v - state.pulled
             if whole:
                 self.factor = self._hessian(state.f)
             step = -linalg.cho_solve(self.factor, gradient, check_finite=False)
-            promise = -float(gradient @ step) / 2
+            gain = -float(gradient @ step) / 2
             values = self.span.times(step)
             directions = [(step, values)] + ([last] if last and not whole else [])
             v, f = _best_within(self.pairs, state.v, state.f, directions)
             last = (v - state.v, f - state.f)
             before, state = state.primal, self._state(v, f)
-            if told(state):
+            if is_spent(state):
                 return state, "spent"
-            if promise <= until * before:
+            if gain <= until * before:
                 return state, "until"
             if state.primal >= before:
                 break
@@ -174,7 +176,7 @@ class Newton:
 
 
 def _cholesky(matrix: Array) -> Any:
-    """Factor ``1 + matrix``, with a larger diagonal where rounding asks for it."""
+    """Return the factor of ``1 + matrix``; its diagonal grows until it is definite."""
     diagonal, jitter = np.diag_indices_from(matrix), 1.0
     while True:
         matrix[diagonal] += jitter

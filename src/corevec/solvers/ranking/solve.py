@@ -1,7 +1,7 @@
-"""Ranking: the pairwise L2-SVM over all pairs of each query, never written out.
+"""Ranking: the pairwise L2-SVM over all pairs of each query, which are never listed.
 
-Rows x_i with grades y_i, in queries; f = <w, phi(x)>, a bias would cancel. Over the
-pairs P = {(i, j): same query, y_i > y_j} with weights c_ij
+Rows x_i have grades y_i and belong to queries; f = <w, phi(x)>, since a bias would
+cancel. Over the pairs P = {(i, j): same query, y_i > y_j} with weights c_ij
 
     min 1/2 |w|^2 + C/2 sum_P c_ij max(0, 1 - (f_i - f_j))^2.
 
@@ -10,10 +10,10 @@ From any f, ``beta_ij = C c_ij max(0, 1 - (f_i - f_j))`` is dual feasible, with 
 best scale ``(sum beta)^2 / (2 curve)``. All of it needs one number per row, ``pull_i =
 sum_j beta_ij - sum_j beta_ji``, which sorting gives without the pairs (Joachims 2006).
 
-The weights are found in the span of a basis, as in ``span.py`` and ``subspace.py``, by
-Newton's method (Chapelle and Keerthi 2010). Up to a few thousand rows the basis is all
-of them and the Hessian that of all pairs. Beyond, the Hessian comes from a sample of
-the queries, and gradient and step lengths from all rows: 2 n k kernel values a round.
+The weights are found in the span of a basis, as in ``solvers/subspace``, by Newton's
+method (Chapelle and Keerthi 2010). Up to a few thousand rows the basis is all of them
+and the Hessian that of all pairs. Beyond, the Hessian comes from a sample of the
+queries, and gradient and step lengths from all rows: 2 n k kernel values per round.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ import numpy as np
 
 from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import EPS, Array
+from corevec.certificates.dual_bounds import Combination
+from corevec.certificates.squared_loss import MOST_MISSING
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel
 from corevec.models.basis import (
@@ -37,6 +39,7 @@ from corevec.models.basis import (
 )
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
+from corevec.models.norms import parts_of
 from corevec.models.result import FitResult
 from corevec.problems.pairs import CERTIFIED_PAIRS, QUERY_ROWS, Pairs, PairSums
 from corevec.solvers.ranking.newton import Newton, Span, State
@@ -48,29 +51,28 @@ PROBLEM = (
 
 # Up to this many rows all of them are the basis: 72 MB of kernel values.
 WHOLE_ROWS = 3000
-# Basis rows beyond that, where the kernel is not of low rank and `max_core` not given.
+# Basis rows beyond that, for a kernel of high rank and without `max_core`.
 BASIS_ROWS = 1000
-# Multiplications that one Hessian may cost: half a second. More rows are sampled.
+# Multiplications that one Hessian may cost: half a second. Beyond, rows are sampled.
 HESSIAN_WORK = 1e10
-# A round must promise more than this share of the objective: where all rows are the
-# basis, on the sample, and, in units of `tol`, on many rows.
-PROMISE_SMALL, PROMISE_SAMPLE, PROMISE_OF_TOL = 1e-13, 1e-3, 0.02
-# Rows that extend the basis of a low-rank kernel, where the bound loses too much, and
-# the most it may grow to: as in ``span.py``.
-MOST_MISSING, MOST_RANK = 100, 2 * MAX_RANK
+# A round must be expected to gain more than this share of the objective: where all rows
+# are the basis, on the sample, and, in units of `tol`, on many rows.
+MIN_GAIN_SMALL, MIN_GAIN_SAMPLE, MIN_GAIN_OF_TOL = 1e-13, 1e-3, 0.02
+# The size to which the basis of a low-rank kernel may grow, where the bound loses too
+# much, as in ``subspace/low_rank.py``.
+MOST_RANK = 2 * MAX_RANK
 # Rows with a pull up to which |u|^2 is summed exactly, as in ``verify.py``.
 EXACT_ROWS = 100_000
-_CHUNK = 2048
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A basis, and what it is good for."""
+class ChosenBasis:
+    """A basis, and how much of the space it spans."""
 
     basis: Basis
     is_complete: bool = False  # numerically the span of all rows
-    is_definite: bool = True  # whether the kernel is, on the rows looked at
-    is_as_asked: bool = False  # as many rows as the user allowed, no fewer
+    is_definite: bool = True  # whether the kernel is, on the rows of the basis
+    has_asked_size: bool = False  # as many rows as the user allowed
 
 
 def choose_basis(
@@ -79,13 +81,13 @@ def choose_basis(
     kernel: AnyKernel,
     most: int | None,
     rng: np.random.Generator,
-) -> Choice:
+) -> ChosenBasis:
     """Return all rows, a basis of a low-rank kernel, or random rows, up to `most`."""
     if _is_small(pairs, source):
         found = _pivots(source, kernel, np.sort(pairs.rows), RANK_THRESHOLD)
         if most is None or most >= len(found.basis):
             return found
-        return Choice(found.basis.leading(most), False, found.is_definite, True)
+        return ChosenBasis(found.basis.leading(most), False, found.is_definite, True)
 
     def some(size: int) -> Array:
         return np.sort(rng.choice(pairs.rows, min(size, len(pairs)), replace=False))
@@ -93,10 +95,10 @@ def choose_basis(
     probed = source.take(some(min(PROBE_ROWS, len(pairs) // 4)))
     low_rank = basis_from(probed, kernel, min(MAX_RANK, len(probed) // 4))
     if low_rank is not None and (most is None or most >= len(low_rank)):
-        return Choice(low_rank, True)
+        return ChosenBasis(low_rank, True)
     k = int(min(most or BASIS_ROWS, np.sqrt(source.memory_budget / 48)))
     found = _pivots(source, kernel, some(k), SPREAD_THRESHOLD)
-    return replace(found, is_complete=False, is_as_asked=k == most)
+    return replace(found, is_complete=False, has_asked_size=k == most)
 
 
 def _is_small(pairs: Pairs, source: Source) -> bool:
@@ -105,19 +107,21 @@ def _is_small(pairs: Pairs, source: Source) -> bool:
     return len(pairs) <= min(WHOLE_ROWS, int(np.sqrt(source.memory_budget / 28)))
 
 
-def _pivots(source: Source, kernel: AnyKernel, rows: Array, threshold: float) -> Choice:
+def _pivots(
+    source: Source, kernel: AnyKernel, rows: Array, threshold: float
+) -> ChosenBasis:
     """Return the pivots of these rows as a basis."""
     basis, is_definite = basis_of(source, kernel, rows, threshold)
     if basis is None:  # every phi is zero, and so is every feature
         one = source.take(rows[:1])
         points, factor = kernel.prepare_basis(one), np.ones((1, 1))
         basis = Basis(kernel, one, points, factor, np.zeros(1))
-    return Choice(basis, True, is_definite)
+    return ChosenBasis(basis, True, is_definite)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a fit is asked for; names as in the estimator."""
+class RankingSettings:
+    """How to run a fit; names as in the estimator."""
 
     tol: float = 1e-3
     max_core: int | None = None
@@ -126,12 +130,12 @@ class Asked:
 
 @dataclass
 class Ranking:
-    """One fit: the pairs, the span, and what is known outside of it."""
+    """One fit: the pairs, the basis, and the rows in its coordinates."""
 
     pairs: Pairs
     span: Span
-    choice: Choice
-    asked: Asked
+    choice: ChosenBasis
+    settings: RankingSettings
     progress: Progress
 
     @property
@@ -139,41 +143,42 @@ class Ranking:
         return _is_small(self.pairs, self.span.source)
 
     def run(self, rng: np.random.Generator) -> FitResult:
-        """Find the weights, in a longer basis where the bound asks for it; certify."""
+        """Return the fit, in a longer basis where the bound needs it, certified."""
         state, ended = self._minimise(np.zeros(len(self.choice.basis)), rng)
         while ended != "spent" and self._extend(state):
             added = len(self.choice.basis) - len(state.v)
             state, ended = self._minimise(np.append(state.v, np.zeros(added)), rng)
         why: str | None = self.progress.spent() if ended == "spent" else None
-        if ended == "until" and self.choice.is_as_asked:
+        if ended == "until" and self.choice.has_asked_size:
             why = "n_vectors"
         return self.outcome(state, why)
 
     def _minimise(self, v: Array, rng: np.random.Generator) -> tuple[State, str]:
-        few, until = self._sample(rng), PROMISE_OF_TOL * self.asked.tol
+        few, until = self._sample(rng), MIN_GAIN_OF_TOL * self.settings.tol
         if few is self.pairs:
-            until = PROMISE_SMALL if self._is_small else until
-            return Newton(few, self.span).run(v, until, self.told)
-        span = Span(self.span.source, few.rows, self.choice.basis, is_kept=True)
+            until = MIN_GAIN_SMALL if self._is_small else until
+            return Newton(few, self.span).run(v, until, self.record_round)
+        span = Span(self.span.source, few.rows, self.choice.basis, must_cache=True)
         start = Newton(few, span)
-        state, _ = start.run(v, PROMISE_SAMPLE, self.is_spent)
+        state, _ = start.run(v, MIN_GAIN_SAMPLE, self.is_spent)
         return Newton(self.pairs, self.span, start.factor).run(
-            state.v, until, self.told
+            state.v, until, self.record_round
         )
 
     def _extend(self, state: State) -> bool:
-        """Add the rows that the bound loses most on; whether there were any."""
-        basis, tol = self.choice.basis, self.asked.tol
-        most = min(MOST_RANK, self.asked.max_core or MOST_RANK)
+        """Add the rows that the bound loses most on; return whether there were any."""
+        basis, tol = self.choice.basis, self.settings.tol
+        most = min(MOST_RANK, self.settings.max_core or MOST_RANK)
         if self._is_small or not self.choice.is_complete:
             return False
         lost = np.abs(state.sums.pull) * self.span.outside
         dual = self._projected(state.sums, state.pulled, is_bound=True)
         gap = relative_gap(state.primal, dual)
-        room = min(MOST_MISSING, most - len(basis))
-        if gap <= tol or float(lost.sum()) ** 2 <= tol * state.primal / 4 or room <= 0:
+        n_new = min(MOST_MISSING, most - len(basis))
+        little = float(lost.sum()) ** 2 <= tol * state.primal / 4
+        if gap <= tol or little or n_new <= 0:
             return False
-        worst = self.pairs.rows[np.argsort(-lost)[:room]]
+        worst = self.pairs.rows[np.argsort(-lost)[:n_new]]
         longer = basis.extended(self.span.source.take(np.sort(worst)))
         if len(longer) == len(basis):
             return False
@@ -194,7 +199,7 @@ class Ranking:
         """Whether a budget is spent, while working on a sample."""
         return self.progress.spent() is not None
 
-    def told(self, state: State) -> bool:
+    def record_round(self, state: State) -> bool:
         """Record a round over all pairs; return whether to stop."""
         progress = self.progress
         visits = 2 if self.span.design is None else 1
@@ -228,7 +233,7 @@ class Ranking:
             PROBLEM,
             (primal, dual),
             self.progress,
-            tol=self.asked.tol,
+            tol=self.settings.tol,
             stopped_by=why or limited,
             dual_bound=kind,
         )
@@ -248,12 +253,11 @@ class Ranking:
         """Return primal, dual, and how the dual was obtained."""
         rows, source = self.pairs.rows, self.span.source
         points = functions.prepared()
-        parts = [slice(s, s + _CHUNK) for s in range(0, len(rows), _CHUNK)]
 
         def task(part: slice) -> Array:
             return functions.evaluate(source.take(rows[part]), points)[:, 0]
 
-        f = np.concatenate(list(source.workers.run(task, parts)))
+        f = np.concatenate(list(source.workers.run(task, parts_of(rows))))
         self.progress.rows_looked_at += len(rows)
         sums = self.pairs.sums(f, most_pairs=CERTIFIED_PAIRS)
         primal = (norm_sq + sums.square + sums.square_error) / 2
@@ -263,10 +267,12 @@ class Ranking:
         affordable = len(pulling) <= EXACT_ROWS
         if self.choice.is_complete or not affordable:
             dual = self._projected(sums, self.span.pulled(sums.pull), is_bound=True)
-        if relative_gap(primal, dual) <= self.asked.tol or not affordable:
+        if relative_gap(primal, dual) <= self.settings.tol or not affordable:
             return primal, dual, "projection"
-        exact = _norm_sq(source, functions.kernel, rows[pulling], sums.pull[pulling])
-        return primal, max(dual, self._dual(sums, exact)), "exact"
+        u = Combination(source, rows[pulling], sums.pull[pulling])
+        norm_sq, rounding = u.norm_sq(functions.kernel)
+        exact = self._dual(sums, max(norm_sq, 0.0) + rounding)
+        return primal, max(dual, exact), "exact"
 
     def _projected(self, sums: PairSums, pulled: Array, is_bound: bool) -> float:
         """Return the dual value by the projection bound, or that within the span."""
@@ -275,40 +281,22 @@ class Ranking:
 
     def _dual(self, sums: PairSums, norm_sq: float) -> float:
         """Return the dual value of the violations at its best scale, rounded down."""
-        # Each pull is off by what cancelled in two sweeps, u by no more than their sum.
+        # Each pull has the error of what cancelled in two sweeps, u at most their sum.
         off = 2 * sums.mass_error * np.sqrt(self.span.largest)
         curve = (np.sqrt(norm_sq) + off) ** 2 + sums.square + sums.square_error
         mass = max(sums.mass - sums.mass_error, 0.0)
         return float(mass**2 / (2 * curve * (1 + 64 * EPS))) if curve > 0 else 0.0
 
 
-def _norm_sq(source: Source, kernel: AnyKernel, rows: Array, pull: Array) -> float:
-    """Return ``|sum pull_i phi(x_i)|^2``, part by part, rounded up."""
-    parts = [slice(s, s + _CHUNK) for s in range(0, len(rows), _CHUNK)]
-
-    def product(pair: tuple[slice, slice]) -> float:
-        left = kernel.prepare(source.take(rows[pair[0]]))
-        right = kernel.prepare_basis(source.take(rows[pair[1]]))
-        values = kernel.times(left, right, pull[pair[1], None])[:, 0]
-        twice = 1.0 if pair[0] == pair[1] else 2.0
-        return twice * float(pull[pair[0]] @ values)
-
-    def largest(part: slice) -> float:
-        return float(np.abs(kernel.diagonal(source.take(rows[part]))).max())
-
-    couples = [(p, q) for i, p in enumerate(parts) for q in parts[i:]]
-    total = sum(source.workers.run(product, couples))
-    diagonal = max(source.workers.run(largest, parts), default=0.0)
-    relative = kernel.rounding(source.n_features)
-    rounding = relative * float(np.abs(pull).sum()) ** 2 * diagonal
-    return max(total, 0.0) + rounding
-
-
 def solve(
-    pairs: Pairs, source: Source, kernel: AnyKernel, asked: Asked, progress: Progress
+    pairs: Pairs,
+    source: Source,
+    kernel: AnyKernel,
+    settings: RankingSettings,
+    progress: Progress,
 ) -> FitResult:
     """Return the ranking function of these pairs, with its certificate."""
-    rng = np.random.default_rng(asked.random_state)
-    choice = choose_basis(pairs, source, kernel, asked.max_core, rng)
+    rng = np.random.default_rng(settings.random_state)
+    choice = choose_basis(pairs, source, kernel, settings.max_core, rng)
     span = Span(source, pairs.rows, choice.basis)
-    return Ranking(pairs, span, choice, asked, progress).run(rng)
+    return Ranking(pairs, span, choice, settings, progress).run(rng)

@@ -18,7 +18,7 @@ import numpy as np
 
 from corevec._runtime.progress import Progress, logger
 from corevec._runtime.types import Array
-from corevec.certificates.scan import Question, Subset, look
+from corevec.certificates.scan import ScanRequest, Subset, scan
 from corevec.data.sources import Source
 from corevec.exceptions import KernelError
 from corevec.models.basis import Basis, basis_of_rows, probe
@@ -393,10 +393,10 @@ class _SpanWork:
         """Set the primal values over all rows; nothing is proved from below."""
         nothing, source = np.empty(0, dtype=np.int64), self.task.source
         questions = [
-            Question(problem, nothing, ((1.0, fit.offset),))
+            ScanRequest(problem, nothing, ((1.0, fit.offset),))
             for problem, fit in zip(self.task.problems, fits, strict=True)
         ]
-        seen = look(source, functions, questions)
+        seen = scan(source, functions, questions)
         self.progress.rows_looked_at += source.n_rows
         for fit, one in zip(fits, seen, strict=True):
             regular = float(fit.weights @ fit.weights) / 2
@@ -444,8 +444,8 @@ def _warm_cores(task: Task) -> list[tuple[Array, Array]] | None:
     if source.n_rows > coreset.MAX_ROWS_WITHOUT_SUBSET:
         view = Subset(source, source.draw(_rng(task), FIRST_SUBSET))
     nothing = np.empty(0, dtype=np.int64)
-    questions = [Question(problem, nothing, n_worst=100) for problem in problems]
-    looks = look(view, warm.functions, questions)
+    questions = [ScanRequest(problem, nothing, n_worst=100) for problem in problems]
+    looks = scan(view, warm.functions, questions)
     return [(seen.worst, np.zeros(len(seen.worst))) for seen in looks]
 
 

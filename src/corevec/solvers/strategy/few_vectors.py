@@ -4,7 +4,7 @@ The engine of the Subspace estimators for squared losses; ``hinge.py`` is that o
 hinge. The vectors are chosen in ``vectors.py``; the weights are decided by all rows
 (``subspace.py``, ``span.py``), penalised by the norm of the function or, as RSVM's, by
 their coefficients (``coefficients.py``); what is certified is the full problem
-(``bounds.py``).
+(``certificates/squared_loss.py``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 
 from corevec._runtime.progress import Progress, RoundState, logger
 from corevec._runtime.types import Array
-from corevec.certificates import dual_bounds as bounds
+from corevec.certificates.dual_bounds import AFFORDABLE, BoundRequest
+from corevec.certificates.squared_loss import Candidate, prove
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel
 from corevec.models.basis import Basis
@@ -235,22 +236,14 @@ def _certify(
 ) -> list[Certificate]:
     """Return the certificates of the full problems, from a pass over all rows."""
     functions, offsets = solved.functions, solved.offsets
-    affordable = max(bounds.AFFORDABLE, 30.0 * source.n_rows * len(basis))
+    affordable = max(AFFORDABLE, 30.0 * source.n_rows * len(basis))
     if progress.spent() is not None:
-        affordable = bounds.AFFORDABLE / 2
-    proofs, losses = bounds.prove(
-        problems,
-        functions,
-        offsets,
-        source,
-        basis,
-        how=wanted.certificate,
-        # Whoever accepts a large gap still wants to know it.
-        tol=min(settings.tol, WEIGHTS_TOL),
-        rng=rng,
-        affordable=affordable,
-        norms_sq=solved.norms_sq,
-    )
+        affordable = AFFORDABLE / 2
+    # Whoever accepts a large gap still wants to know it.
+    tol = min(settings.tol, WEIGHTS_TOL)
+    request = BoundRequest(wanted.certificate, affordable, tol, rng)
+    candidate = Candidate(functions, offsets, solved.norms_sq)
+    proofs, losses = prove(problems, candidate, source, basis, request)
     progress.rows_looked_at += source.n_rows
     result, errors = [], functions.value_errors()
     for t, (problem, proof) in enumerate(zip(problems, proofs, strict=True)):
@@ -262,12 +255,12 @@ def _certify(
         result.append(
             Certificate.of(
                 problem.name,
-                (primal, proof.dual),
+                (primal, proof.value),
                 progress,
                 unit=problem.unit,
                 kind=problem.kind,
                 tol=settings.tol,
-                dual_bound=proof.bound,
+                dual_bound=proof.kind,
                 confidence=proof.confidence,
                 rounding=relative_gap(primal, measured),
             )

@@ -1,20 +1,26 @@
-"""The hinge in the span of few vectors, for one class or several: ``hinge.py`` each.
+"""The hinge loss in the span of few vectors, for one class or several.
 
-Classes share a basis that is chosen beforehand; one that grows with the cuts (CPSP) is
-each class's own, and the model's is their union.
+Each class is a problem of its own (``solvers/cutting_plane``). Classes share a basis
+that is chosen beforehand; one that grows with the cuts (CPSP) belongs to its class, and
+the model's basis is their union.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
 
 from corevec._runtime.progress import Progress
-from corevec.certificates.hinge import dual_value, hinge_problem, primal_value
+from corevec.certificates.dual_bounds import BoundRequest
+from corevec.certificates.hinge import (
+    HingeProblem,
+    dual_value,
+    hinge_problem,
+    primal_value,
+)
 from corevec.data.sources import Chosen, Source
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Rows
@@ -24,7 +30,14 @@ from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult, Settings
 from corevec.problems.family import Problem
 from corevec.solvers.basis.choose import Wanted, check_definite, choose
-from corevec.solvers.cutting_plane import fits as hinge
+from corevec.solvers.cutting_plane.fits import (
+    HingeOutcome,
+    HingeTask,
+    solve_in_basis,
+    solve_pursuit,
+)
+from corevec.solvers.cutting_plane.loop import Rules
+from corevec.solvers.cutting_plane.spaces import Growth
 from corevec.solvers.strategy.few_vectors import WEIGHTS_TOL
 from corevec.solvers.subspace import iterative as subspace
 
@@ -37,53 +50,43 @@ def fit(
     settings: Settings,
     progress: Progress,
 ) -> FitResult:
-    """Solve each two-class problem, with the hinge in place of its square."""
+    """Return the machines of all two-class problems, with the hinge as their loss."""
     check_definite(kernel)
     rng = np.random.default_rng(settings.random_state)
-    source = _at_hand(source)
+    source = _in_memory(source)
     present = subspace.rows_present(problems, source)
     size = wanted.size(len(present))
-    own: dict[str, Any] = {
-        "tol": min(settings.tol, WEIGHTS_TOL),
-        "certificate": wanted.certificate,
-        "rng": rng,
-    }
+    rules = Rules(min(settings.tol, WEIGHTS_TOL))
+
+    def task_of(problem: Problem) -> HingeTask:
+        own = _hinge_problem(problem, source)
+        return HingeTask(own, source, kernel, rules, wanted.certificate, rng)
+
     # The span of all rows holds the optimum: there is nothing to pursue.
     grows = wanted.basis in ("pursuit", "train") and size < len(present)
-    found = []
     if grows:
-        sizes = _shares(size, len(problems))
-        for problem, share in zip(_in_turn(problems, progress), sizes, strict=True):
-            one = hinge.fit_pursuit(
-                *_asked(problem),
-                source,
-                kernel,
-                share,
-                from_training_rows=wanted.basis == "train",
-                has_bias=problem.has_bias,
-                progress=progress,
-                **own,
+        growths = [
+            Growth(share, from_training_rows=wanted.basis == "train")
+            for share in _shares(size, len(problems))
+        ]
+        found = [
+            solve_pursuit(task_of(problem), growth, progress)
+            for problem, growth in zip(
+                _in_turn(problems, progress), growths, strict=True
             )
-            found.append(one)
+        ]
     else:
         basis = choose(problems, source, kernel, wanted, settings, progress, rng)
-        for problem in _in_turn(problems, progress):
-            one = hinge.fit_in_basis(
-                *_asked(problem),
-                source,
-                basis,
-                has_bias=problem.has_bias,
-                progress=progress,
-                **own,
-            )
-            found.append(one)
-    for one in found:
-        one.certificates = [_judged(c, settings.tol) for c in one.certificates]
-    return _joined(found, shared=not grows)
+        found = [
+            solve_in_basis(task_of(problem), basis, progress)
+            for problem in _in_turn(problems, progress)
+        ]
+    certificates = [_judged(one.certificates[0], settings.tol) for one in found]
+    return _joined(found, certificates, shared=not grows)
 
 
 def _shares(size: int, n_problems: int) -> list[int]:
-    """Return how many vectors each class gets of its own, `size` in all."""
+    """Return the number of vectors of each class, `size` in all."""
     if size < n_problems:
         raise InvalidInputError(
             f"with loss='hinge' each of the {n_problems} classes grows vectors of its "
@@ -109,11 +112,11 @@ def _in_turn(problems: list[Problem], progress: Progress) -> Iterator[Problem]:
     progress.max_time, progress.max_iter = time, rounds
 
 
-def _at_hand(source: Source) -> Source:
-    """Return rows that live elsewhere in memory: every cut has a number per row."""
+def _in_memory(source: Source) -> Source:
+    """Return the rows of a remote source in memory: every cut has a number per row."""
     row_bytes = source.row_entries * np.dtype(source.dtype).itemsize
     if source.is_on_device and source.n_rows * row_bytes <= source.memory_budget:
-        numbers = source.numbers  # the cuts are made here
+        numbers = source.numbers  # the cuts are made on the host
         return Chosen(source, numbers, source.take(numbers))
     if not source.is_on_device and source.holds(source.n_rows):
         return source.near(source.numbers)
@@ -137,8 +140,8 @@ def verify(
     near the optimum's where few rows lie on the margin itself.
     """
     progress = Progress(source.n_rows)
-    source = _at_hand(source)
-    own = hinge_problem(*_asked(problem), source, has_bias=problem.has_bias)
+    source = _in_memory(source)
+    own = _hinge_problem(problem, source)
     values = function.values(source)[:, 0]
     beta = np.where(own.sign * values < 1.0, own.omega, 0.0)
     basis = None
@@ -148,7 +151,8 @@ def verify(
     kernel_values = function.kernel.times(points, points, function.coef)
     norm_sq = float(function.coef[:, 0] @ kernel_values[:, 0])
     primal = primal_value(own, function, norm_sq, source)
-    bound = dual_value(own, beta, source, function.kernel, basis=basis, how=how)
+    request = BoundRequest(how)
+    bound = dual_value(own, beta, source, function.kernel, basis, request)
     return Certificate.of(
         own.name,
         (primal, bound.value),
@@ -160,12 +164,17 @@ def verify(
     )
 
 
-def _asked(problem: Problem) -> tuple[Any, float, int, int | None]:
+def _hinge_problem(problem: Problem, source: Source) -> HingeProblem:
+    """Return a two-class problem with the hinge in place of its square."""
     assert problem.positive is not None
-    return problem.labels, problem.slack, problem.positive, problem.negative
+    classes = problem.positive, problem.negative
+    given = problem.labels, problem.slack, *classes, source
+    return hinge_problem(*given, has_bias=problem.has_bias)
 
 
-def _joined(found: list[hinge.HingeOutcome], *, shared: bool) -> FitResult:
+def _joined(
+    found: list[HingeOutcome], certificates: list[Certificate], *, shared: bool
+) -> FitResult:
     """Return the outcomes of several classes as one."""
     functions = [one.functions for one in found]
     joint = functions[0]
@@ -177,7 +186,7 @@ def _joined(found: list[hinge.HingeOutcome], *, shared: bool) -> FitResult:
         joint = KernelExpansion(joint.kernel, basis, coef, intercept)
     return FitResult(
         functions=joint,
-        certificates=[one.certificates[0] for one in found],
+        certificates=certificates,
         offsets=np.concatenate([one.offsets for one in found]),
         norms_sq=np.concatenate([one.norms_sq for one in found]),
         support=[joint.basis.index] * len(found),
@@ -187,7 +196,7 @@ def _joined(found: list[hinge.HingeOutcome], *, shared: bool) -> FitResult:
 
 
 def _judged(certificate: Certificate, tol: float) -> Certificate:
-    """Return the certificate by the tol asked for, in the estimator's words."""
+    """Return the certificate for the tolerance and in the words of the estimator."""
     reached = certificate.relative_gap <= tol
     stopped_by = "tol" if reached else certificate.stopped_by
     if stopped_by == "max_core":

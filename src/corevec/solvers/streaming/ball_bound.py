@@ -1,6 +1,6 @@
-"""What is proved about a ball around a stream, in its own words.
+"""The bound of the radius of a ball around a stream.
 
-A ball says nothing of the machine that predicts: the objective depends on ``|w|^2``,
+It is no certificate of the machine that predicts: the objective depends on ``|w|^2``,
 which is small beside the radius. `corevec.certify` measures the machine, on rows.
 """
 
@@ -15,7 +15,7 @@ from corevec.models.certificate_text import ball_card, ball_facts
 
 @dataclass(frozen=True)
 class BallBound:
-    """How near the ball of a stream is to the smallest one around the rows seen.
+    """The radius of a stream's ball, and a lower bound of the smallest radius.
 
     It is no certificate of the machine that predicts: a ball of nearly the smallest
     radius may belong to a machine that is far from optimal.
@@ -23,17 +23,17 @@ class BallBound:
     Attributes
     ----------
     radius : float
-        Every row seen, lifted, lies within this of the centre.
+        Every lifted row seen lies within this distance of the centre.
     lower_radius : float
-        The smallest such ball is not smaller than this.
+        A lower bound of the radius of the smallest such ball.
     n_rows : int
-        Rows seen, those of weight 0 apart.
+        Number of rows seen, without those of weight 0.
     seconds : float
-        Time spent on learning them.
+        Training time.
     interrupted : bool
         Whether Ctrl-C or a callback ended the stream before its last block.
     parts : tuple of BallBound
-        One per class where there are more than two; this one is then the worst.
+        One per class where there are more than two; this one is then the loosest.
     """
 
     radius: float
@@ -45,7 +45,7 @@ class BallBound:
 
     @property
     def factor(self) -> float:
-        """What the ball's radius is at most, in radii of the smallest ball: proved."""
+        """A proved upper bound of the ball's radius, in radii of the smallest ball."""
         if self.lower_radius > 0:
             return self.radius / self.lower_radius
         return 1.0 if self.radius == 0 else float(np.inf)

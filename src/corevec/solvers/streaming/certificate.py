@@ -1,4 +1,4 @@
-r"""The gap of the two-class machine at a function found in one pass.
+r"""The certificate of the two-class machine at a function found in one pass.
 
 A ball's centre has a direction and, only at the smallest ball, the right length. The
 primal value is therefore taken at the best multiple t of the function,
@@ -8,7 +8,7 @@ primal value is therefore taken at the best multiple t of the function,
 
 (of several classes, whose values are compared, at the function as it is: t = 1), and
 the dual value at the violations there, :math:`\beta_i = \omega_i \max(0, 1 - t\,
-y_i f_i)` (docs/mathematics.md, 2.3).
+y_i f_i)` (docs/mathematics.md, 2 Certificates).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Problem
 
-# What is certified is not the function itself, so the certificate says it.
+# Added to the problem's name, as it is not the function itself that is certified.
 _MULTIPLE = "; at the best multiple of f"
 
 
@@ -40,9 +40,10 @@ def gap_of(
 ) -> Certificate:
     """Return the certificate of the best multiple of one function on all rows.
 
-    `norm_sq` is ``|w|^2 + b0^2``. For the linear kernel both values are exact at one
-    pass each, whatever the number of rows. Without `at_best` it is that of the function
-    as it is: of several classes the largest value wins, so that multiples count.
+    `norm_sq` is ``|w|^2 + b0^2``. For the linear kernel both values are exact after one
+    pass each, whatever the number of rows. Without `at_best` it is the certificate of
+    the function itself: of several classes the largest value wins, so that multiples
+    matter.
     """
     clock = Progress(source.n_rows)
     basis = function.prepared()
@@ -100,7 +101,7 @@ def best_scale(margin: Array, omega: Array, norm_sq: float) -> float:
 def _linear_dual(
     problem: Problem, source: Source, beta: Array, omega: Array, sign: Array
 ) -> float:
-    """Return the dual value of multipliers, with ``sum beta_i y_i x_i`` written out."""
+    """Return the dual value of multipliers; u is a vector of columns, one pass."""
     total = float(beta.sum())
     if total <= 0:
         return problem.least

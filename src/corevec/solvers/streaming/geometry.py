@@ -11,13 +11,13 @@ constrained  eta - |z_i|^2 - 1/C_i    classifiers: the ball of the two-class L2-
 plain        eta - 1/C_i              detectors: the ball of the rows (soft SVDD)
 ===========  =======================  ==============================================
 
-with eta the least number for which all squared heights are at least 0. Either way the
+with eta the least number for which no squared height is negative. Either way the
 squared distance of a new row from a centre ``(w, slack part of squared norm s, 0)`` is
 
     constrained   |w|^2 + s - 2 w.z + eta         plain   |w - z|^2 + s + eta
 
-and when eta grows by e, along the stream, every squared distance grows by e, and so
-does R^2. A ball is therefore stored by numbers that do not depend on eta:
+and when eta grows by e along the stream, so do every squared distance and R^2. A ball
+is therefore stored by numbers that do not depend on eta:
 
 - ``power = eta - R^2``;
 - ``deficit = eta - D``, with D = sum a_i |p_i - c|^2 the dual value of the ball: the
@@ -25,18 +25,17 @@ does R^2. A ball is therefore stored by numbers that do not depend on eta:
   smallest ball R*. Means of means follow ``D = sum_j l_j (D_j + |c_j - c|^2)``. For a
   constrained ball the deficit is |w|^2 + s.
 
-- ``width``, which no row of the ball is farther from the centre than if heights are
-  left out, and the own slack of rows that no centre has a part of. A row within R
-  and width is, seen from a centre at a distance t, within
+- ``width``, an upper bound of the distance of the ball's rows from the centre, without
+  heights and without the own slack of rows that have no part in any centre. Seen from
+  a centre at a distance t, a row within R and width is within
 
       sqrt(R^2 + 2 t width + t^2)        (width = R, all heights 0: R + t, the paper's)
 
-  so that heights do not add up when a ball moves.
+  so that heights do not accumulate when a ball moves.
 
 Slack coordinates of different rows are orthogonal, so those of balls on disjoint rows
-are too: s is all that is kept of them. A row that no ball has taken in yet is an
-element like the balls, of width 0; its power and deficit are what is taken off eta in
-its squared height.
+are too: only s is stored of them. A row that no ball has absorbed yet is an element
+like the balls, of width 0; its power and deficit are eta minus its squared height.
 """
 
 from __future__ import annotations
@@ -53,18 +52,18 @@ from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.solvers.numeric import dual_qp as qp
 
-# Inner products of the centres of the given elements, the first one's being the origin.
+# Inner products of the centres of the given elements, with the first one as the origin.
 Gram = Callable[[Array], Array]
 
-# Several wide balls: cuts by their far points, at most so many, until R^2 is so near to
-# its lower bound, in units of the centres' largest squared distance. The ball is an
-# enclosing one whatever these are.
-_MOST_CUTS = 30
-_CLOSE = 1e-6
-# Quadratic programmes are scaled to entries of 1 at most: solved to rounding. Rows in
-# general position need hundreds of steps, dependent ones thousands.
-_SOLVED = 1e-13
-_MOST_STEPS = 20_000
+# Several wide balls are enclosed by cuts at their far points: the largest number of
+# rounds, and the distance of R^2 from its lower bound at which they end, in units of
+# the centres' largest squared distance. The ball encloses all, whatever these are.
+MAX_CUT_ROUNDS = 30
+RADIUS_TOL = 1e-6
+# Quadratic programmes are scaled to entries of at most 1 and solved to rounding. Rows
+# in general position need hundreds of steps, dependent ones thousands.
+QP_TOL = 1e-13
+MAX_QP_STEPS = 20_000
 
 
 class UnusableRow(InvalidInputError):
@@ -77,10 +76,10 @@ class UnusableRow(InvalidInputError):
 
 @dataclass(frozen=True)
 class Form:
-    """How many balls, of which kind, and how they are joined.
+    """The number of balls, their kind, and how they are merged.
 
-    `general` merges the pair that grows least; otherwise everything is enclosed at
-    once as soon as there are more than `n_balls` elements.
+    `general` merges the pair that grows least; otherwise all elements are enclosed at
+    once as soon as there are more than `n_balls` of them.
     """
 
     n_balls: int = 1
@@ -91,11 +90,11 @@ class Form:
 
 @dataclass(frozen=True)
 class Balls:
-    """Numbers of several elements on disjoint rows, each of shape (elements,).
+    """The numbers of several elements on disjoint rows, each of shape (elements,).
 
-    `slack` is s; `drift` bounds how far the centre is from the mean of rows that it
-    stands for (above 0 only after a budget on an expansion has moved it); `is_row`
-    marks rows that wait: other rows are not looked for inside them.
+    `slack` is s; `drift` bounds the distance of the centre from the mean of rows that
+    it stands for (above 0 only after a budget on an expansion has moved it); `is_row`
+    marks rows that wait to be absorbed: no row is searched inside them.
     """
 
     slack: Array
@@ -136,7 +135,7 @@ class Balls:
         )
 
     def with_row(self, inverse: float, lifted: float) -> Balls:
-        """Return the elements and one row; `lifted` is eta less its squared height."""
+        """Return the elements and one row; `lifted` is eta minus its squared height."""
         one = Balls(
             np.array([inverse]),
             np.array([lifted]),
@@ -153,10 +152,10 @@ class Balls:
 
     @property
     def above(self) -> Array:
-        """Each squared radius (a row's squared height), less the smallest of them.
+        """Each squared radius (a row's squared height), minus the smallest of them.
 
         Only differences decide how elements are enclosed: eta, which may be far larger
-        than all of them, does not come in.
+        than all of them, has no influence.
         """
         return np.asarray(self.power.max() - self.power)
 
@@ -170,7 +169,7 @@ class Balls:
 
 
 def enclosed(gram: Array, balls: Balls) -> tuple[Array, Balls]:
-    """Return the weights of the elements in one ball's centre, and that ball.
+    """Return the weights of the elements in the centre of one ball, and that ball.
 
     `gram` holds the inner products of the centres, images and slacks together, with the
     first centre as the origin.
@@ -202,10 +201,10 @@ def enclosed(gram: Array, balls: Balls) -> tuple[Array, Balls]:
 def settle(
     gram: Gram, balls: Balls, eta: float, form: Form
 ) -> tuple[Array, Balls] | None:
-    """Return how to bring the elements nearer to `n_balls`, None if there are few.
+    """Return one merge towards `n_balls` elements, None if there are no more.
 
-    The answer is a matrix whose rows are the new elements' weights in the old ones,
-    and the new elements.
+    It is a matrix whose rows are the weights of the new elements in the old ones, and
+    the new elements.
     """
     n = len(balls)
     if n <= form.n_balls:
@@ -236,9 +235,9 @@ def _pair_weight(apart: Any, above: Any, width: Any) -> Any:
 
 
 def _reach_sq(distance: Any, above: Any, width: Any) -> Array:
-    """Return how far each element reaches from a centre at this distance, squared.
+    """Return the squared reach of each element from a centre at this distance.
 
-    `above` holds squared radii, all less the same number, and so does the answer.
+    `above` holds squared radii, all minus the same number, and so does the answer.
     """
     return np.asarray(above + 2 * distance * width + distance**2)
 
@@ -294,9 +293,9 @@ def _around_points(gram: Array, linear: Array, start: Array | None = None) -> Ar
         linear / 2,
         start,
         total=1.0,
-        tol=_SOLVED,
+        tol=QP_TOL,
         relative=False,
-        max_steps=_MOST_STEPS,
+        max_steps=MAX_QP_STEPS,
     )
     return found.multipliers
 
@@ -318,7 +317,7 @@ def _around_ball_and_points(
     weights, last = np.zeros(len(above)), [np.full(len(points), 1.0 / len(points))]
 
     def lead(k: float) -> float:
-        """Return how much farther the points reach than the ball, squared."""
+        """Return the squared reach of the points minus that of the ball."""
         a = last[0] = _around_points(k * own, linear, last[0])
         values = own @ a
         moved_sq = max(k * k * float(a @ values), 0.0)
@@ -340,14 +339,14 @@ def _around_balls(gram: Array, above: Array, width: Array) -> Array:
     """Return weights of a small ball around several balls.
 
     A ball is replaced by some points that bound its reach from below: first one above
-    its centre, at the height R, then again and again the one farthest from the centre
+    its centre, at the height R, then in each round the one farthest from the centre
     found, `width` behind its own centre. Enclosing points is a quadratic programme,
     whose value is a lower bound.
     """
     n = len(above)
     points, heights, a = np.eye(n), above, np.full(n, 1.0 / n)
     best, least = a, np.inf
-    for _ in range(_MOST_CUTS):
+    for _ in range(MAX_CUT_ROUNDS):
         inner = points @ gram @ points.T
         linear = inner.diagonal() + heights
         a = _around_points(inner, linear, a)
@@ -362,7 +361,7 @@ def _around_balls(gram: Array, above: Array, width: Array) -> Array:
         distance = _distances(gram, centre)
         beyond = _reach_sq(distance, above, width) > bound
         far = np.flatnonzero((width > 0) & beyond & (distance > 0))
-        if least <= bound + _CLOSE or len(far) == 0:
+        if least <= bound + RADIUS_TOL or len(far) == 0:
             break
         own = np.eye(n)[far]
         ahead = (width[far] / distance[far])[:, None]

@@ -1,7 +1,7 @@
 r"""Streaming balls in the feature space of a kernel, within a budget of rows.
 
-A centre is ``sum_j coef_j phi(x_j)`` over rows that are kept. No kernel matrix is: the
-inner products of the few centres follow from the values that a new row has anyway.
+A centre is ``sum_j coef_j phi(x_j)`` over stored rows. No kernel matrix is stored: the
+inner products of the few centres follow from the values of the new rows.
 
 Above the budget the row whose loss moves the centre least is removed. "drop" removes
 ``a_i phi_i``, which moves it by ``|a_i| sqrt(k_ii)``; "merge" replaces it by its
@@ -9,7 +9,7 @@ projection on one other row of the same ball, ``a_i k_ij / k_jj phi_j``: it move
 
 .. math:: |a_i| \sqrt{k_{ii} - k_{ij}^2 / k_{jj}}.
 
-The radius grows by that length, so that every row seen stays inside.
+The radius grows by that length, so that every row seen remains inside.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from corevec.kernels import AnyKernel, Points, Rows, finite
 from corevec.solvers.streaming.geometry import Form
 from corevec.solvers.streaming.stream import BallStream, Signs, stacked
 
-# Rows whose values are held at a time: one column of them is made per row taken in.
-_CHUNK = 2048
-# Rows of least loss among which the cheapest merge is looked for: each costs a row of
-# kernel values. All of them would cost the square of the budget per row taken in.
-_FEW = 8
+# Rows whose values are held at a time: each absorbed row costs one column of them.
+CHUNK_ROWS = 2048
+# Rows of least loss among which the cheapest merge is searched: each costs a row of
+# kernel values. All of them would cost the square of the budget per absorbed row.
+MERGE_CANDIDATES = 8
 
 
 class KernelStream(BallStream):
-    """Balls whose centres are expansions over rows that are kept.
+    """Balls whose centres are expansions over stored rows.
 
     Attributes
     ----------
     rows : ndarray or CSR matrix
-        The rows kept; each belongs to one element.
+        The stored rows; each belongs to one element.
     own : ndarray
         Their k(x, x), with the bias.
     coef : ndarray of shape (elements, rows)
@@ -65,8 +65,8 @@ class KernelStream(BallStream):
         """Return the stream after the rows of `X`, in their order."""
         new = self._begin()
         n = X.shape[0]
-        for start in range(0, n, _CHUNK):
-            stop = min(start + _CHUNK, n)
+        for start in range(0, n, CHUNK_ROWS):
+            stop = min(start + CHUNK_ROWS, n)
             new._absorb_chunk(_Chunk(X[start:stop], signs.part(start, stop), new))
         new._values = np.empty((0, 0))
         new.n_rows += signs.n_present(n)
@@ -103,7 +103,7 @@ class KernelStream(BallStream):
             apart_sq = beyond
             if self.form.constrained:
                 apart_sq = np.maximum(beyond + chunk.own[at:, None], 0.0)
-            # The squared distance is `beyond` plus eta, R^2 eta less the power.
+            # The squared distance is `beyond` plus eta, R^2 is eta minus the power.
             held = beyond <= -self.balls.power[balls]
             outside = np.flatnonzero(chunk.present[at:] & ~held.any(axis=1))
             stop = int(outside[0]) if len(outside) else n - at
@@ -117,9 +117,9 @@ class KernelStream(BallStream):
         self.eta = float(chunk.eta[-1])
 
     def _beyond(self, chunk: _Chunk, at: int) -> Array:
-        """Return squared distances of rows from centres, less eta.
+        """Return squared distances of rows from centres, minus eta.
 
-        For a plain ball that is the distance of the images, and the centre's slack.
+        For a plain ball: the squared distance of the images, and the centre's slack.
         """
         balls = ~self.balls.is_row
         centre_sq = self.products.diagonal()[balls] + self.balls.slack[balls]
@@ -130,7 +130,7 @@ class KernelStream(BallStream):
         return np.asarray(beyond)
 
     def _widen(self, balls: Array, held: Array, apart_sq: Array) -> None:
-        """Let the first ball that holds a row cover its image in its width too."""
+        """Extend the width of the first ball that holds a row to the row's image."""
         if held.size == 0:
             return
         first = held & (np.cumsum(held, axis=1) == 1)
@@ -140,7 +140,7 @@ class KernelStream(BallStream):
         self.balls = replace(self.balls, width=width)
 
     def _arrive(self, chunk: _Chunk, at: int) -> None:
-        """Take in a row that lies outside all balls."""
+        """Absorb a row that lies outside all balls."""
         row, sign = chunk.X[at : at + 1].copy(), float(chunk.sign[at])
         self.eta = float(chunk.eta[at])
         m, kept = self.coef.shape
@@ -192,21 +192,21 @@ class KernelStream(BallStream):
         return finite(values + self.form.bias * self.coef.sum(axis=1), self.kernel)
 
     def _shrink(self, chunk: _Chunk | None) -> None:
-        """Remove rows, and enlarge the balls they were in, until the budget is kept."""
+        """Remove rows, and enlarge their balls, until the budget is met."""
         while self.budget is not None and len(self.own) > self.budget:
             self._remove(*self._cheapest(), chunk)
 
     def _cheapest(self) -> tuple[int, int | None, Array]:
-        """Return a row to remove, the row to move it to, and kernel values of both.
+        """Return a row to remove, the row to merge it with, and kernel values of both.
 
-        Of a ball of one row nothing is removed: the budget exceeds the number of
-        balls, so that another ball has more.
+        A ball of one row loses none: the budget exceeds the number of balls, so that
+        another ball has more.
         """
         owner = np.abs(self.coef).argmax(axis=0)
         size = np.bincount(owner, minlength=len(self.coef))
         weight = self.coef[owner, np.arange(len(owner))]
         loss = np.where(size[owner] > 1, weight**2 * self.own, np.inf)
-        few = np.argsort(loss)[: _FEW if self.merge else 1]
+        few = np.argsort(loss)[: MERGE_CANDIDATES if self.merge else 1]
         few = few[np.isfinite(loss[few])]
         basis = self._points()
         K = self._block(self.kernel.prepare(_rows(self.rows[few])), basis)
@@ -251,7 +251,7 @@ class KernelStream(BallStream):
 
 
 class _Chunk:
-    """Some rows of a block, with what does not depend on the balls."""
+    """Some rows of a block, with the numbers that do not depend on the balls."""
 
     def __init__(self, X: Any, signs: Signs, stream: KernelStream):
         n = X.shape[0]

@@ -12,20 +12,22 @@ from scipy import sparse
 from corevec._runtime.types import Array
 from corevec.solvers.streaming.stream import stacked
 
-# A share of 1 % is found to 0.16 % (one deviation) with 4000 rows.
-_MOST_ROWS = 4000
-_MOST_BYTES = 1 << 26
-_LEAST_ROWS = 100
-_SPARSE_ENTRIES = 1000
+# Rows and bytes of a sample, at most; rows, at least. A share of 1 % is estimated to
+# 0.16 % (one standard deviation) with 4000 rows.
+MAX_SAMPLE_ROWS = 4000
+MAX_SAMPLE_BYTES = 1 << 26
+MIN_SAMPLE_ROWS = 100
+# Entries that a sparse row is assumed to have; few rows are as full as this.
+SPARSE_ENTRIES = 1000
 
 
 @dataclass(frozen=True)
 class RowSample:
-    """The rows with the smallest keys, ``-log(u) / weight`` with u uniform.
+    """A sample: the rows with the smallest keys, ``-log(u) / weight`` with u uniform.
 
-    Drawing without replacement, with probabilities by weight, in one pass (Efraimidis
-    and Spirakis 2006). Keys make the sample the same however the stream is cut into
-    blocks, and two samples are joined by them.
+    This is drawing without replacement, with probabilities by weight, in one pass
+    (Efraimidis and Spirakis 2006). With keys, the sample does not depend on the blocks
+    of the stream, and two samples can be merged.
     """
 
     generator: np.random.Generator
@@ -58,10 +60,10 @@ class RowSample:
         return new._with(other.rows, other.keys, other.weights)
 
     def lower_quantile(self, values: Array, share: float) -> float:
-        """Return what `share` of the rows (by weight) are below, by their `values`.
+        """Return the `share` quantile of `values`, one per row, by weight.
 
-        Halfway between the last row below and the first one that is not. Where rows
-        were left out, weights have already decided which.
+        Halfway between the last row below and the first one that is not. Where the
+        sample does not hold all rows, weights have already decided which it holds.
         """
         assert self.weights is not None
         own = self.weights
@@ -85,10 +87,10 @@ class RowSample:
 
 
 def _size(X: Any) -> int:
-    """Return how many rows a sample of rows with so many columns may have."""
+    """Return the largest number of rows of a sample of such rows."""
     entries = X.shape[1]
     if sparse.issparse(X):
-        # Twelve bytes an entry; few rows are as full as this. It must not depend on
-        # the block, or samples would.
-        entries = min(entries, _SPARSE_ENTRIES)
-    return int(np.clip(_MOST_BYTES // (12 * entries + 8), _LEAST_ROWS, _MOST_ROWS))
+        # Twelve bytes per entry. It must not depend on the block, or samples would.
+        entries = min(entries, SPARSE_ENTRIES)
+    most = MAX_SAMPLE_BYTES // (12 * entries + 8)
+    return int(np.clip(most, MIN_SAMPLE_ROWS, MAX_SAMPLE_ROWS))

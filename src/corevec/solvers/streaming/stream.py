@@ -1,9 +1,10 @@
-"""Balls around the rows of a stream: what all of them share, and the linear ones.
+"""Balls around the rows of a stream: their base class, and the linear ones.
 
-A stream is a value: `absorb` returns a new one and leaves the old one as it was, so
+A stream is a value: `absorb` returns a new one and leaves the old one unchanged, so
 that a block with a bad row in its middle changes nothing. Memory is that of the
 elements: ``n_balls`` centres, each of one number per column (StreamSVM, Rai, Daume and
-Venkatasubramanian 2008; several balls, C, norms, merging: docs/mathematics.md, 4).
+Venkatasubramanian 2008; several balls, C, norms and merging: docs/mathematics.md,
+4 Streaming balls).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from corevec.solvers.streaming.geometry import (
 
 @dataclass(frozen=True)
 class Signs:
-    """Which rows count, how much, and with which sign.
+    """The signs and weights of rows.
 
     `codes` are class codes (int32): +1 where they are `positive`, else -1. `inverse`
     is ``1/C_i`` of each row, infinite for a row that is absent. Either may have one
@@ -47,7 +48,7 @@ class Signs:
         return Signs(codes, self.positive, inverse)
 
     def n_present(self, n_rows: int) -> int:
-        """Return how many of so many rows are not absent."""
+        """Return how many of the `n_rows` rows are not absent."""
         if len(self.inverse) == 1:
             return n_rows if np.isfinite(self.inverse[0]) else 0
         return int(np.count_nonzero(self.inverse != np.inf))
@@ -55,7 +56,7 @@ class Signs:
 
 @dataclass(frozen=True)
 class Whole:
-    """The ball that holds all rows seen, and what is known of the smallest one.
+    """The ball that holds all rows seen, and a lower bound of the smallest one.
 
     `weights` are those of the stream's elements in its centre. ``lower_radius <=
     radius of the smallest ball <= radius``.
@@ -78,7 +79,7 @@ class Whole:
 
 
 class BallStream(ABC):
-    """The elements of one stream: balls, and rows that wait to be taken in."""
+    """The elements of one stream: balls, and rows that wait to be absorbed."""
 
     def __init__(self, form: Form):
         self.form = form
@@ -109,7 +110,7 @@ class BallStream(ABC):
         """Replace the centres by means of centres, one per row of `change`."""
 
     def whole(self) -> Whole:
-        """Return the ball that holds every row seen (kept until the next row)."""
+        """Return the ball that holds every row seen (cached until the next row)."""
         if self._whole is None:
             everything = np.arange(len(self.balls))
             weights, ball = enclosed(self._gram(everything), self.balls)
@@ -192,7 +193,7 @@ class LinearStream(BallStream):
         return new
 
     def _arrive(self, row: Array, inverse: float) -> None:
-        """Take in a row that lies outside all balls."""
+        """Absorb a row that lies outside all balls."""
         lifted = float(inverse)
         if self.form.constrained:
             lifted += float(row @ row)
@@ -203,7 +204,7 @@ class LinearStream(BallStream):
         self._settle()
 
     def _move_the_only_ball(self, scan: _Scan, at: int) -> int:
-        """Go through all rows from `at` on in compiled code."""
+        """Absorb all rows from `at` on in compiled code; return the row after them."""
         balls = self.balls
         numbers = np.zeros(5)
         numbers[loops.ETA] = self.eta
@@ -230,7 +231,7 @@ class LinearStream(BallStream):
     def _table(self, which: Array) -> tuple[Array, Array]:
         """Return the centres of some balls, and their numbers for the compiled loops.
 
-        Without a ball, a centre that no row is inside of.
+        Where there is no ball, a centre that holds no row.
         """
         if not which.any():
             table = np.zeros((1, 4))
@@ -261,7 +262,7 @@ class LinearStream(BallStream):
 
 
 class _Scan:
-    """The rows of one block, as the compiled loops want them."""
+    """The rows of one block, in the form of the compiled loops."""
 
     def __init__(self, X: Any, signs: Signs, form: Form, width: int):
         self.signs = signs
@@ -275,7 +276,7 @@ class _Scan:
             self.rows = (np.ascontiguousarray(X),)
 
     def next_outside(self, at: int, stream: LinearStream) -> int:
-        """Return the next row outside all balls; eta grows on the way there."""
+        """Return the next row outside all balls; the rows before it raise eta."""
         balls = ~stream.balls.is_row
         centres, table = stream._table(balls)
         numbers = np.zeros(5)
@@ -291,7 +292,10 @@ class _Scan:
     def run(
         self, at: int, centres: Array, table: Array, numbers: Array, *, alone: bool
     ) -> int:
-        """Call the compiled pass; raise `UnusableRow` where it says so."""
+        """Return the row at which the compiled pass ends.
+
+        Raises `UnusableRow` where a row is not finite.
+        """
         signs = self.signs
         loop = loops.dense_pass if len(self.rows) == 1 else loops.csr_pass
         found = loop(
@@ -316,9 +320,9 @@ class _Scan:
         return int(found)
 
     def _sort(self) -> None:
-        """Bring CSR rows into their canonical form, in a copy.
+        """Copy CSR rows into their canonical form.
 
-        Only where the pass asks for it: to look would take a tenth of its time.
+        Only where the pass needs it: a check beforehand would take a tenth of its time.
         """
         X = self.X.copy()
         X.has_canonical_format = X.has_sorted_indices = False

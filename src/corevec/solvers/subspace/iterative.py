@@ -42,7 +42,7 @@ from corevec.backend.arrays import (
     places,
     there,
 )
-from corevec.certificates.exact import dual_of_entries
+from corevec.certificates.squared_loss import dual_of_entries
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.basis import Basis, basis_of

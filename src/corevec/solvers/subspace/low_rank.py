@@ -25,8 +25,13 @@ import numpy as np
 from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.backend.arrays import full, here, is_among, joined, namespace, union
-from corevec.certificates.projection import MOST_MISSING, all_sums, dual_of
 from corevec.certificates.scan import Subset
+from corevec.certificates.squared_loss import (
+    MOST_MISSING,
+    PassRequest,
+    all_sums,
+    dual_of,
+)
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.basis import MAX_RANK, Basis
@@ -351,13 +356,14 @@ def _measure_all(
 
 def _pass(fits: list[Fit], source: Source, basis: Basis) -> None:
     """Measure primal and dual of each fit on all rows; note the rows to work on."""
-    problems, offsets = [fit.problem for fit in fits], [fit.offset for fit in fits]
     # By passes no row is worked on here.
     bands = [-np.inf if fit.by_passes else fit.band for fit in fits]
-    functions = expansion(fits, basis)
     newton = any(fit.by_passes for fit in fits)
-    asked = problems, offsets, bands, functions, source, basis
-    sums = all_sums(*asked, newton=newton)
+    requests = [
+        PassRequest(fit.problem, fit.offset, band, newton=newton)
+        for fit, band in zip(fits, bands, strict=True)
+    ]
+    sums = all_sums(requests, expansion(fits, basis), source, basis)
     for fit, own in zip(fits, sums, strict=True):
         width = len(basis) + int(fit.problem.has_bias)
         norm_sq = float(fit.v[:width] @ fit.v[:width])
