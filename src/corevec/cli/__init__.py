@@ -87,24 +87,25 @@ def _failed(
 
 def _usage_text(error: Any, words: list[str]) -> str:
     """Return Typer's message, and whose option an unknown one is."""
+    from corevec.cli.app import command_like, command_names
+
     message = str(error.format_message())
     # Typer says it in one way, its versions before 0.20 in another.
     message = re.sub(r" \(Possible options: (.*)\)", r" Did you mean \1?", message)
     message = re.sub(r"(No such option: [\w-]+) Did", r"\1. Did", message)
     option = getattr(error, "option_name", None)
-    if words[:1] == ["train"] and isinstance(option, str) and "No such" in message:
+    is_unknown = hasattr(error, "possibilities")  # Typer's NoSuchOption
+    if words[:1] == ["train"] and isinstance(option, str) and is_unknown:
         from corevec.cli.parameters import owners_of
 
         owners = owners_of(option)
         if owners:
             return f"{message} It is a parameter of {', '.join(owners)} (--estimator)."
-    if "No such command" in message:
-        from corevec.cli.app import command_like
-
-        if "Did you mean" not in message:  # Typer's before 0.20
-            message += command_like(words[0])
-        return f"{message} See: corevec --help"
     command = words[0] if words[0][0] != "-" else ""
+    if command and command not in command_names():
+        return (
+            f"No such command {command!r}.{command_like(command)} See: corevec --help"
+        )
     return f"{message} See: {f'corevec {command}'.strip()} --help"
 
 

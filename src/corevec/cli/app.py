@@ -144,11 +144,16 @@ def _asked_estimator(arguments: list[str]) -> str | None:
     return None
 
 
+def command_names() -> list[str]:
+    """Return the names of all commands."""
+    named = [function.__name__ for function, _, _ in _COMMANDS]
+    return [*named, "svm-train", "svm-predict"]
+
+
 def command_like(name: str) -> str:
     """Return a question about the command that a wrong name may mean."""
-    known = [function.__name__ for function, _, _ in _COMMANDS]
-    close = get_close_matches(name, [*known, "svm-train", "svm-predict"], n=1)
+    close = get_close_matches(name, command_names(), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
-__all__ = ["build_app", "command_like"]
+__all__ = ["build_app", "command_like", "command_names"]

@@ -10,7 +10,7 @@ import math
 import os
 import zipfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
@@ -33,6 +33,8 @@ class Loaded(NamedTuple):
 def load_npy(path: Path) -> Array:
     """Return the array of rows in a .npy file."""
     try:
+        with path.open("rb") as file:
+            _header(path, path.name, file)
         # Mapped first: a header that promises more than the file holds is refused
         # before anything is allocated.
         found = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -80,18 +82,29 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Array:
     if size > _physical_memory():
         raise data_error(f"{path}: {name} holds {size:,} bytes, more than the memory.")
     with archive.open(name) as file:
-        version = npy.read_magic(file)
-        if version == (1, 0):
-            shape, _, dtype = npy.read_array_header_1_0(file)
-        elif version == (2, 0):
-            shape, _, dtype = npy.read_array_header_2_0(file)
-        else:
-            raise ValueError(f"{name} has format version {version}")
+        shape, dtype = _header(path, name, file)
         needed = math.prod(shape) * dtype.itemsize
-        if not dtype.hasobject and needed > size:
+        if needed > size:
             raise ValueError(f"{name} promises {needed:,} bytes and has {size:,}")
     with archive.open(name) as file:
         return np.asarray(npy.read_array(file, allow_pickle=False))
+
+
+def _header(path: Path, name: str, file: IO[bytes]) -> tuple[tuple[int, ...], Any]:
+    """Return the shape and dtype of an array; refuse an array of Python objects."""
+    version = npy.read_magic(file)
+    if version == (1, 0):
+        shape, _, dtype = npy.read_array_header_1_0(file)
+    elif version == (2, 0):
+        shape, _, dtype = npy.read_array_header_2_0(file)
+    else:
+        raise ValueError(f"{name} has format version {version}")
+    if dtype.hasobject:
+        raise data_error(
+            f"{path}: holds an object array, which could run code when it is loaded. "
+            "Save numbers or text: array.astype(float)."
+        )
+    return shape, dtype
 
 
 def checked_rows(path: Path, what: str, array: Array) -> Array:
@@ -173,11 +186,6 @@ def _physical_memory() -> float:
 
 
 def _damaged(path: Path, error: Exception) -> Exception:
-    if "allow_pickle" in str(error) or "Python objects" in str(error):
-        return data_error(
-            f"{path}: holds an object array, which could run code when it is loaded. "
-            "Save numbers or text: array.astype(float)."
-        )
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return data_error(f"{path}: is cut off or no NumPy file ({reason[:200]}).")
 

@@ -107,7 +107,7 @@ def _at_most_one_per_second() -> Any:
         nonlocal shown_at
         if record.levelno > logging.INFO:
             return True
-        if "skipped" in record.msg:  # the summary of a command says it too
+        if hasattr(record, "n_skipped"):  # the summary of the command repeats it
             return False
         if time.monotonic() - shown_at < _SECONDS_BETWEEN_LINES:
             return False
@@ -118,8 +118,8 @@ def _at_most_one_per_second() -> Any:
 
 
 def _show_warning(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
-    if "stopped by interrupt" in str(message):
-        return  # the command says it, and where the model is
+    if getattr(message, "stopped_by", None) == "interrupt":
+        return  # the command reports it, with the path of the model
     text = str(message).replace("(see certificate_)", "(see `corevec certify`)")
     note(f"warning: {_PARAMETER.sub(_as_option, text)}")
 

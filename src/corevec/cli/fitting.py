@@ -51,11 +51,19 @@ def fit_model(model: Any, table: Table) -> Any:
         return model.fit(table.X, table.y, **weights)
     except (CorevecError, ValueError) as error:
         message = str(error)
-        if is_about_a_parameter(message, estimator):
+        if is_about_a_parameter(error, estimator):
             raise usage_error(message) from error
-        if "Unknown label type" in message:
+        if _are_targets(estimator, table.y):
             message += " For numbers as targets: --estimator CoreVectorRegressor."
         raise data_error(f"{table.name}: {message}") from error
+
+
+def _are_targets(estimator: Any, y: Any) -> bool:
+    """Whether a classifier was given the real-valued targets of a regression."""
+    from sklearn.base import is_classifier
+    from sklearn.utils.multiclass import type_of_target
+
+    return is_classifier(estimator) and type_of_target(y) == "continuous"
 
 
 def write_model(model: Any, path: Path, stages: Stages) -> int:

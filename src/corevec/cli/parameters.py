@@ -167,10 +167,9 @@ def value_of(text: str) -> Any:
         return text
 
 
-def is_about_a_parameter(message: str, model: Any) -> bool:
-    """Whether an error of a fit names one of the model's parameters as its cause."""
-    named = re.match(r"\w+: (\w+)=", message)
-    return named is not None and named[1] in model.get_params(deep=False)
+def is_about_a_parameter(error: Exception, model: Any) -> bool:
+    """Whether the cause of an error of a fit is one of the model's parameters."""
+    return getattr(error, "parameter", None) in model.get_params(deep=False)
 
 
 def owners_of(option: str) -> list[str]:

@@ -138,9 +138,9 @@ def _fit(model: Any, blocks: Any, classes: Any, labelled: bool, data: str) -> No
         raise
     except (CorevecError, ValueError) as error:
         message = str(error)
-        if is_about_a_parameter(message, model):
+        if is_about_a_parameter(error, model):
             raise usage_error(message) from error
-        if "classes" in message or "label" in message:
+        if getattr(error, "parameter", None) == "classes":
             message += " Give all labels with --classes."
         raise data_error(f"{data}: {message}") from error
     except KeyboardInterrupt:

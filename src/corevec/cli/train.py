@@ -160,8 +160,7 @@ def _read(
         try:
             table = read_table(data, options)
         except CliError as error:
-            words = "expected a finite number in column"  # of CSV and Parquet only
-            if options.target is None and words in str(error):
+            if options.target is None and _is_text_in_a_column(error):
                 hint = "If that column holds the labels, give --target."
                 raise CliError(f"{error} {hint}", error.code) from error
             raise
@@ -171,6 +170,14 @@ def _read(
     dense = options.dense or not table.is_sparse
     options = replace(options, n_features=width, dense=dense)
     return table, read_table(test, options, Known(width, table.names))
+
+
+def _is_text_in_a_column(error: CliError) -> bool:
+    """Whether a CSV file has text where a column of numbers was expected."""
+    from corevec.data.readers.base import NotANumberError
+
+    found = error.__cause__
+    return found is not None and isinstance(found.__cause__, NotANumberError)
 
 
 def check_labels(table: Table, model: Any) -> None:

@@ -30,6 +30,7 @@ from corevec.estimators._callbacks import CallbackSupportMixin, RoundReporter
 from corevec.estimators._given import FarGiven, Given
 from corevec.estimators._rows import TakesRows, check_square
 from corevec.exceptions import (
+    CorevecError,
     InvalidInputError,
     KernelError,
     NotCertifiedWarning,
@@ -153,7 +154,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             with progress.listening_for_interrupt(), source.at_work():
                 outcome = self._solve(problems, source, kernel, progress)
         except (KernelError, InvalidInputError, RowsLostError) as error:
-            raise self._explained(error) from error.__cause__
+            raise explained(self, error) from error.__cause__
         if file is not None and all(one.converged for one in outcome.certificates):
             file.remove()
         elif file is not None:
@@ -162,13 +163,6 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         self.history_ = progress.history
         self._stop_asked = progress.stop_asked
         return outcome
-
-    def _explained(self, error: Exception) -> Exception:
-        """Return an error of the rows' place, or of the kernel, that says who."""
-        text = f"{type(self).__name__}: {error}"
-        if isinstance(error, RowsLostError):
-            text += self._how_to_go_on()
-        return type(error)(text)
 
     def _checkpoint(
         self, problems: list[Problem], source: Source, progress: Progress
@@ -201,18 +195,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         }
 
     def _how_to_go_on(self) -> str:
-        path = getattr(self, "checkpoint", None)
-        if path is None:
-            return (
-                " Nothing of the fit is left; with checkpoint=path each round is kept, "
-                "and the next fit goes on from there."
-            )
-        if not Path(path).exists():
-            return f" No round was finished, so {str(path)!r} is not written yet."
-        return (
-            f" The last round is kept in {str(path)!r}: fit again with the same "
-            "parameters and rows, on any machine, to go on from there."
-        )
+        return how_to_resume(getattr(self, "checkpoint", None))
 
     def _solve(
         self,
@@ -259,22 +242,10 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         )
 
     def _make_kernel(self, source: Source, weights: Column | None) -> AnyKernel:
-        if callable(self.kernel) or self.kernel == "precomputed":
-            return make_kernel(self.kernel)
-        # By the class: CoreSetNystroem, which is none, borrows this method.
-        statistics = CoreVectorEstimator._statistics(self, source, weights)
-        # "tune" is for cells; a global model that is chosen instead has the default.
-        is_tuned = isinstance(self.gamma, str) and self.gamma == "tune"
-        gamma = "scale" if is_tuned else self.gamma
-        return make_kernel(self.kernel, gamma, self.degree, self.coef0, statistics)
+        return kernel_for(self, source, weights)
 
     def _statistics(self, source: Source, weights: Column | None) -> RowStatistics:
-        """Return mean and variance of the columns; the first pass over the rows."""
-        try:
-            with source.at_work():
-                return row_statistics(source, weights)
-        except (InvalidInputError, RowsLostError) as error:
-            raise self._explained(error) from error.__cause__
+        return statistics_for(self, source, weights)
 
     def _warm(self, source: Source, kernel: AnyKernel) -> engine.Warm | None:
         saved = self.__dict__.pop("_saved", None)
@@ -327,18 +298,21 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             return
         who = type(self).__name__
         if found.dual_bound == "none" and found.dual == -np.inf:
-            warnings.warn(
+            text = (
                 f"{who}: the kernel {self.kernel!r} is not positive definite on these "
                 "rows, so that no optimum is defined and nothing is certified. Use a "
                 "positive definite kernel ('rbf', or 'poly' with coef0 >= 0); the "
-                "model is the best that was found (see certificate_).",
-                NotCertifiedWarning,
-                stacklevel=4,
+                "model is the best that was found (see certificate_)."
             )
-            return
-        usable = "The model is usable within that bound (see certificate_). "
-        if not np.isfinite(found.relative_gap):
-            usable = "Nothing is known about the rows that were not looked at. "
+        else:
+            remedy = REMEDIES.get(found.stopped_by, "Relax tol.")
+            text = f"{who} stopped by {found.stopped_by} with {self._reached()}{remedy}"
+        warning = NotCertifiedWarning(text, stopped_by=found.stopped_by)
+        warnings.warn(warning, stacklevel=4)
+
+    def _reached(self) -> str:
+        """Return the gap that was reached and whether it bounds anything."""
+        found = self.certificate_
         if np.isfinite(found.tol):
             reached = f"relative gap {found.relative_gap:.2e}, {found.tol:.2e} asked"
         else:
@@ -346,12 +320,9 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
                 f"ball_epsilon {found.ball_epsilon:.2e} on all rows, "
                 f"{self.ball_epsilon:.2e} asked; relative gap {found.relative_gap:.2e}"
             )
-        warnings.warn(
-            f"{who} stopped by {found.stopped_by} with {reached}. {usable}"
-            f"{REMEDIES.get(found.stopped_by, 'Relax tol.')}",
-            NotCertifiedWarning,
-            stacklevel=4,
-        )
+        if not np.isfinite(found.relative_gap):
+            return f"{reached}. Nothing is known about the rows that were not scanned. "
+        return f"{reached}. The model is usable within that bound (see certificate_). "
 
     def _problems_for(self, given: Given) -> Any:
         raise NotImplementedError
@@ -430,6 +401,55 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.non_deterministic = False
         return tags
+
+
+def kernel_for(model: Any, source: Source, weights: Column | None) -> AnyKernel:
+    """Return the kernel that the parameters of an estimator describe.
+
+    A kernel by name needs one pass over the rows for ``gamma="scale"`` and for the
+    scale of the columns.
+    """
+    if callable(model.kernel) or model.kernel == "precomputed":
+        return make_kernel(model.kernel)
+    statistics = statistics_for(model, source, weights)
+    # gamma="tune" applies to cells; a global model that is chosen instead of them uses
+    # the default.
+    is_tuned = isinstance(model.gamma, str) and model.gamma == "tune"
+    gamma = "scale" if is_tuned else model.gamma
+    return make_kernel(model.kernel, gamma, model.degree, model.coef0, statistics)
+
+
+def statistics_for(model: Any, source: Source, weights: Column | None) -> RowStatistics:
+    """Return the mean and variance of the columns: one pass over the rows."""
+    try:
+        with source.at_work():
+            return row_statistics(source, weights)
+    except (InvalidInputError, RowsLostError) as error:
+        raise explained(model, error) from error.__cause__
+
+
+def explained(model: Any, error: CorevecError) -> CorevecError:
+    """Return the error with the estimator's name and, for lost rows, the remedy."""
+    text = f"{type(model).__name__}: {error}"
+    if isinstance(error, RowsLostError):
+        text += how_to_resume(getattr(model, "checkpoint", None))
+    return type(error)(text, parameter=error.parameter)
+
+
+def how_to_resume(checkpoint: Any) -> str:
+    """Return how a fit that lost its rows is resumed, if it can be."""
+    if checkpoint is None:
+        return (
+            " Nothing of the fit is left; with checkpoint=path each round is kept, "
+            "and the next fit goes on from there."
+        )
+    path = str(checkpoint)
+    if not Path(checkpoint).exists():
+        return f" No round was finished, so {path!r} is not written yet."
+    return (
+        f" The last round is kept in {path!r}: fit again with the same "
+        "parameters and rows, on any machine, to go on from there."
+    )
 
 
 def certify(

@@ -61,7 +61,8 @@ def check_cells(model: Any) -> None:
         n_trees = 0
     if n_trees < 1:
         raise InvalidInputError(
-            f"{who}: n_trees={model.n_trees!r} must be a whole number of at least 1."
+            f"{who}: n_trees={model.n_trees!r} must be a whole number of at least 1.",
+            parameter="n_trees",
         )
     if size is None:
         return
@@ -69,12 +70,14 @@ def check_cells(model: Any) -> None:
     if not (whole and size >= 20) and not (isinstance(size, str) and size == "auto"):
         raise InvalidInputError(
             f"{who}: cells={size!r} must be None, 'auto' or the number of rows of a "
-            f"cell, at least 20, e.g. {DEFAULT_ROWS}."
+            f"cell, at least 20, e.g. {DEFAULT_ROWS}.",
+            parameter="cells",
         )
     if model.kernel == "precomputed":
         raise InvalidInputError(
             f"{who}: cells={size!r} cut rows by their columns, which kernel="
-            "'precomputed' does not have."
+            "'precomputed' does not have.",
+            parameter="cells",
         )
 
 
@@ -238,12 +241,14 @@ def fit_cells(model: Any, given: Given, problems: list[Problem]) -> cells.Solved
             who = type(model).__name__
             text = str(error)
             named = text if text.startswith(who) else f"{who}: {text}"
-            raise type(error)(named) from None
+            raise type(error)(named, parameter=error.parameter) from None
     for record in progress.history:
         record.update(local.facts)
     _set_fitted(model, solved, progress, local.problems)
     if not solved.is_whole:
-        warnings.warn(_not_whole(model, solved), NotCertifiedWarning, stacklevel=4)
+        stopped_by = model.certificate_.stopped_by
+        warning = NotCertifiedWarning(_not_whole(model, solved), stopped_by=stopped_by)
+        warnings.warn(warning, stacklevel=4)
     return solved
 
 

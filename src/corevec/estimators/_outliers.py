@@ -141,7 +141,8 @@ def refused_diagonal(who: str, reason: str) -> InvalidInputError:
     """Return the error of a diagonal that nothing is done with."""
     return InvalidInputError(
         f"{who}: diagonal= was given, but {reason}. It belongs to a ball with "
-        "kernel='precomputed'; leave it out."
+        "kernel='precomputed'; leave it out.",
+        parameter="diagonal",
     )
 
 

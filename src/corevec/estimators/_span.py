@@ -77,7 +77,8 @@ class InSpan:
         if not (whole or share):
             raise InvalidInputError(
                 f"{type(self).__name__}: n_basis={n!r} must be a whole number of at "
-                "least 1, or a share of the rows between 0 and 1, e.g. 0.1."
+                "least 1, or a share of the rows between 0 and 1, e.g. 0.1.",
+                parameter="n_basis",
             )
 
     def _check_vectors(self) -> None:

@@ -14,7 +14,7 @@ from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, as_source, brought_here, is_far
 from corevec.estimators._base import CoreVectorEstimator
-from corevec.estimators._rows import CHECKS, named
+from corevec.estimators._rows import CHECKS, checked_weights, named
 from corevec.estimators._stream_blocks import Block, BlockReporter, first_unusable
 from corevec.estimators._stream_checks import (
     FREE,
@@ -204,7 +204,7 @@ class StreamingEstimator(CoreVectorEstimator):
         nothing = plain.shape == (n,) and plain.dtype.kind in "fiu" and not plain.any()
         if nothing and self.__sklearn_is_fitted__():
             return np.zeros(n)
-        return self._checked_weights(sample_weight, n)
+        return checked_weights(self, sample_weight, n)
 
     # What it leaves -----------------------------------------------------------------
 

@@ -28,7 +28,8 @@ def check_streaming(model: Any) -> None:
     if isinstance(model.kernel, str) and model.kernel == "precomputed":
         raise InvalidInputError(
             f"{who}: kernel='precomputed' has no rows to keep. Give a kernel of rows, "
-            "or a function k(X, Z)."
+            "or a function k(X, Z).",
+            parameter="kernel",
         )
     _check_gamma(who, model.gamma)
     check_number(who, "degree", model.degree, above=0, remedy="Use 3.")
@@ -122,5 +123,6 @@ def _check_count(who: str, name: str, value: Any, least: int, remedy: str) -> No
     if whole and value >= least:
         return
     raise InvalidInputError(
-        f"{who}: {name}={value!r} must be a whole number of at least {least}. {remedy}"
+        f"{who}: {name}={value!r} must be a whole number of at least {least}. {remedy}",
+        parameter=name,
     )

@@ -17,7 +17,7 @@ from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import ScoredDetector
 from corevec.estimators._parameters import check_share
-from corevec.estimators._rows import CHECKS
+from corevec.estimators._rows import CHECKS, checked_weights
 from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_blocks import blocks_of, is_stream
 from corevec.estimators._stream_checks import refuse_weights
@@ -308,7 +308,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         check_is_fitted(self)
         refuse_far(type(self).__name__, X)
         X = validate_data(self, X, reset=False, **CHECKS)
-        weights = self._checked_weights(sample_weight, X.shape[0])
+        weights = checked_weights(self, sample_weight, X.shape[0])
         problem = svdd(Labels(X.shape[0], sample_weight=weights), self.C)
         offset, function = 0.0, self._functions
         source = as_source(X, self.memory_budget)

@@ -28,7 +28,8 @@ def first_classes(who: str, y: Array, weights: Array | None, classes: Any) -> Ar
         raise InvalidInputError(
             f"{who}: only 1 class ({found.tolist()[0]!r}) was found; a classifier "
             "needs at least 2 classes. Give all labels that a stream will have as "
-            "classes=; for one class use StreamingOneClass."
+            "classes=; for one class use StreamingOneClass.",
+            parameter="classes",
         )
     return found
 
@@ -62,7 +63,8 @@ def encoded(
         raise InvalidInputError(
             f"{who}: the label {label!r} of {where(row)} is unknown: the classes are "
             f"{classes[:10].tolist()}. Give all labels that the stream will have as "
-            "classes= at the start."
+            "classes= at the start.",
+            parameter="classes",
         )
     return codes
 

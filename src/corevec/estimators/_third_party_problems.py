@@ -17,9 +17,8 @@ from sklearn.utils.validation import check_array, column_or_1d
 from corevec._runtime.types import Array
 from corevec.certificates.third_party import Machine, Rule
 from corevec.data.sources import column_names
-from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._parameters import check_choice, check_number, check_positive
-from corevec.estimators._rows import check_same_names
+from corevec.estimators._rows import check_same_names, checked_weights
 from corevec.estimators.compress import _pairs
 from corevec.exceptions import InvalidInputError
 
@@ -61,7 +60,7 @@ class Given:
                 f"certify: X has {n} rows, but y has {len(y)} entries. Give one each."
             )
         # The checks look at the model's name only.
-        weights = CoreVectorEstimator._checked_weights(model, sample_weight, n)
+        weights = checked_weights(model, sample_weight, n)
         weights = np.ones(n) if weights is None else weights
         return cls(model, _options(model), X, y, weights)
 

@@ -378,7 +378,8 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         if (found < 0).any() or np.count_nonzero(found) < 2:
             raise InvalidInputError(
                 f"{type(self).__name__}: class_weight={self.class_weight!r} must be at "
-                "least 0 for every class and above 0 for two of them."
+                "least 0 for every class and above 0 for two of them.",
+                parameter="class_weight",
             )
         return found
 

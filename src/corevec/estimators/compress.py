@@ -143,13 +143,15 @@ def _check_arguments(n_basis: Any, max_iter: Any) -> None:
     if not _is_count(n_basis):
         raise InvalidInputError(
             f"compress: n_basis={n_basis!r} must be a whole number of at least 1: how "
-            "many vectors the model may have."
+            "many vectors the model may have.",
+            parameter="n_basis",
         )
     whole = isinstance(max_iter, Integral) and not isinstance(max_iter, bool)
     if not (whole and int(max_iter) >= 0):
         raise InvalidInputError(
             f"compress: max_iter={max_iter!r} must be a whole number of at least 0; "
-            "0 keeps rows of the model."
+            "0 keeps rows of the model.",
+            parameter="max_iter",
         )
 
 

@@ -43,7 +43,8 @@ class _Detector(CoreVectorEstimator):
         if self.init == "opposite":
             raise InvalidInputError(
                 f"{type(self).__name__}: init='opposite' needs two classes; use "
-                "'auto', 'any' or 'farthest'."
+                "'auto', 'any' or 'farthest'.",
+                parameter="init",
             )
         return self._given(X, None, sample_weight)
 
@@ -182,7 +183,8 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         if self.nu is not None and self.C is not None:
             raise InvalidInputError(
                 f"{who}: nu={self.nu!r} and C={self.C!r} were both given. nu searches "
-                "the C that leaves that share outside: give one of the two."
+                "the C that leaves that share outside: give one of the two.",
+                parameter="nu",
             )
         if self.C is not None:
             check_positive(who, "C", self.C)
@@ -230,7 +232,8 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         if isinstance(self.cells, str):
             raise InvalidInputError(
                 f"{type(self).__name__}: cells={self.cells!r} would need labels to "
-                "choose by. Give the number of rows of a cell, e.g. 1000, or None."
+                "choose by. Give the number of rows of a cell, e.g. 1000, or None.",
+                parameter="cells",
             )
 
     def _fit_locally(self, given: Given, nu: float) -> None:

@@ -278,7 +278,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
             if self.tube not in ("auto", "paper"):
                 raise InvalidInputError(
                     f"{who}: tube={self.tube!r} must be 'auto', 'paper' or a number of "
-                    "at least 0, in the units of y."
+                    "at least 0, in the units of y.",
+                    parameter="tube",
                 )
             remedy = (
                 "It is the mean slack outside the automatic tube, in deviations of y, "
@@ -290,7 +291,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         if not (is_number and 0 <= float(self.tube) < np.inf):
             raise InvalidInputError(
                 f"{who}: tube={self.tube!r} must be 'auto', 'paper' or a number of at "
-                "least 0, in the units of y."
+                "least 0, in the units of y.",
+                parameter="tube",
             )
         for name, value, usual in (
             ("ball_epsilon", self.ball_epsilon, None),
@@ -300,7 +302,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
                 raise InvalidInputError(
                     f"{who}: {name}={value!r} needs tube='auto' or 'paper', but tube="
                     f"{self.tube!r} was given: with a fixed tube the problem is no "
-                    f"enclosing ball. Use {name}={usual!r}."
+                    f"enclosing ball. Use {name}={usual!r}.",
+                    parameter=name,
                 )
 
     def _columns(self, y: Any) -> Array:

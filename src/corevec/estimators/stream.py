@@ -17,7 +17,7 @@ from corevec.data.sources import as_source, is_far
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_flag
-from corevec.estimators._rows import CHECKS
+from corevec.estimators._rows import CHECKS, checked_weights
 from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_blocks import blocks_of, is_stream
 from corevec.estimators._stream_checks import refuse_weights
@@ -229,7 +229,8 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         if classes is None and not self.__sklearn_is_fitted__():
             raise InvalidInputError(
                 f"{type(self).__name__}: classes= must be given at the first call of "
-                "partial_fit: all labels that the stream will have."
+                "partial_fit: all labels that the stream will have.",
+                parameter="classes",
             )
         test = bool(self.verbose)
         self._learn_block(X, y, sample_weight, classes, test=test)
@@ -325,7 +326,8 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         elif classes is not None and not same_classes(classes, self.classes_):
             raise InvalidInputError(
                 f"{who}: classes={list(classes)!r} are not those of the first call, "
-                f"{self.classes_.tolist()}."
+                f"{self.classes_.tolist()}.",
+                parameter="classes",
             )
         codes = encoded(who, y, weights, self.classes_, self._where)
         right = tested = 0.0
@@ -369,7 +371,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
                 f"{type(self).__name__}: labels y are needed to certify a classifier."
             )
         X, y = validate_data(self, X, y, reset=False, **CHECKS)
-        weights = self._checked_weights(sample_weight, X.shape[0])
+        weights = checked_weights(self, sample_weight, X.shape[0])
         who = type(self).__name__
         codes = encoded(who, y, weights, self.classes_, lambda row: f"row {row}")
         labels = Labels(X.shape[0], codes, weights)

@@ -206,7 +206,8 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         check_flag(who, "fit_intercept", self.fit_intercept)
         if self.loss == "hinge" and self.regulariser != "norm":
             raise InvalidInputError(
-                f"{who}: regulariser='coefficients' needs loss='squared_hinge'."
+                f"{who}: regulariser='coefficients' needs loss='squared_hinge'.",
+                parameter="regulariser",
             )
 
     def _certify_one(self, t: int, problem: Problem, source: Source) -> Certificate:
@@ -331,5 +332,6 @@ class SubspaceRegressor(InSpan, CoreVectorRegressor):
         if not (number and 0 <= float(self.tube) < np.inf):
             raise InvalidInputError(
                 f"{type(self).__name__}: tube={self.tube!r} must be a number of at "
-                "least 0, in the units of y. CoreVectorRegressor finds the width."
+                "least 0, in the units of y. CoreVectorRegressor finds the width.",
+                parameter="tube",
             )

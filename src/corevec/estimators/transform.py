@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sklearn.base import (
@@ -22,7 +22,7 @@ from corevec.data.sources import (
     as_source,
     brought_here,
 )
-from corevec.estimators._base import CoreVectorEstimator
+from corevec.estimators._base import kernel_for
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import (
     _check_gamma,
@@ -30,7 +30,7 @@ from corevec.estimators._parameters import (
     check_choice,
     check_number,
 )
-from corevec.estimators._rows import CHECKS, check_square, named
+from corevec.estimators._rows import CHECKS, check_square, checked_weights, named
 from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.detect import CoreVectorOneClass
 from corevec.estimators.regress import CoreVectorRegressor
@@ -148,14 +148,10 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             raise named(self, error) from None
         if self.kernel == "precomputed":
             check_square(type(self).__name__, X)
-        # The two methods look at parameters only, and those have the same names here.
-        shared = cast(Any, self)
-        weights = CoreVectorEstimator._checked_weights(
-            shared, sample_weight, X.shape[0]
-        )
+        weights = checked_weights(self, sample_weight, X.shape[0])
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
-            kernel = CoreVectorEstimator._make_kernel(shared, source, weights)
+            kernel = kernel_for(self, source, weights)
             rows = self._choose(source, kernel, X, y, weights)
             self._set_basis(rows, kernel, workers)
         return self
@@ -299,7 +295,8 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if not _is_count(self.n_components):
             raise InvalidInputError(
                 f"{who}: n_components={self.n_components!r} must be a whole number of "
-                "at least 1."
+                "at least 1.",
+                parameter="n_components",
             )
         if isinstance(self.basis, str):
             names = "coreset", *BY_NAME

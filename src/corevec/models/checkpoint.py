@@ -95,7 +95,8 @@ class Checkpoint:
     def _damaged(self, error: Exception) -> InvalidInputError:
         return InvalidInputError(
             f"checkpoint={str(self.path)!r} is no checkpoint of corevec, or is damaged "
-            f"({type(error).__name__}: {error}). Remove it to start anew."
+            f"({type(error).__name__}: {error}). Remove it to start anew.",
+            parameter="checkpoint",
         )
 
     def check_place(self) -> None:
@@ -107,7 +108,8 @@ class Checkpoint:
         except OSError as error:
             raise InvalidInputError(
                 f"checkpoint={str(self.path)!r} cannot be written "
-                f"({type(error).__name__}: {error}). Give a path in a folder that can."
+                f"({type(error).__name__}: {error}). Give a path in a folder that can.",
+                parameter="checkpoint",
             ) from None
 
     def listen(self, progress: Progress, record: dict[str, Any]) -> None:
@@ -167,7 +169,8 @@ class Checkpoint:
                 raise InvalidInputError(
                     f"checkpoint={str(self.path)!r} belongs to another fit: {name} is "
                     f"{theirs!r} there and {mine!r} here. Remove the file to start "
-                    "anew, or give another path."
+                    "anew, or give another path.",
+                    parameter="checkpoint",
                 )
 
 

@@ -79,7 +79,8 @@ def make_plane(
     """
     if not isinstance(resolution, Integral) or resolution < 2:
         raise InvalidInputError(
-            f"{who}: resolution={resolution!r} must be a whole number of at least 2."
+            f"{who}: resolution={resolution!r} must be a whole number of at least 2.",
+            parameter="resolution",
         )
     rows = rows_for(who, model, X)
     if rows.ndim != 2 or rows.shape[1] < 2:
@@ -113,11 +114,14 @@ def two_columns(who: str, columns: Any, names: list[str]) -> tuple[int, int]:
         first, second = columns
     except (TypeError, ValueError):
         raise InvalidInputError(
-            f"{who}: columns={columns!r} must be two columns, by number or name."
+            f"{who}: columns={columns!r} must be two columns, by number or name.",
+            parameter="columns",
         ) from None
     found = _column(who, first, names), _column(who, second, names)
     if found[0] == found[1]:
-        raise InvalidInputError(f"{who}: columns={columns!r} names one column twice.")
+        raise InvalidInputError(
+            f"{who}: columns={columns!r} names one column twice.", parameter="columns"
+        )
     return found
 
 

@@ -172,7 +172,8 @@ class BallDisplay:
         """
         if distance not in ("projected", "true"):
             raise InvalidInputError(
-                f"{WHO}: distance={distance!r} must be 'projected' or 'true'."
+                f"{WHO}: distance={distance!r} must be 'projected' or 'true'.",
+                parameter="distance",
             )
         ax = one_axes(WHO, ax, (7.0, 5.2))
         places, vectors = self.places, self.vectors

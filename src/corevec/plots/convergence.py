@@ -130,7 +130,7 @@ class ConvergenceDisplay:
             if value not in allowed:
                 words = ", ".join(repr(word) for word in allowed)
                 raise InvalidInputError(
-                    f"{WHO}: {name}={value!r} is not one of {words}."
+                    f"{WHO}: {name}={value!r} is not one of {words}.", parameter=name
                 )
         panels = _Y[y]
         axes = several_axes(WHO, ax, len(panels), (5.6 * len(panels), 4.2))

@@ -125,7 +125,9 @@ class SurfaceSliceDisplay:
         if not isinstance(surface, ImplicitSurface) or not hasattr(surface, "points_"):
             raise refuse(WHO, surface, "is not a fitted ImplicitSurface", "Fit one.")
         if axis not in _AXES:
-            raise InvalidInputError(f"{WHO}: axis={axis!r} must be 'x', 'y' or 'z'.")
+            raise InvalidInputError(
+                f"{WHO}: axis={axis!r} must be 'x', 'y' or 'z'.", parameter="axis"
+            )
         across = _AXES.index(axis)
         others = [j for j in range(3) if j != across]
         points = surface.points_

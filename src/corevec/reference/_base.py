@@ -109,7 +109,8 @@ class ReferenceClassifier(ClassifierMixin, BaseEstimator):
                 rows = KernelRows(kernel, source, cache)
                 machines = self._fit_machines(rows, codes, total_weight)
             except (KernelError, InvalidInputError) as error:
-                raise type(error)(f"{type(self).__name__}: {error}") from None
+                text = f"{type(self).__name__}: {error}"
+                raise type(error)(text, parameter=error.parameter) from None
         self._set_fitted(machines, source, kernel, codes)
         return self
 
@@ -224,7 +225,8 @@ class ReferenceClassifier(ClassifierMixin, BaseEstimator):
         if (found < 0).any() or np.count_nonzero(found) < 2:
             raise InvalidInputError(
                 f"{type(self).__name__}: class_weight={given!r} must be at least 0 for "
-                "every class and above 0 for two of them."
+                "every class and above 0 for two of them.",
+                parameter="class_weight",
             )
         return np.asarray(found)
 
@@ -293,5 +295,6 @@ def check_limit(who: str, name: str, value: Any) -> None:
     if not (whole and (value == -1 or value >= 1)):
         raise InvalidInputError(
             f"{who}: {name}={value!r} must be a whole number of at least 1, or -1 for "
-            "no limit."
+            "no limit.",
+            parameter=name,
         )

@@ -388,5 +388,6 @@ def _check_diagonal(diagonal: Array, kernel: str) -> None:
             f"kernel={kernel!r} has k(x, x) from {least:g} to {most:g} on these rows; "
             "the ball's radius needs the same positive k(x, x) for all of them. Use "
             "'rbf', 'laplacian', 'inverse-distance' or a 'normalized-...' kernel, or "
-            "CoreVectorClassifier, which takes any kernel."
+            "CoreVectorClassifier, which takes any kernel.",
+            parameter="kernel",
         )

@@ -43,7 +43,8 @@ def check_whole(value: Any, name: str, least: int) -> None:
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_whole or value < least:
         raise InvalidInputError(
-            f"{WHO}: {name}={value!r} must be a whole number of at least {least}."
+            f"{WHO}: {name}={value!r} must be a whole number of at least {least}.",
+            parameter=name,
         )
 
 
@@ -60,7 +61,8 @@ def checked_widths(widths: Any, n_scales: int) -> Array | None:
         return found
     raise InvalidInputError(
         f"{WHO}: widths={widths!r} must be {n_scales} positive lengths (scales="
-        f"{n_scales}), each smaller than the one before, in the units of the points."
+        f"{n_scales}), each smaller than the one before, in the units of the points.",
+        parameter="widths",
     )
 
 

@@ -375,15 +375,15 @@ class ImplicitSurface(BaseEstimator):
         found = self.certificate_
         if found.converged:
             return
-        warnings.warn(
+        text = (
             f"{WHO} stopped by {found.stopped_by} with relative gap "
             f"{found.relative_gap:.2e} in its worst scale, {found.tol:.2e} asked. The "
             "surface is usable, but some points may lie farther from it than the tube "
             f"of {self.tubes_[-1]:.3g}. Give a wider tube, or raise max_core, max_time "
-            "or memory_budget.",
-            NotCertifiedWarning,
-            stacklevel=4,
+            "or memory_budget."
         )
+        warning = NotCertifiedWarning(text, stopped_by=found.stopped_by)
+        warnings.warn(warning, stacklevel=4)
 
     def _centre(self, points: Array) -> None:
         """Shift the field to median 0 on the points, and measure its slope there.

@@ -179,7 +179,8 @@ def check_lattice_memory(extent: Array, resolution: int, budget: float) -> None:
     advice = f"resolution={fits} fits; or raise" if fits > 1 else "Raise"
     raise InvalidInputError(
         f"ImplicitSurface: resolution={resolution} needs a lattice of {needed:,} "
-        f"bytes, more than memory_budget={budget:,.0f}. {advice} memory_budget."
+        f"bytes, more than memory_budget={budget:,.0f}. {advice} memory_budget.",
+        parameter="resolution",
     )
 
 

@@ -114,7 +114,8 @@ class LibsvmModel(BaseEstimator):
         if self.n_features_in_ < columns:
             raise InvalidInputError(
                 f"load_libsvm: n_features={n_features}, but the file has the index "
-                f"{columns}. Give at least that."
+                f"{columns}. Give at least that.",
+                parameter="n_features",
             )
         order = self._order()
         self.support_vectors_ = _stored(_widened(text.vectors, self.n_features_in_))[

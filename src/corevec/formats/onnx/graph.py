@@ -138,7 +138,9 @@ def _checked_precision(dtype: Any) -> str:
         name = ""
     if dtype is not None and name in PRECISIONS:
         return name
-    raise InvalidInputError(f"to_onnx: dtype={dtype!r} must be 'float32' or 'float64'.")
+    raise InvalidInputError(
+        f"to_onnx: dtype={dtype!r} must be 'float32' or 'float64'.", parameter="dtype"
+    )
 
 
 def _check_opset(opset: Any) -> None:
@@ -146,7 +148,8 @@ def _check_opset(opset: Any) -> None:
         return
     raise InvalidInputError(
         f"to_onnx: opset={opset!r} must be a whole number from {OLDEST_OPSET} to "
-        f"{OPSET}. Take the highest that your runtime knows."
+        f"{OPSET}. Take the highest that your runtime knows.",
+        parameter="opset",
     )
 
 

@@ -81,7 +81,8 @@ def known_kernel(kernel: AnyKernel) -> Kernel:
     raise InvalidInputError(
         f"to_onnx: kernel={kernel.name!r} cannot be exported: {needs[kernel.name]}. "
         "Use one of 'rbf', 'laplacian', 'inverse-distance', 'linear', 'poly', "
-        "'sigmoid' (each also as 'normalized-...')."
+        "'sigmoid' (each also as 'normalized-...').",
+        parameter="kernel",
     )
 
 
