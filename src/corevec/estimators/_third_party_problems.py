@@ -350,7 +350,7 @@ def linear_machines(given: Given) -> Iterator[Machine]:
             )
     scale = float(model.intercept_scaling) if model.fit_intercept else 0.0
     norm = f"1/2 (|w|^2 + (b/{scale:g})^2)" if scale else "1/2 |w|^2, no bias,"
-    squared = model.loss.startswith("squared")
+    squared = model.loss in ("squared_hinge", "squared_epsilon_insensitive")
     term = _TUBE if isinstance(model, LinearSVR) else _MARGIN
     for machine in _linear_entries(given):
         yield replace(

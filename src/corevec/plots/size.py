@@ -25,6 +25,11 @@ from corevec.plots._model import last_step, refuse, vectors_of
 WHO = "ModelSizeDisplay"
 # Sizes tried where none are given: powers of two up to this share of the model's own.
 _LARGEST_SHARE = 0.5
+_WRONG_CLASS = "share of rows classified wrongly"
+_UNLIKE_LABEL = "share of rows judged otherwise than labelled"
+_UNLIKE_LARGEST = "share of rows judged otherwise than by the largest model"
+# Errors that are shares: their axis is in per cent.
+_SHARES = (_WRONG_CLASS, _UNLIKE_LABEL, _UNLIKE_LARGEST)
 
 
 class ModelSizeDisplay:
@@ -196,7 +201,7 @@ class ModelSizeDisplay:
             ax.plot([size], [error], "D", ms=8, color=INK, mec="white", label=label)
         ax.set_xscale("log", base=2)
         ax.xaxis.set_major_formatter(ticker.ScalarFormatter())
-        if self.measure.startswith("share"):
+        if self.measure in _SHARES:
             ax.yaxis.set_major_formatter(ticker.PercentFormatter(1.0))
         ax.set_ylim(bottom=0)
         ax.grid(axis="y", color="#E6E8EA", lw=0.8)
@@ -221,12 +226,10 @@ def _size(model: Any) -> int:
 
 def _measure(model: Any, y: Any) -> str:
     if is_classifier(model):
-        return "share of rows classified wrongly"
+        return _WRONG_CLASS
     if is_regressor(model):
         return "root mean squared error"
-    return "share of rows judged otherwise than " + (
-        "by the largest model" if y is None else "labelled"
-    )
+    return _UNLIKE_LARGEST if y is None else _UNLIKE_LABEL
 
 
 def _error(model: Any, X: Any, y: Any, full: Any) -> tuple[float, float]:

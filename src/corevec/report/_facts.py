@@ -115,6 +115,15 @@ def _kernel_of(estimator: Any) -> Any:
     return getattr(found, "kernel", None)
 
 
+def n_vectors(model: Any) -> int | None:
+    """Return the number of vectors of a model; None if it has weights only."""
+    own = last_step(model)
+    if getattr(own, "_forest", None) is not None:
+        return int(own._forest.n_vectors)
+    found = vectors_of(own)
+    return None if found is None else int(found[1].shape[1])
+
+
 def size_facts(model: Any, X: Any) -> Facts:
     """Return vectors, outputs, bytes and multiply-adds per row."""
     own = last_step(model)

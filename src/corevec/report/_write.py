@@ -119,7 +119,7 @@ def write_report(
         over=f"corevec report · {name}",
         subtitle=f"{X.shape[0]:,} rows, {X.shape[1]:,} columns"
         + (f" · {data_name}" if data_name and title else ""),
-        tiles=_tiles(certificate, found, cost, speed, seconds),
+        tiles=_tiles(certificate, found, _facts.n_vectors(model), speed, seconds),
         sections="\n".join(sections),
         rounds=_page.rounds_of(curves, certificate),
     )
@@ -171,7 +171,7 @@ def _measured(model: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> Results:
 def _tiles(
     certificate: Any,
     found: Results,
-    cost: _facts.Facts,
+    n_vectors: int | None,
     speed: float,
     seconds: float | None,
 ) -> str:
@@ -182,9 +182,8 @@ def _tiles(
         tiles.append(_page.tile(gap, f"{certificate.relative_gap:.2g}"))
     if found.headline is not None:
         tiles.append(_page.tile(*found.headline))
-    vectors = dict(cost).get("vectors", "")
-    if vectors[:1].isdigit():
-        tiles.append(_page.tile("vectors", vectors))
+    if n_vectors is not None:
+        tiles.append(_page.tile("vectors", f"{n_vectors:,}"))
     tiles.append(_page.tile("per prediction", f"{speed:.3g} µs"))
     if seconds is not None:
         tiles.append(_page.tile("time of the fit", f"{seconds:.3g} s"))
