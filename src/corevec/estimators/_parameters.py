@@ -1,4 +1,4 @@
-"""Checks of constructor parameters: who, what was given, what is allowed."""
+"""Checks of constructor parameters."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def check_parameters(model: Any) -> None:
     tuned = isinstance(model.gamma, str) and model.gamma == "tune"
     if tuned and not local:
         raise InvalidInputError(
-            f"{who}: gamma='tune' chooses by labels, within cells: give cells=1000 to "
-            "a classifier or regressor, or another gamma ('scale', or a number).",
+            f"{who}: gamma='tune' needs labels and cells: give cells=1000 to a "
+            "classifier or regressor, or another gamma ('scale', or a number).",
             parameter="gamma",
         )
     if not tuned:
@@ -122,7 +122,7 @@ def _check_gamma(who: str, gamma: Any) -> None:
     )
 
 
-# Some of these come from `corevec._runtime.checks`, which needs no scikit-learn.
+# Re-exports some checks of `corevec._runtime.checks`, which needs no scikit-learn.
 __all__ = [
     "GAMMAS",
     "_check_gamma",

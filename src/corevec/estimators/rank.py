@@ -188,7 +188,7 @@ class CoreVectorRanker(CoreVectorEstimator):
         Returns
         -------
         ndarray of shape (n_rows,)
-            f(x). Differences of 1 are the margin; the zero has no meaning.
+            Scores f(x). A difference of 1 is the margin; the zero has no meaning.
         """
         return np.ascontiguousarray(self._values(X)[:, 0])
 
@@ -213,10 +213,12 @@ class CoreVectorRanker(CoreVectorEstimator):
             Rows.
         y : array-like of shape (n_rows,)
             Grades.
-        group, qid : array-like, optional
+        group : array-like, optional
             The queries, as in ``fit``.
         sample_weight : array-like of shape (n_rows,), optional
-            As in ``fit``.
+            Weights of the rows, as in ``fit``.
+        qid : array-like, optional
+            The queries, as in ``fit``.
 
         Returns
         -------

@@ -96,13 +96,37 @@ class Mesh:
         return float(np.linalg.det(corners).sum() / 6)
 
     def only(self, wanted: Array) -> Mesh:
-        """Return the part of the mesh on the vertices marked in `wanted`."""
+        """Return the part of the mesh on some of its vertices.
+
+        Parameters
+        ----------
+        wanted : ndarray of bool of shape (n_vertices,)
+            Marks the vertices to keep.
+
+        Returns
+        -------
+        Mesh
+            Those vertices, and the triangles all of whose corners are among them.
+        """
         number = np.cumsum(wanted) - 1
         faces = self.faces[wanted[self.faces].all(axis=1)]
         return Mesh(self.vertices[wanted], number[faces])
 
     def near(self, points: Array, least_share: float) -> Mesh:
-        """Return the connected pieces that enough of the points are nearest to."""
+        """Return the connected components that are near enough of the points.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n_points, 3)
+            Points; each of them counts for the component of its nearest vertex.
+        least_share : float
+            Share of the points that a component needs, and at least one point.
+
+        Returns
+        -------
+        Mesh
+            The components that have this share of the points.
+        """
         if len(self.vertices) == 0:
             return self
         piece = self.components
