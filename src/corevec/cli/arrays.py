@@ -1,7 +1,7 @@
-"""NumPy's files: .npy with one array, .npz with X, y and sample_weight.
+"""NumPy files: .npy with one array, .npz with X, y and sample_weight.
 
-Nothing in them is executed, and nothing is allocated on the word of a header that the
-size of the file does not bear out.
+Nothing in them is executed, and no memory is allocated for a header that claims more
+than the size of the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CSR_PARTS = ("data", "indices", "indptr", "shape")
 
 
 class Loaded(NamedTuple):
-    """Rows, and labels and weights where the file has them."""
+    """Rows, with labels and weights if the file has them."""
 
     X: Any
     y: Array | None = None
@@ -35,13 +35,13 @@ def load_npy(path: Path) -> Array:
     try:
         with path.open("rb") as file:
             _header(path, path.name, file)
-        # Mapped first: a header that promises more than the file holds is refused
-        # before anything is allocated.
+        # Mapped first: a header that claims more than the size of the file is refused
+        # before any memory is allocated.
         found = np.load(path, mmap_mode="r", allow_pickle=False)
         rows = checked_rows(path, "the array", np.asarray(found))
     except CliError:
         raise
-    except Exception as error:  # NumPy parses the header as Python: many kinds
+    except Exception as error:  # NumPy parses the header as Python: many classes
         raise _damaged(path, error) from error
     return np.array(rows)
 
@@ -77,7 +77,7 @@ def load_npz(path: Path) -> Loaded:
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Array:
-    """Read one array, its header checked against the size of the member."""
+    """Return one array, after a check of its header against the size of the member."""
     size = archive.getinfo(name).file_size
     if size > _physical_memory():
         raise data_error(f"{path}: {name} holds {size:,} bytes, more than the memory.")
@@ -85,7 +85,7 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Array:
         shape, dtype = _header(path, name, file)
         needed = math.prod(shape) * dtype.itemsize
         if needed > size:
-            raise ValueError(f"{name} promises {needed:,} bytes and has {size:,}")
+            raise ValueError(f"{name} claims {needed:,} bytes and has {size:,}")
     with archive.open(name) as file:
         return np.asarray(npy.read_array(file, allow_pickle=False))
 
@@ -108,7 +108,7 @@ def _header(path: Path, name: str, file: IO[bytes]) -> tuple[tuple[int, ...], An
 
 
 def checked_rows(path: Path, what: str, array: Array) -> Array:
-    """Return rows of finite numbers, or name the first row that is not."""
+    """Return rows of finite numbers; raise an error that names the first bad row."""
     if array.dtype.kind not in "iufb":
         raise data_error(
             f"{path}: {what} has dtype {array.dtype}, which is no number. Save it as "

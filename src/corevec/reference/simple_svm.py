@@ -302,7 +302,7 @@ class _Groups:
         """Take away what rounding left of the free rows' equations.
 
         Corrected with the factor at hand; where that does not help, the factor is
-        made again from the kernel matrix.
+        recomputed from the kernel matrix.
         """
         for again in (False, False, True):
             residual = self._residual()

@@ -25,7 +25,7 @@ from corevec.reference._base import (
 )
 from corevec.reference._kernel_rows import KernelRows
 
-# LIBSVM looks for rows to leave out every so many steps (or every n, if that is less).
+# Steps between two attempts at shrinking in LIBSVM (or n, if that is less).
 _SHRINK_EVERY = 1000
 # The rows that stay are copied together; below this share that pays.
 _WORTH_SHRINKING = 0.8
@@ -247,7 +247,7 @@ class _Run:
             self._work_on(self.active[keep], self.rows.narrowed(keep))
 
     def _take_all_rows(self) -> None:
-        """Work on all rows again; the gradient of those left out is made anew."""
+        """Reactivate all rows; the gradient of the shrunk rows is recomputed."""
         left_out = np.ones(len(self.b), dtype=bool)
         left_out[self.active] = False
         rows = np.flatnonzero(left_out)
