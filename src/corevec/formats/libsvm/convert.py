@@ -1,4 +1,4 @@
-"""LIBSVM's model files: ours for its programs, its models here."""
+"""`save_libsvm` and `load_libsvm`: write and read LIBSVM model files."""
 
 from __future__ import annotations
 
