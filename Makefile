@@ -11,7 +11,7 @@ FUZZ_MINUTES ?= 10
 help:
 	@echo "make demo    one million checkerboard rows, beside scikit-learn's SVC"
 	@echo "make test    every test"
-	@echo "make lint    ruff, mypy, import-linter, codespell"
+	@echo "make lint    ruff, mypy, import-linter, codespell, numpydoc"
 	@echo "make format  let ruff rewrite the code"
 	@echo "make bench   BENCH=\"NAME [--quick]\" one experiment (default: all)"
 	@echo "make fuzz    FUZZ_MINUTES=10 of random files against every reader"
@@ -35,6 +35,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell
+	$(BIN)/python -m pytest -q tests/integration/test_docstrings.py
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

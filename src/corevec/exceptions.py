@@ -1,29 +1,87 @@
-"""The error tree.
+"""The exceptions and warnings of corevec.
 
 CorevecError
-├── InvalidInputError (also ValueError)   data or a parameter that cannot be used
-├── KernelError (also ValueError)         the kernel returned what no kernel returns
-└── RowsLostError (also ConnectionError)  workers or files that held the rows are gone
+├── InvalidInputError (also ValueError)   invalid data or an invalid parameter
+├── KernelError (also ValueError)         the kernel function returned invalid values
+└── RowsLostError (also ConnectionError)  the workers or files that held the rows failed
 
 NotCertifiedWarning (UserWarning)         the model is usable, but `tol` was not reached
 """
 
 
 class CorevecError(Exception):
-    """Base of every error that corevec raises on purpose."""
+    """Base class of the exceptions that corevec raises.
+
+    Parameters
+    ----------
+    message : str
+        Who raises it, what was given, what is allowed and what to do.
+    parameter : str, optional
+        Name of the constructor parameter or argument that is the cause.
+
+    Attributes
+    ----------
+    parameter : str or None
+        Name of the parameter that is the cause; None if the data are.
+    """
+
+    def __init__(self, message: str = "", *, parameter: str | None = None):
+        super().__init__(message)
+        self.parameter = parameter
 
 
 class InvalidInputError(CorevecError, ValueError):
-    """Data or a parameter that cannot be used; the text says what is allowed."""
+    """Exception for invalid data or an invalid parameter.
+
+    Parameters
+    ----------
+    message : str
+        Who raises it, what was given, what is allowed and what to do.
+    parameter : str, optional
+        Name of the constructor parameter or argument that is the cause.
+    """
 
 
 class KernelError(CorevecError, ValueError):
-    """A kernel gave non-finite values, a wrong shape or an asymmetric matrix."""
+    """Exception for kernel values that are not finite, not symmetric or misshapen.
+
+    Parameters
+    ----------
+    message : str
+        Which kernel returned what, and what a kernel must return.
+    parameter : str, optional
+        Name of the constructor parameter or argument that is the cause.
+    """
 
 
 class RowsLostError(CorevecError, ConnectionError):
-    """The place where rows live cannot be reached any more, in the middle of a fit."""
+    """Exception for remote or out-of-core rows that cannot be read during a fit.
+
+    Parameters
+    ----------
+    message : str
+        Which workers or files failed, and how to resume the fit.
+    parameter : str, optional
+        Name of the constructor parameter or argument that is the cause.
+    """
 
 
 class NotCertifiedWarning(UserWarning):
-    """The fit ended before the rule asked for was met on all rows."""
+    """Warning that the fit ended before its stopping criterion was met on all rows.
+
+    Parameters
+    ----------
+    message : str
+        The gap that was reached, the gap that was requested, and what to do.
+    stopped_by : str, optional
+        The reason, with the words of ``Certificate.stopped_by``.
+
+    Attributes
+    ----------
+    stopped_by : str
+        The reason; empty where it is unknown.
+    """
+
+    def __init__(self, message: str = "", *, stopped_by: str = ""):
+        super().__init__(message)
+        self.stopped_by = stopped_by

@@ -624,7 +624,7 @@ X0, Y0, T0 = cloud(22)
         (KernelRidge(kernel="rbf").fit(X0, T0), "no intercept_, support_ or"),
         (make_pipeline(StandardScaler(), SVC()).fit(X0, Y0), r"pipe\[-1\]"),
         (GridSearchCV(SVC(), {"C": [1.0]}, cv=2).fit(X0, Y0), "best_estimator_"),
-        (CalibratedClassifierCV(SVC(), cv=2).fit(X0, Y0), "holds other models"),
+        (CalibratedClassifierCV(SVC(), cv=2).fit(X0, Y0), "wraps other models"),
         (SVC, "class SVC"),
         (LinearSVC(penalty="l1").fit(X0, Y0), "penalty='l1'"),
         (LinearSVC(multi_class="crammer_singer").fit(X0, Y0), "crammer_singer"),

@@ -307,7 +307,7 @@ CORPUS = {
         "f.npz",
         npz_that_lies(),
         {},
-        r"X\.npy promises 8,000,000,000,000 bytes and has \d+",
+        r"X\.npy claims 8,000,000,000,000 bytes and has \d+",
     ),
     "npz cut off": (
         "f.npz",

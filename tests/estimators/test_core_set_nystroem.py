@@ -226,5 +226,7 @@ def test_kernels_that_have_no_features_are_refused():
         CoreSetNystroem(20, "uniform", kernel="sigmoid", gamma=2.0, coef0=-1.0).fit(X)
     with pytest.raises(InvalidInputError, match=r"k\(x, x\) is zero"):
         CoreSetNystroem(5, "uniform", kernel="linear").fit(np.zeros((10, 2)))
-    with pytest.raises(InvalidInputError, match=r"knows its rows by their numbers"):
+    with pytest.raises(
+        InvalidInputError, match=r"kernel=.precomputed. rows are given by"
+    ):
         CoreSetNystroem(basis=np.eye(2), kernel="precomputed").fit(np.eye(2))

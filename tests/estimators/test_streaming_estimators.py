@@ -411,7 +411,7 @@ def test_an_empty_block():
     before = model.coef_
     model.partial_fit(X[:0], y[:0])
     assert np.array_equal(model.coef_, before)
-    with pytest.raises(InvalidInputError, match="the stream holds no row"):
+    with pytest.raises(InvalidInputError, match="the stream contains no row"):
         model.fit(iter([]))
 
 
@@ -444,7 +444,7 @@ def test_classes_at_the_first_call():
         ({"C": 0.0}, "C=0.0 must be a finite number above 0"),
         ({"n_balls": 0}, "n_balls=0 must be a whole number of at least 1"),
         ({"balls": "many"}, "balls='many' must be one of 'lookahead', 'general'"),
-        ({"kernel": "precomputed"}, "kernel='precomputed' has no rows to keep"),
+        ({"kernel": "precomputed"}, "kernel='precomputed' has no rows to store"),
         ({"kernel": "none"}, "kernel='none' is not known"),
         ({"gamma": -1}, "gamma=-1 must be"),
         ({"budget": 3, "n_balls": 3}, "budget=3 must be a whole number of at least 4"),
@@ -511,8 +511,8 @@ def test_models_that_do_not_join():
     for other, words in [
         (StreamingOneClass().fit(X), "a StreamingOneClass cannot be merged"),
         (model, "merged with itself"),
-        (StreamingBallClassifier(C=2.0).fit(X, y), "C is 1.0 here and 2.0 there"),
-        (StreamingBallClassifier().fit(X[:, :3], y), "6 here and 3 there"),
+        (StreamingBallClassifier(C=2.0).fit(X, y), "C is 1.0 and 2.0"),
+        (StreamingBallClassifier().fit(X[:, :3], y), "6 and 3"),
         (StreamingBallClassifier().fit(X, y == "no"), "merge needs the same classes"),
     ]:
         with pytest.raises(InvalidInputError, match=words):

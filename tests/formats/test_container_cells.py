@@ -117,7 +117,7 @@ def test_what_is_prepared_for_predictions_is_not_written(fitted, tmp_path):
 def test_files_of_one_expansion_refuse_many(name, fitted, tmp_path):
     model, _ = fitted[name]
     path = tmp_path / "model"
-    words = r"cells=60: it is a kernel expansion for each of 16 cells.*"
+    words = r"cells=60: it has 16 kernel expansions, one per cell.*"
     with pytest.raises(InvalidInputError, match=f"save_libsvm: .*{words} fit without"):
         save_libsvm(model, path)
     with pytest.raises(InvalidInputError, match=f"to_onnx: .*{words} fit without"):

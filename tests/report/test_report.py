@@ -152,7 +152,7 @@ def test_the_confusion_matrix_is_that_of_scikit_learn(report):
     expected = confusion_matrix(names, model.predict(X), labels=labels)
     np.testing.assert_array_equal(found, expected)
     assert [n for t, n in Page(table).texts if t == "th"] == labels * 2
-    assert "The fit has seen these rows" in html
+    assert "These are training rows" in html
 
 
 def test_the_chart_gets_every_round_and_the_certificate(report, moons, classifier):
@@ -414,7 +414,7 @@ def test_what_cannot_be_reported_is_refused(change, text, report, moons, classif
 def test_a_model_that_does_not_predict_is_refused(report, rng):
     points = rng.normal(size=(60, 3))
     surface = ImplicitSurface().fit(points / np.linalg.norm(points, axis=1)[:, None])
-    with pytest.raises(InvalidInputError, match="ImplicitSurface does not predict"):
+    with pytest.raises(InvalidInputError, match="ImplicitSurface has no predict"):
         report(surface, points)
 
 

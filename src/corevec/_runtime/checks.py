@@ -19,7 +19,8 @@ def check_number(
         return
     bound = "" if above is None else f" above {above:g}"
     raise InvalidInputError(
-        f"{who}: {name}={value!r} must be a finite number{bound}. {remedy}".rstrip()
+        f"{who}: {name}={value!r} must be a finite number{bound}. {remedy}".rstrip(),
+        parameter=name,
     )
 
 
@@ -30,14 +31,17 @@ def check_gap(who: str, name: str, value: Any, default: str = "1e-3") -> None:
     if value >= 1:
         raise InvalidInputError(
             f"{who}: {name}={value!r} must be below 1: a relative gap of 1 says "
-            f"nothing about a model. {remedy}"
+            f"nothing about a model. {remedy}",
+            parameter=name,
         )
 
 
 def check_flag(who: str, name: str, value: Any) -> None:
     """Check a parameter that must be True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise InvalidInputError(f"{who}: {name}={value!r} must be True or False.")
+        raise InvalidInputError(
+            f"{who}: {name}={value!r} must be True or False.", parameter=name
+        )
 
 
 def check_choice(
@@ -48,7 +52,9 @@ def check_choice(
         return
     words = ", ".join(repr(a) for a in allowed)
     other = f", or {other}" if other else ""
-    raise InvalidInputError(f"{who}: {name}={value!r} must be one of {words}{other}.")
+    raise InvalidInputError(
+        f"{who}: {name}={value!r} must be one of {words}{other}.", parameter=name
+    )
 
 
 def is_count(value: Any) -> bool:

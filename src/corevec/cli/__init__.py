@@ -1,6 +1,6 @@
-"""The command ``corevec``. No numerics here: files in, estimators, files out.
+"""The command ``corevec``: reads files, runs estimators, writes files.
 
-Nothing heavy is imported before a command needs it: ``corevec --help`` answers at once.
+Slow imports are deferred until a command needs them, so that ``--help`` is fast.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     Parameters
     ----------
     arguments : list of str, optional
-        The words after ``corevec``; those of the process if not given.
+        Arguments after ``corevec``. The default is those of the process.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words:
@@ -31,20 +31,20 @@ def main(arguments: list[str] | None = None) -> int:
         return int(_run(words))
     except CliError as error:
         return _failed(words, error, str(error), error.code)
-    except (BrokenPipeError, SystemExit):  # Typer makes the second of the first
-        # Whoever read our output has gone, as `head` does: nothing more to say.
+    except (BrokenPipeError, SystemExit):  # Typer converts the former into the latter
+        # The reader of our output has closed the pipe, as `head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(ExitCode.OK)
     except KeyboardInterrupt:
-        # An interrupt within an `exec`, by which dataclasses are made, leaves a mark
-        # that makes Python end by SIGINT (-2) in place of our code; this wipes it off.
+        # An interrupt within an `exec`, which dataclasses use, sets a flag that makes
+        # Python exit by SIGINT (-2) instead of our code; another `exec` clears it.
         exec("")
         return _failed(words, None, "interrupted.", ExitCode.INTERRUPTED)
     except MemoryError as error:
         message = "not enough memory: fewer rows, or a smaller --memory-budget."
         return _failed(words, error, message, ExitCode.CANNOT)
     except Exception as error:
-        if hasattr(error, "format_message"):  # Typer's own, of any version
+        if hasattr(error, "format_message"):  # an error of Typer, of any version
             return _failed(words, error, _usage_text(error, words), ExitCode.USAGE)
         message = (
             f"an error inside corevec ({type(error).__name__}: {error}). Please report "
@@ -63,10 +63,10 @@ def _run(words: list[str]) -> Any:
         command = typer.main.get_command(build_app(words))
         try:
             code = command.main(words, prog_name="corevec", standalone_mode=False)
-        except typer.Abort:  # what Typer's versions before 0.20 make of Ctrl-C
+        except typer.Abort:  # Ctrl-C in Typer before 0.20
             raise KeyboardInterrupt from None
     if code == ExitCode.INTERRUPTED and not isinstance(code, ExitCode):
-        raise KeyboardInterrupt  # of which Typer made its own exit code
+        raise KeyboardInterrupt  # Typer has converted it into its own exit code
     sys.stdout.flush()
     return code or ExitCode.OK
 
@@ -86,25 +86,26 @@ def _failed(
 
 
 def _usage_text(error: Any, words: list[str]) -> str:
-    """Return Typer's message, and whose option an unknown one is."""
+    """Return the message of Typer, with the estimators that have an unknown option."""
+    from corevec.cli.app import command_like, command_names
+
     message = str(error.format_message())
-    # Typer says it in one way, its versions before 0.20 in another.
+    # Typer before 0.20 has another wording.
     message = re.sub(r" \(Possible options: (.*)\)", r" Did you mean \1?", message)
     message = re.sub(r"(No such option: [\w-]+) Did", r"\1. Did", message)
     option = getattr(error, "option_name", None)
-    if words[:1] == ["train"] and isinstance(option, str) and "No such" in message:
+    is_unknown = hasattr(error, "possibilities")  # Typer's NoSuchOption
+    if words[:1] == ["train"] and isinstance(option, str) and is_unknown:
         from corevec.cli.parameters import owners_of
 
         owners = owners_of(option)
         if owners:
             return f"{message} It is a parameter of {', '.join(owners)} (--estimator)."
-    if "No such command" in message:
-        from corevec.cli.app import command_like
-
-        if "Did you mean" not in message:  # Typer's before 0.20
-            message += command_like(words[0])
-        return f"{message} See: corevec --help"
     command = words[0] if words[0][0] != "-" else ""
+    if command and command not in command_names():
+        return (
+            f"No such command {command!r}.{command_like(command)} See: corevec --help"
+        )
     return f"{message} See: {f'corevec {command}'.strip()} --help"
 
 

@@ -1,4 +1,4 @@
-"""The commands, put together for one call."""
+"""The Typer application with all commands."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ Each command has its own manual: corevec train --help.
 
 
 def build_app(arguments: list[str]) -> typer.Typer:
-    """Return the app; the command that is called gets its estimator's options.
+    """Return the application; the called command has the options of its estimator.
 
-    Only that one: to know them the estimators must be imported, which takes seconds.
+    The other commands do not, because importing the estimators takes seconds.
     """
     app = typer.Typer(
         help=HELP,
@@ -64,8 +64,8 @@ def build_app(arguments: list[str]) -> typer.Typer:
 
 _COMMANDS: tuple[tuple[Callable[..., Any], str, str | None], ...] = (
     (train.train, "fit a model on a data file", train.EPILOG),
-    (predict.predict, "a model's answer for every row", predict.PREDICT_EPILOG),
-    (predict.certify, "how far a model is from the optimum", predict.CERTIFY_EPILOG),
+    (predict.predict, "predictions of a model", predict.PREDICT_EPILOG),
+    (predict.certify, "the duality gap of a model", predict.CERTIFY_EPILOG),
     (check.check, "every bad line of a data file", check.EPILOG),
     (convert.convert, "data and model formats", convert.CONVERT_EPILOG),
     (convert.scale, "scale the columns of a data file", convert.SCALE_EPILOG),
@@ -91,13 +91,13 @@ def _group(
         ),
     ] = False,
 ) -> None:
-    """Stand for the command itself, whose help is `HELP`."""
+    """Define the options of the command group, whose help is `HELP`."""
 
 
 def _add_letters(
     app: typer.Typer, function: Callable[[list[str]], Any], text: str, files: str
 ) -> None:
-    """Add a command whose words LIBSVM's way of parsing reads."""
+    """Add a command whose arguments are parsed as in LIBSVM."""
 
     def command(
         context: typer.Context,
@@ -108,7 +108,7 @@ def _add_letters(
         return function([*(words or []), *context.args])
 
     name = function.__name__.replace("_", "-")
-    # -h is LIBSVM's shrinking.
+    # -h is the shrinking option of LIBSVM.
     settings = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
     app.command(
         name,
@@ -135,7 +135,7 @@ def _estimator_options(name: str, arguments: list[str]) -> list[inspect.Paramete
 
 
 def _asked_estimator(arguments: list[str]) -> str | None:
-    """Return the value of --estimator among the words of a command."""
+    """Return the value of --estimator among the arguments of a command."""
     for word, after in zip(arguments, [*arguments[1:], None], strict=True):
         if word in ("--estimator", "-e"):
             return after
@@ -144,11 +144,16 @@ def _asked_estimator(arguments: list[str]) -> str | None:
     return None
 
 
+def command_names() -> list[str]:
+    """Return the names of all commands."""
+    named = [function.__name__ for function, _, _ in _COMMANDS]
+    return [*named, "svm-train", "svm-predict"]
+
+
 def command_like(name: str) -> str:
-    """Return a question about the command that a wrong name may mean."""
-    known = [function.__name__ for function, _, _ in _COMMANDS]
-    close = get_close_matches(name, [*known, "svm-train", "svm-predict"], n=1)
+    """Return a suggestion for a misspelt command, or an empty text."""
+    close = get_close_matches(name, command_names(), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
-__all__ = ["build_app", "command_like"]
+__all__ = ["build_app", "command_like", "command_names"]

@@ -1,7 +1,7 @@
-"""NumPy's files: .npy with one array, .npz with X, y and sample_weight.
+"""NumPy files: .npy with one array, .npz with X, y and sample_weight.
 
-Nothing in them is executed, and nothing is allocated on the word of a header that the
-size of the file does not bear out.
+Nothing in them is executed, and no memory is allocated for a header that claims more
+than the size of the file.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import os
 import zipfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
@@ -23,7 +23,7 @@ _CSR_PARTS = ("data", "indices", "indptr", "shape")
 
 
 class Loaded(NamedTuple):
-    """Rows, and labels and weights where the file has them."""
+    """Rows, with labels and weights if the file has them."""
 
     X: Any
     y: Array | None = None
@@ -33,13 +33,15 @@ class Loaded(NamedTuple):
 def load_npy(path: Path) -> Array:
     """Return the array of rows in a .npy file."""
     try:
-        # Mapped first: a header that promises more than the file holds is refused
-        # before anything is allocated.
+        with path.open("rb") as file:
+            _header(path, path.name, file)
+        # Mapped first: a header that claims more than the size of the file is refused
+        # before any memory is allocated.
         found = np.load(path, mmap_mode="r", allow_pickle=False)
         rows = checked_rows(path, "the array", np.asarray(found))
     except CliError:
         raise
-    except Exception as error:  # NumPy parses the header as Python: many kinds
+    except Exception as error:  # NumPy parses the header as Python: many classes
         raise _damaged(path, error) from error
     return np.array(rows)
 
@@ -75,27 +77,38 @@ def load_npz(path: Path) -> Loaded:
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Array:
-    """Read one array, its header checked against the size of the member."""
+    """Return one array, after a check of its header against the size of the member."""
     size = archive.getinfo(name).file_size
     if size > _physical_memory():
         raise data_error(f"{path}: {name} holds {size:,} bytes, more than the memory.")
     with archive.open(name) as file:
-        version = npy.read_magic(file)
-        if version == (1, 0):
-            shape, _, dtype = npy.read_array_header_1_0(file)
-        elif version == (2, 0):
-            shape, _, dtype = npy.read_array_header_2_0(file)
-        else:
-            raise ValueError(f"{name} has format version {version}")
+        shape, dtype = _header(path, name, file)
         needed = math.prod(shape) * dtype.itemsize
-        if not dtype.hasobject and needed > size:
-            raise ValueError(f"{name} promises {needed:,} bytes and has {size:,}")
+        if needed > size:
+            raise ValueError(f"{name} claims {needed:,} bytes and has {size:,}")
     with archive.open(name) as file:
         return np.asarray(npy.read_array(file, allow_pickle=False))
 
 
+def _header(path: Path, name: str, file: IO[bytes]) -> tuple[tuple[int, ...], Any]:
+    """Return the shape and dtype of an array; refuse an array of Python objects."""
+    version = npy.read_magic(file)
+    if version == (1, 0):
+        shape, _, dtype = npy.read_array_header_1_0(file)
+    elif version == (2, 0):
+        shape, _, dtype = npy.read_array_header_2_0(file)
+    else:
+        raise ValueError(f"{name} has format version {version}")
+    if dtype.hasobject:
+        raise data_error(
+            f"{path}: holds an object array, which could run code when it is loaded. "
+            "Save numbers or text: array.astype(float)."
+        )
+    return shape, dtype
+
+
 def checked_rows(path: Path, what: str, array: Array) -> Array:
-    """Return rows of finite numbers, or name the first row that is not."""
+    """Return rows of finite numbers; raise an error that names the first bad row."""
     if array.dtype.kind not in "iufb":
         raise data_error(
             f"{path}: {what} has dtype {array.dtype}, which is no number. Save it as "
@@ -173,11 +186,6 @@ def _physical_memory() -> float:
 
 
 def _damaged(path: Path, error: Exception) -> Exception:
-    if "allow_pickle" in str(error) or "Python objects" in str(error):
-        return data_error(
-            f"{path}: holds an object array, which could run code when it is loaded. "
-            "Save numbers or text: array.astype(float)."
-        )
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return data_error(f"{path}: is cut off or no NumPy file ({reason[:200]}).")
 

@@ -23,13 +23,13 @@ Examples:
   corevec check rows.csv --target label --json
   xzcat rows.xz | corevec check - --format libsvm
 """
-# More distinct labels than this are the targets of a regression.
+# More distinct labels than this are regression targets.
 _MOST_LABELS = 20
 
 
 @dataclass
 class Findings:
-    """What a pass over a file found; bad lines are told at once."""
+    """Counts of one pass over a file; bad lines are reported immediately."""
 
     name: str
     tell: Callable[[str], None]
@@ -60,7 +60,7 @@ class Findings:
                 self.labels = None
 
     def add_bad(self, path: Path, message: str) -> None:
-        """Count and tell what is wrong; standard input is a temporary file here."""
+        """Count and report a bad line; standard input is a temporary file here."""
         self.bad += 1
         self.tell(in_our_words(message).replace(str(path), self.name))
 
@@ -72,7 +72,7 @@ def check(
     options: ReadingOptions,
     out: OutputOptions,
 ) -> ExitCode:
-    """Read a data file and say every line that cannot be used, and why.
+    """Read a data file and report every invalid line with the reason.
 
     Exit code 0 if every line is good, 3 if any is not.
     """
@@ -83,7 +83,7 @@ def check(
         format = format_of(path, options.format)
         try:
             _go_through(path, format, options, findings)
-        except CliError as error:  # a fault of the file as a whole
+        except CliError as error:  # an error of the whole file
             findings.add_bad(path, str(error))
         if not findings.rows and not findings.bad:
             findings.add_bad(path, f"{path}: there is no row in this file.")
@@ -104,7 +104,7 @@ def _go_through(
         stream.skipped += 1
         findings.add_bad(path, f"{where}: {bad}.")
 
-    # The stream itself keeps its first five messages only.
+    # The stream itself stores its first five messages only.
     stream._fault = fault
     with reading(ExitCode.BAD_DATA):
         for block in stream:

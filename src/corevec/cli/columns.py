@@ -1,4 +1,4 @@
-"""Columns by name: those that a model was fitted on, found in a data file."""
+"""Columns by name: match the columns of a model with those of a data file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from corevec.cli.errors import data_error
 if TYPE_CHECKING:
     from corevec.data.readers.tables import Columns
 
-# Names in a message; a file may have thousands.
+# Maximum number of names in a message; a file may have thousands.
 _LISTED_NAMES = 20
 
 logger = logging.getLogger("corevec")
@@ -22,7 +22,7 @@ logger = logging.getLogger("corevec")
 
 @dataclass(frozen=True)
 class Known:
-    """The columns that a model was fitted on: how many, and their names if it has any.
+    """The columns that a model was fitted on: their number, and their names if known.
 
     The number is None for a model that takes rows of any width (LIBSVM's text).
     """
@@ -33,7 +33,7 @@ class Known:
 
 def known_columns(model: Any) -> Known:
     """Return the columns that a model from a file was fitted on."""
-    if hasattr(model, "text_"):  # as svm-predict does, it takes rows of any width
+    if hasattr(model, "text_"):  # as svm-predict, it accepts rows of any width
         return Known(None, None)
     names = getattr(model, "feature_names_in_", None)
     return Known(
@@ -44,7 +44,7 @@ def known_columns(model: Any) -> Known:
 
 @contextmanager
 def with_names(model: Any, names: Iterable[str] | None) -> Iterator[None]:
-    """Give a fitted model the names of its columns while it is written to a file.
+    """Set the column names of a fitted model while it is written to a file.
 
     They stand where scikit-learn puts those of a data frame: in the first step.
     """
@@ -62,7 +62,7 @@ def with_names(model: Any, names: Iterable[str] | None) -> Iterator[None]:
 
 
 def forget_names(model: Any) -> None:
-    """Take the names from a model: rows read for it have its columns, in its order.
+    """Remove the column names of a model: its rows are read in its column order.
 
     The rows are arrays, about which scikit-learn would warn that they have no names.
     """
@@ -75,7 +75,7 @@ def forget_names(model: Any) -> None:
 def columns_to_read(
     where: str, header: Columns, names: tuple[str, ...]
 ) -> list[str] | None:
-    """Return the model's columns, by name, as they are to be read from a file.
+    """Return the columns of the model, by name, for the reader of a file.
 
     None where they are the file's own, in this order. Columns that the model does not
     know are left out (labels among them, where no --target was given); one that it
@@ -105,7 +105,7 @@ def _refusal(
     unused: list[str],
     moved: list[str],
 ) -> str:
-    """Return what is wrong with a file that lacks columns of the model."""
+    """Return the error for a file that lacks columns of the model."""
     parts = [f"missing {listed(missing)}"]
     if unused:
         parts.append(f"extra {listed(unused)}")
@@ -125,10 +125,10 @@ def _refusal(
 
 
 def _moved(names: Sequence[str], found: Sequence[str]) -> list[str]:
-    """Return the names that both have, where they stand in another order."""
+    """Return the common names if their order differs."""
     theirs = [name for name in found if name in set(names)]
     ours = [name for name in names if name in set(found)]
-    if len(ours) != len(theirs):  # a name that is there twice: the reader says so
+    if len(ours) != len(theirs):  # a duplicate name, which the reader reports
         return []
     return [own for own, other in zip(ours, theirs, strict=True) if own != other]
 
@@ -136,7 +136,7 @@ def _moved(names: Sequence[str], found: Sequence[str]) -> list[str]:
 def check_by_position(
     where: str, width: int, names: tuple[str, ...] | None, known: Known
 ) -> None:
-    """Check the number of columns, where the file or the model has no names."""
+    """Check the number of columns if the file or the model has no names."""
     if known.width is not None and width != known.width:
         model_has = "" if known.names is None else f": {listed(known.names)}"
         hint = " Is --target missing?" if width == known.width + 1 else ""
@@ -157,7 +157,7 @@ def check_by_position(
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names for a message, the first ones where they are many."""
+    """Return the first names of a list, for a message."""
     text = ", ".join(repr(name) for name in names[:_LISTED_NAMES])
     more = len(names) - _LISTED_NAMES
     return f"{text} and {more:,} more" if more > 0 else text

@@ -1,4 +1,4 @@
-"""Where words go: results to standard output, all else to standard error."""
+"""Output: results to standard output, messages to standard error."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Annotated, Any
 
 import typer
 
-# A fit may have a thousand rounds: a line per second tells as much.
+# A fit may have a thousand rounds: one line per second suffices.
 _SECONDS_BETWEEN_LINES = 1.0
-# Parameters that a warning advises to change, where it does not set one: `tube=0.1`.
+# Parameters that a warning advises to change; not those with a value: `tube=0.1`.
 _PARAMETER = re.compile(
     r"\b(?<!by )(max_core|max_iter|max_time|memory_budget|n_basis|tol)\b(?!=)"
 )
@@ -26,7 +26,7 @@ _PARAMETER = re.compile(
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """How a command speaks."""
+    """What a command writes."""
 
     json: Annotated[
         bool, typer.Option("--json", help="One JSON object on standard output.")
@@ -45,22 +45,22 @@ class OutputOptions:
     ] = False
 
     def say(self, text: str) -> None:
-        """Write a line of the summary, unless asked for JSON or nothing."""
+        """Write a line of the summary, except with --json or --quiet."""
         if not (self.json or self.quiet):
             typer.echo(text)
 
     def warn(self, text: str) -> None:
-        """Write a line that matters even where nothing else is said."""
+        """Write a line that is shown even with --quiet."""
         note(text)
 
     def result(self, **fields: Any) -> None:
-        """Write the JSON object, where it is asked for."""
+        """Write the JSON object, with --json."""
         if self.json:
             typer.echo(json.dumps(jsonable(fields), allow_nan=False))
 
     @property
     def verbosity(self) -> int:
-        """What an estimator's ``verbose`` is to be: a live line, log lines, nothing."""
+        """The value of ``verbose``: 0 if quiet, 1 on a terminal, 2 otherwise."""
         if self.quiet:
             return 0
         return 1 if sys.stderr.isatty() else 2
@@ -96,7 +96,7 @@ class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         from tqdm import tqdm
 
-        # Above the live line of a terminal, not into it.
+        # Above the progress line of a terminal.
         tqdm.write(f"corevec: {record.getMessage()}", file=sys.stderr)
 
 
@@ -107,7 +107,7 @@ def _at_most_one_per_second() -> Any:
         nonlocal shown_at
         if record.levelno > logging.INFO:
             return True
-        if "skipped" in record.msg:  # the summary of a command says it too
+        if hasattr(record, "n_skipped"):  # the summary of the command repeats it
             return False
         if time.monotonic() - shown_at < _SECONDS_BETWEEN_LINES:
             return False
@@ -118,8 +118,8 @@ def _at_most_one_per_second() -> Any:
 
 
 def _show_warning(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
-    if "stopped by interrupt" in str(message):
-        return  # the command says it, and where the model is
+    if getattr(message, "stopped_by", None) == "interrupt":
+        return  # the command reports it, with the path of the model
     text = str(message).replace("(see certificate_)", "(see `corevec certify`)")
     note(f"warning: {_PARAMETER.sub(_as_option, text)}")
 
@@ -129,7 +129,7 @@ def _as_option(name: re.Match[str]) -> str:
 
 
 def jsonable(value: Any) -> Any:
-    """Return a value as JSON has it: NumPy's numbers as Python's, no nan."""
+    """Return a value with JSON types: Python numbers for NumPy ones, None for nan."""
     if isinstance(value, dict):
         return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -144,7 +144,7 @@ def jsonable(value: Any) -> Any:
 
 
 def certificate_fields(certificate: Any) -> dict[str, Any]:
-    """Return a certificate as a dict; its parts in short."""
+    """Return a certificate as a dict, with a summary of its parts."""
     found = asdict(certificate)
     found["parts"] = [
         {
@@ -158,7 +158,7 @@ def certificate_fields(certificate: Any) -> dict[str, Any]:
 
 
 def ball_fields(bound: Any) -> dict[str, Any]:
-    """Return the bound of a ball as a dict, with the factor that it proves."""
+    """Return the bound of a ball as a dict, with its approximation factor."""
     parts = [ball_fields(part) for part in bound.parts]
     return asdict(bound) | {"factor": bound.factor, "parts": parts}
 

@@ -1,4 +1,4 @@
-"""``corevec convert`` and ``corevec scale``: files to other files."""
+"""``corevec convert`` and ``corevec scale``: convert files, and scale columns."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Examples:
 
 To scale and fit in one: corevec train ... --scale standard, which saves both.
 """
-# Rows written at once.
+# Rows per written block.
 _BLOCK = 8192
 
 
@@ -150,7 +150,7 @@ def _loaded_scaler(name: str) -> Any:
 
 
 def _read_for_scaler(scaler: Any, data: str, options: ReadingOptions) -> Table:
-    """Read rows for a fitted scaler: its columns, in its order."""
+    """Return the rows for a fitted scaler, with its columns in its order."""
     known = known_columns(scaler)
     dense = options.dense or hasattr(scaler, "data_min_")
     options = replace(options, n_features=known.width, dense=dense)

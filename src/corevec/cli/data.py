@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from corevec.data.readers import RowStream
     from corevec.data.readers.tables import Columns
 
-# Columns of LIBSVM text before they are counted: the largest index of SciPy's rows.
+# Columns of LIBSVM text before they are counted: the largest index of SciPy.
 _ANY_COLUMNS = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """How a data file is to be read."""
+    """Options for reading a data file."""
 
     format: Annotated[
         str,
         typer.Option(
             metavar="FORMAT",
-            help="libsvm, csv, npz, npy or parquet; auto goes by content and name.",
+            help="libsvm, csv, npz, npy or parquet; auto detects it by content.",
         ),
     ] = "auto"
     target: Annotated[
@@ -105,14 +105,14 @@ class Table:
 
     @property
     def header(self) -> list[str] | None:
-        """Names of the labels, if there are any, and of the columns, to be written.
+        """Names of the labels, if there are any, and of the columns, for a writer.
 
-        None where the file has no names, or a name twice: they could not be told apart.
+        None if the file has no names or a duplicate name, which would be ambiguous.
         """
         if self.names is None:
             return None
         labels = [] if self.target_name is None else [self.target_name]
-        # A header may hold bytes that are not UTF-8, which is what is written.
+        # A header may contain bytes that are not UTF-8, the encoding of the output.
         names = [
             name.encode("utf-8", "backslashreplace").decode()
             for name in [*labels, *self.names]
@@ -158,7 +158,7 @@ def _from_columns(
     options: ReadingOptions,
     known: Known | None,
 ) -> Table:
-    """Read CSV or Parquet; of a file with names, the columns that the model knows."""
+    """Return the rows of CSV or Parquet; with names, the columns of the model."""
     stream: Any = open_stream(path, format, options)
     header: Columns | None = stream.header()
     if header is not None and known is not None and known.names is not None:
@@ -177,7 +177,7 @@ def _from_columns(
 
 
 def _blocks_in(name: str, stream: RowStream) -> list[Any]:
-    """Return all blocks of a file, which must hold a row."""
+    """Return all blocks of a file, which must contain a row."""
     blocks = list(stream)
     if not blocks:
         raise data_error(
@@ -190,7 +190,7 @@ def _blocks_in(name: str, stream: RowStream) -> list[Any]:
 def open_stream(
     path: Path, format: str, options: ReadingOptions, **how: Any
 ) -> RowStream:
-    """Return the blocks of a text or Parquet file; `how` goes to its reader."""
+    """Return the blocks of a text or Parquet file; `how` is passed to its reader."""
     from corevec.data.readers import read_csv, read_libsvm, read_parquet
 
     how["errors"] = "skip" if options.skip_bad_rows else "raise"
@@ -228,12 +228,12 @@ def open_stream(
 
 @contextmanager
 def stream_of(name: str, options: ReadingOptions, block_rows: int) -> Iterator[Any]:
-    """Give the blocks of a file, or of standard input as it comes."""
+    """Provide the blocks of a file, or of standard input as they arrive."""
     live = Path("/dev/stdin")
     if name == "-" and live.exists():
         if options.format not in ("libsvm", "csv"):
             raise usage_error(
-                "the format of standard input cannot be told before it is read: give "
+                "the format of standard input is unknown before it is read: give "
                 "--format libsvm or --format csv."
             )
         with reading(ExitCode.BAD_DATA):
@@ -255,7 +255,7 @@ def stream_of(name: str, options: ReadingOptions, block_rows: int) -> Iterator[A
 
 
 def blocks_of(table: Table, block_rows: int) -> Iterator[tuple[Any, Any]]:
-    """Yield the rows and labels of a table, some at a time."""
+    """Yield the rows and labels of a table in blocks."""
     for start in range(0, table.X.shape[0], block_rows):
         part = slice(start, start + block_rows)
         yield table.X[part], None if table.y is None else table.y[part]
@@ -292,7 +292,7 @@ def _joined_dense(blocks: list[Any]) -> Table:
 
 
 def _joined_libsvm(blocks: list[Any], options: ReadingOptions) -> Table:
-    """Join CSR blocks; as many columns as were used, unless a number was given."""
+    """Return the joined CSR blocks, with the used columns or the given number."""
     import numpy as np
     from scipy import sparse
 
@@ -308,14 +308,14 @@ def _joined_libsvm(blocks: list[Any], options: ReadingOptions) -> Table:
         indptr = indptr.astype(np.int32)
     X = sparse.csr_matrix((data, indices, indptr), shape=(len(labels), columns))
     X.has_sorted_indices = X.has_canonical_format = True
-    # 8 bytes a value, or 12 with its index: dense where that takes less.
+    # 8 bytes per value, or 12 with its index: dense if that takes less.
     if options.dense or 12 * X.nnz >= 8 * X.shape[0] * columns:
         return Table("", "", X.toarray(), labels)
     return Table("", "", X, labels)
 
 
 def _column(text: str | None) -> str | int | None:
-    """Return a column as its number where the text is one, else as its name."""
+    """Return the number of a column if the text is a number, else its name."""
     if text is None:
         return None
     try:

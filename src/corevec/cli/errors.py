@@ -1,4 +1,4 @@
-"""What goes wrong, as exit codes and one line of text each."""
+"""Errors of the command line: an exit code and one line of text each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ExitCode(IntEnum):
     BAD_MODEL = 4
     CANNOT = 5
     BUG = 70  # EX_SOFTWARE of BSD's sysexits
-    INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+    INTERRUPTED = 130  # 128 + SIGINT, as in shells
 
 
 EXIT_CODES = """\
@@ -52,7 +52,7 @@ def data_error(message: str) -> CliError:
     return CliError(message, ExitCode.BAD_DATA)
 
 
-# What the readers call their arguments, in the words of the command line.
+# Arguments of the readers, as options of the command line.
 _IN_OUR_WORDS = (
     (re.compile(r"^(read|scan|load)(_(libsvm|csv|parquet))?: "), ""),
     (
@@ -73,7 +73,7 @@ _IN_OUR_WORDS = (
 
 
 def in_our_words(message: str) -> str:
-    """Return a reader's message with the names of options for those of arguments."""
+    """Return the message of a reader, with options instead of arguments."""
     for pattern, words in _IN_OUR_WORDS:
         message = pattern.sub(words, message)
     return message
@@ -81,7 +81,7 @@ def in_our_words(message: str) -> str:
 
 @contextmanager
 def reading(code: ExitCode) -> Iterator[None]:
-    """Turn the errors of a reader into one line with this exit code."""
+    """Convert the errors of a reader into a `CliError` with this exit code."""
     from corevec.exceptions import CorevecError
 
     try:
@@ -94,7 +94,7 @@ def reading(code: ExitCode) -> Iterator[None]:
 
 @contextmanager
 def writing(path: object) -> Iterator[None]:
-    """Turn the errors of a writer into one line."""
+    """Convert the errors of a writer into a `CliError`."""
     from corevec.exceptions import CorevecError
 
     try:

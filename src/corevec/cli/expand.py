@@ -1,4 +1,4 @@
-"""Groups of options, written once as dataclasses and shared by several commands."""
+"""Groups of options: dataclasses that several commands share."""
 
 from __future__ import annotations
 

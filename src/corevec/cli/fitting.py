@@ -1,4 +1,4 @@
-"""One fit with its clock: rows in, a model file out, and what is said of it."""
+"""One timed fit: rows in, a model file out, and its summary."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Stages:
 
 
 def fit_model(model: Any, table: Table) -> Any:
-    """Fit on the rows of a table, errors in one line."""
+    """Return the model, fitted on the rows of a table; errors become `CliError`."""
     from sklearn.utils.validation import has_fit_parameter
 
     from corevec.exceptions import CorevecError
@@ -51,20 +51,28 @@ def fit_model(model: Any, table: Table) -> Any:
         return model.fit(table.X, table.y, **weights)
     except (CorevecError, ValueError) as error:
         message = str(error)
-        if is_about_a_parameter(message, estimator):
+        if is_about_a_parameter(error, estimator):
             raise usage_error(message) from error
-        if "Unknown label type" in message:
+        if _are_targets(estimator, table.y):
             message += " For numbers as targets: --estimator CoreVectorRegressor."
         raise data_error(f"{table.name}: {message}") from error
 
 
+def _are_targets(estimator: Any, y: Any) -> bool:
+    """Whether a classifier was given the real-valued targets of a regression."""
+    from sklearn.base import is_classifier
+    from sklearn.utils.multiclass import type_of_target
+
+    return is_classifier(estimator) and type_of_target(y) == "continuous"
+
+
 def write_model(model: Any, path: Path, stages: Stages) -> int:
-    """Write the model file, and in corevec's own format where another refuses it."""
+    """Write the model file; in the native format if another format refuses it."""
     with stages.stage("write"):
         try:
             return save_model(model, path)
         except CliError as error:
-            # Hours of a fit must not be lost because, say, LIBSVM has no such kernel.
+            # A long fit must not be lost because, say, LIBSVM lacks the kernel.
             rescue = path.with_name(f"{path.name}.corevec")
             save_model(model, rescue)
             message = f"{error} The model is in {rescue} instead."
@@ -81,12 +89,12 @@ def was_interrupted(model: Any) -> bool:
 
 
 def _ball_bound(model: Any) -> Any:
-    """Return what a model of one pass proves about its ball; None for other models."""
+    """Return the ball bound of a streaming model; None for other models."""
     return getattr(estimator_of(model), "ball_bound_", None)
 
 
 def ball_in_a_line(model: Any) -> str | None:
-    """Return what is proved about a ball, and what is not; None without a ball."""
+    """Return a line about the ball bound of a streaming model; None for others."""
     bound = _ball_bound(model)
     if bound is None:
         return None
@@ -97,7 +105,7 @@ def ball_in_a_line(model: Any) -> str | None:
 
 
 def n_vectors(model: Any) -> int | None:
-    """Return how many vectors the model keeps; None where it keeps weights only."""
+    """Return the number of vectors of the model; None if it has weights only."""
     try:
         return len(getattr(estimator_of(model), "dual_coef_", [[]])[0]) or None
     except (AttributeError, TypeError, IndexError):
@@ -117,7 +125,7 @@ def given_parameters(model: Any) -> dict[str, Any]:
 
 
 def summary_of_fit(model: Any, seconds: float) -> list[str]:
-    """Return the lines about a fit: what, how long, how good."""
+    """Return the summary of a fit: parameters, time, certificate, size."""
     estimator = estimator_of(model)
     given = ", ".join(f"{n}={v!r}" for n, v in given_parameters(model).items())
     lines = [f"fit     {type(estimator).__name__}({given}), {seconds:.2f} s"]
@@ -134,7 +142,7 @@ def summary_of_fit(model: Any, seconds: float) -> list[str]:
 
 
 def certificate_in_a_line(certificate: Any) -> str:
-    """Return whether the model is certified, by which gap, on how many rows."""
+    """Return a one-line summary of a certificate."""
     state = "certified" if certificate.converged else "NOT certified"
     if is_of_cells(certificate):
         state = "certified cell by cell, not as a whole"
@@ -151,7 +159,7 @@ def certificate_in_a_line(certificate: Any) -> str:
 
 
 def peak_memory() -> int | None:
-    """Return the most bytes that this process has held; None where nobody tells."""
+    """Return the peak memory of this process in bytes; None if it is unknown."""
     try:
         import resource
     except ImportError:  # Windows
@@ -161,7 +169,7 @@ def peak_memory() -> int | None:
 
 
 def in_bytes(size: float) -> str:
-    """Return a size in words."""
+    """Return a size with its unit."""
     for unit in ("bytes", "kB", "MB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
@@ -170,7 +178,7 @@ def in_bytes(size: float) -> str:
 
 
 def ending(model: Any, path: Path, require_certificate: bool) -> ExitCode:
-    """Say how a fit ended and return the exit code."""
+    """Return the exit code of a fit, after a note on how it ended."""
     certificate = getattr(estimator_of(model), "certificate_", None)
     if was_interrupted(model):
         said = "there is no certificate"
@@ -189,11 +197,11 @@ def ending(model: Any, path: Path, require_certificate: bool) -> ExitCode:
 
 
 def _why_not_certified(model: Any, certificate: Any) -> tuple[str, str]:
-    """Return what a certificate lacks, and what to do."""
+    """Return why there is no certificate, and the remedy."""
     if certificate is None:
         name = type(estimator_of(model)).__name__
         return (
-            f": {name} measures no gap of its own",
+            f": {name} does not measure its duality gap",
             "Measure it with `corevec certify`, or fit without this option.",
         )
     if is_of_cells(certificate):
@@ -210,7 +218,7 @@ def _why_not_certified(model: Any, certificate: Any) -> tuple[str, str]:
 
 
 def fields_of_fit(model: Any) -> dict[str, Any]:
-    """Return what the JSON object says of a fitted model."""
+    """Return the JSON fields of a fitted model."""
     estimator = estimator_of(model)
     certificate = getattr(estimator, "certificate_", None)
     bound = _ball_bound(model)

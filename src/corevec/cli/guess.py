@@ -1,4 +1,4 @@
-"""Which format a data file has: by its first bytes, its name, its first line."""
+"""The format of a data file: from its first bytes, its name and its first line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from corevec.cli.errors import CliError, data_error, usage_error
 
 FORMATS = ("libsvm", "csv", "npz", "npy", "parquet")
-# Of a zip archive (which npz is), NumPy's array format, and Parquet.
+# First bytes of zip archives (such as npz), of the array format of NumPy, of Parquet.
 _FIRST_BYTES = ((b"PK\x03\x04", "npz"), (b"\x93NUMPY", "npy"), (b"PAR1", "parquet"))
 _SUFFIXES = {
     ".csv": "csv",
@@ -31,7 +31,7 @@ _LONGEST_LINE = 1 << 26
 
 @contextmanager
 def as_file(name: str) -> Iterator[Path]:
-    """Give a path to read: standard input (``-``) is copied to a temporary file."""
+    """Provide a path to read: standard input (``-``) is copied to a temporary file."""
     if name != "-":
         yield existing(name)
         return
@@ -47,7 +47,7 @@ def as_file(name: str) -> Iterator[Path]:
 
 
 def existing(name: str) -> Path:
-    """Return the path of a data file, which must be there."""
+    """Return the path of a data file, which must exist."""
     path = Path(name)
     if not path.exists():
         raise data_error(f"there is no file {name!r}. Check the name and the folder.")
@@ -57,7 +57,7 @@ def existing(name: str) -> Path:
 
 
 def format_of(path: Path, asked: str = "auto") -> str:
-    """Return the format of a file: the one asked for, or the one it looks like."""
+    """Return the requested format, or the one that is detected."""
     if asked != "auto":
         return checked(asked)
     if path.is_dir():
@@ -71,14 +71,14 @@ def format_of(path: Path, asked: str = "auto") -> str:
 
 
 def checked(format: str) -> str:
-    """Return the format, or say which there are."""
+    """Return the format; raise an error that lists the formats if it is unknown."""
     if format not in FORMATS:
         raise usage_error(f"--format {format!r} must be auto, {', '.join(FORMATS)}.")
     return format
 
 
 def format_by_name(path: Path) -> str | None:
-    """Return the format that the suffix names; None for other suffixes."""
+    """Return the format of a suffix; None for an unknown suffix."""
     suffixes = [s.lower() for s in path.suffixes if s.lower() not in COMPRESSED]
     return _SUFFIXES.get(suffixes[-1]) if suffixes else None
 
@@ -91,7 +91,7 @@ def _format_by_first_line(path: Path) -> str:
 
 
 def first_line(path: Path) -> bytes:
-    """Return the first line that is neither blank nor a note; empty without any."""
+    """Return the first line that is neither blank nor a comment; empty if none."""
     from corevec.data.readers.text import WholeLines
 
     with WholeLines("corevec", path, 1 << 16, _LONGEST_LINE) as lines:
@@ -105,7 +105,7 @@ def first_line(path: Path) -> bytes:
 
 
 def delimiter_of(path: Path, asked: str | None) -> str:
-    r"""Return the character between fields: asked for, or the first of , ; \t used."""
+    r"""Return the requested delimiter, or the first of , ; \t in the file."""
     if asked is not None:
         return {"\\t": "\t", "tab": "\t"}.get(asked, asked)
     line = first_line(path)
@@ -114,7 +114,7 @@ def delimiter_of(path: Path, asked: str | None) -> str:
 
 
 def has_header(path: Path, delimiter: str) -> bool:
-    """Whether the first line of a CSV file holds anything but numbers."""
+    """Whether the first line of a CSV file contains text other than numbers."""
     return not all(_is_number(f) for f in first_line(path).split(delimiter.encode()))
 
 

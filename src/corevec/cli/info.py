@@ -13,7 +13,7 @@ from corevec.cli.errors import ExitCode
 from corevec.cli.fitting import in_bytes
 
 _NEEDED = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "typer", "tqdm")
-# Each with the extra that brings it.
+# Optional packages, with the extra that installs them.
 _OPTIONAL = {
     "pyarrow": "arrow",
     "matplotlib": "plot",
@@ -26,7 +26,7 @@ _VARIABLES = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR")
 
 
 def info(out: OutputOptions) -> ExitCode:
-    """Show versions, threads, and where compiled code is kept."""
+    """Show versions, threads, and the cache of compiled code."""
     import corevec
 
     versions = {name: _version(name) for name in (*_NEEDED, *_OPTIONAL)}
@@ -74,7 +74,7 @@ def _set_variables() -> str:
 
 
 def _cache(package: Path) -> dict[str, Any]:
-    """Return where Numba keeps compiled loops, and how much: .nbi and .nbc files."""
+    """Return the cache of Numba (.nbi and .nbc files): its folder and its size."""
     folder = Path(os.environ.get("NUMBA_CACHE_DIR") or package)
     files = [p for p in folder.rglob("*.nb[ic]") if p.is_file()]
     size = sum(p.stat().st_size for p in files)

@@ -1,4 +1,4 @@
-"""LIBSVM's option letters: ``corevec svm-train -c 10 -g 0.5 data model``."""
+"""The option letters of LIBSVM: ``corevec svm-train -c 10 -g 0.5 data model``."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _REAL = "grcnpme"
 
 @dataclass
 class TrainLetters:
-    """The options of svm-train, at LIBSVM's defaults."""
+    """The options of svm-train, with the defaults of LIBSVM."""
 
     s: int = 0
     t: int = 2
@@ -94,14 +94,14 @@ class TrainLetters:
 
     @property
     def model(self) -> Path:
-        """The model file; by default the data's name with .model, in this folder."""
+        """The model file; by default the name of the data with .model appended."""
         if len(self.files) > 1:
             return Path(self.files[1])
         return Path(f"{Path(self.data).name}.model")
 
 
 def train_letters(arguments: list[str]) -> TrainLetters:
-    """Return what was asked of svm-train, in LIBSVM's way of writing options."""
+    """Return the parsed arguments of svm-train."""
     found = TrainLetters()
     rest = list(arguments)
     while rest:
@@ -174,12 +174,12 @@ def _check(found: TrainLetters) -> None:
 
 
 def estimator_for(letters: TrainLetters, verbose: int) -> Any:
-    """Return the estimator that these letters ask for."""
+    """Return the estimator for these options."""
     import corevec
 
     shared: dict[str, Any] = {
         "kernel": _KERNELS[letters.t],
-        # LIBSVM writes gamma = 0 for 1/num_features too.
+        # In LIBSVM gamma = 0 also means 1/num_features.
         "gamma": letters.g or "auto",
         "degree": letters.d,
         "coef0": letters.r,
@@ -213,7 +213,7 @@ class PredictLetters:
 
 
 def predict_letters(arguments: list[str]) -> PredictLetters:
-    """Return what was asked of svm-predict."""
+    """Return the parsed arguments of svm-predict."""
     rest, files, quiet = list(arguments), [], False
     while rest:
         word = rest.pop(0)

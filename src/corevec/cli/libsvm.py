@@ -33,7 +33,7 @@ _AS_LIBSVM = ReadingOptions(format="libsvm")
 
 
 def svm_train(arguments: list[str]) -> ExitCode:
-    """Fit as LIBSVM's svm-train does, by its letters, and write its model text."""
+    """Fit with the options of svm-train, and write a LIBSVM model file."""
     letters = train_letters(arguments)
     out = OutputOptions(quiet=letters.q)
     if not letters.v:
@@ -59,7 +59,7 @@ def svm_train(arguments: list[str]) -> ExitCode:
 
 
 def _write(model: Any, path: Path) -> None:
-    """Write LIBSVM's text, whatever the name: svm-train has one format."""
+    """Write a LIBSVM model file, for any suffix, as svm-train does."""
     from corevec.formats import save_libsvm
 
     with writing(path):
@@ -74,7 +74,7 @@ def _say_unused_weights(letters: TrainLetters, table: Table) -> None:
 
 
 def _cross_validate(model: Any, table: Table, folds: int) -> ExitCode:
-    """Print LIBSVM's lines about n-fold cross-validation."""
+    """Print the result of n-fold cross-validation in the format of LIBSVM."""
     from sklearn.base import is_classifier
     from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 
@@ -90,7 +90,7 @@ def _cross_validate(model: Any, table: Table, folds: int) -> ExitCode:
 
 
 def _print_score(score: dict[str, Any] | None, front: str, back: str) -> None:
-    """Print a score in LIBSVM's words, which scripts look for."""
+    """Print a score in the format of LIBSVM, which scripts parse."""
     if score is None:
         return
     if "accuracy" in score:
@@ -106,7 +106,7 @@ def _print_score(score: dict[str, Any] | None, front: str, back: str) -> None:
 
 
 def svm_predict(arguments: list[str]) -> ExitCode:
-    """Predict as LIBSVM's svm-predict does."""
+    """Predict with the options of svm-predict."""
     letters = predict_letters(arguments)
     model = load_model(letters.model)
     table = read_for(model, letters.test, _AS_LIBSVM)

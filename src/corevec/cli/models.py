@@ -1,4 +1,4 @@
-"""Model files: which format a name or a content asks for; scalers in front."""
+"""Model files: formats by name or content, and scalers in a pipeline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCALERS = ("minmax", "maxabs", "standard")
 
 
 def save_model(model: Any, path: Path, *, double: bool = False) -> int:
-    """Write a model in the format that the suffix names; return the file's size."""
+    """Write a model in the format of the suffix; return the size of the file."""
     from corevec import formats
 
     suffix = path.suffix.lower()
@@ -31,7 +31,7 @@ def save_model(model: Any, path: Path, *, double: bool = False) -> int:
 
 
 def check_model_name(path: Path, *inputs: str | None) -> None:
-    """Refuse a place that cannot be written before hours are spent on the fit."""
+    """Refuse an output path that cannot be written, before a long fit."""
     if str(path) == "-":
         raise usage_error("'-' cannot be written to here. Give the name of a file.")
     if any(name is not None and _same_file(path, Path(name)) for name in inputs):
@@ -57,7 +57,7 @@ def _same_file(one: Path, other: Path) -> bool:
 
 @contextmanager
 def replaced_when_done(path: Path) -> Iterator[Path]:
-    """Give a file to write beside `path`, which takes its place once it is whole."""
+    """Provide a temporary file beside `path`, which replaces it when complete."""
     if path.exists() and not path.is_file():  # /dev/null, /dev/stdout
         yield path
         return
@@ -68,7 +68,7 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
     part = Path(name)
     try:
         yield part
-        # mkstemp makes files that only their owner can read.
+        # mkstemp creates files that only their owner can read.
         mask = os.umask(0)
         os.umask(mask)
         part.chmod(0o666 & ~mask)
@@ -78,7 +78,7 @@ def replaced_when_done(path: Path) -> Iterator[Path]:
 
 
 def load_model(name: str) -> Any:
-    """Read a model file: LIBSVM text or corevec's own, which the content tells."""
+    """Return the model of a file: LIBSVM text or the native format, by content."""
     from corevec import formats
 
     path = Path(name)
@@ -100,7 +100,7 @@ def load_model(name: str) -> Any:
 
 
 def is_libsvm_model(path: Path) -> bool:
-    """Whether a file begins as LIBSVM's model files do."""
+    """Whether a file starts like a LIBSVM model file."""
     with path.open("rb") as file:
         return file.read(9) == b"svm_type "
 
@@ -113,7 +113,7 @@ def is_model(path: Path) -> bool:
 
 
 def make_scaler(kind: str, is_sparse: bool) -> Any:
-    """Return scikit-learn's scaler of this kind, for such rows."""
+    """Return the scikit-learn scaler of this kind, for sparse or dense rows."""
     from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
     if kind not in SCALERS:
@@ -134,14 +134,14 @@ def estimator_of(model: Any) -> Any:
 
 
 def entered(model: Any, X: Any) -> Any:
-    """Return rows as the estimator at the end of a pipeline sees them."""
+    """Return rows as transformed for the last step of a pipeline."""
     if not hasattr(model, "steps") or len(model.steps) == 1:
         return X
     return model[:-1].transform(X)
 
 
 def needs_dense_rows(model: Any) -> bool:
-    """Whether a scaler in front of the estimator takes no sparse rows."""
+    """Whether a scaler before the estimator refuses sparse rows."""
     steps = [step for _, step in getattr(model, "steps", [])]
     return any(
         hasattr(step, "data_min_") or getattr(step, "with_mean", False)

@@ -1,4 +1,4 @@
-"""Options for an estimator's parameters, made from its signature and docstring."""
+"""Options for the parameters of an estimator, from its signature and docstring."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import typer
 
 from corevec.cli.errors import usage_error
 
-# Estimators whose fit takes rows (and labels) and that can predict. CoreVectorRanker
-# needs the queries of the rows, which the readers pass over.
+# Estimators that fit rows (and labels) and predict. CoreVectorRanker also needs the
+# queries of the rows, which the readers ignore.
 TRAINABLE = (
     "CoreVectorClassifier",
     "CoreVectorOneClass",
@@ -27,13 +27,13 @@ TRAINABLE = (
     "SubspaceRegressor",
 )
 STREAMABLE = ("StreamingBallClassifier", "StreamingOneClass")
-# Said by --quiet and the terminal; and one process fits once.
+# Set by --quiet and the terminal; and one process fits once.
 _NOT_OFFERED = ("verbose", "warm_start")
 _WORDS = {"none": None, "true": True, "false": False}
 
 
 def estimator_class(name: str, allowed: Iterable[str] = TRAINABLE) -> Any:
-    """Return the class of this name, or say which names there are."""
+    """Return the class of this name; raise an error that lists the names."""
     import corevec
 
     allowed = tuple(allowed)
@@ -80,9 +80,9 @@ def _parameters_of(estimator: Any) -> list[tuple[str, Any]]:
 
 
 def texts_of(estimator: Any) -> dict[str, str]:
-    """Return what an estimator's docstring says of each parameter.
+    """Return the documentation of each parameter, from the docstring.
 
-    "As in `Other`" is replaced by what the other one says.
+    "As in `Other`" is replaced by the text of the other class.
     """
     import corevec
 
@@ -118,7 +118,7 @@ def parameter_texts(docstring: str) -> dict[str, str]:
 
 
 def model_of(estimator: Any, given: dict[str, str], sets: list[str]) -> Any:
-    """Return the estimator with the parameters given as text."""
+    """Return the estimator with parameters that are given as text."""
     model = estimator(**{name: value_of(text) for name, text in given.items()})
     set_parameters(model, sets)
     check_early(model)
@@ -126,7 +126,7 @@ def model_of(estimator: Any, given: dict[str, str], sets: list[str]) -> Any:
 
 
 def check_early(model: Any) -> None:
-    """Refuse parameters that the fit would refuse once a large file had been read."""
+    """Refuse parameters that the fit would refuse, before a large file is read."""
     from corevec.estimators._parameters import check_parameters, check_positive
     from corevec.exceptions import InvalidInputError
 
@@ -134,7 +134,7 @@ def check_early(model: Any) -> None:
     try:
         if given.get("C") is not None:
             check_positive(type(model).__name__, "C", given["C"])
-        # The parameters of the core-set family, which these checks are about.
+        # The checks apply to the core-set family, which has these parameters.
         if {"qp", "sampling", "ball_epsilon"} <= set(given):
             check_parameters(model)
     except InvalidInputError as error:
@@ -158,7 +158,7 @@ def set_parameters(model: Any, pairs: list[str]) -> None:
 
 
 def value_of(text: str) -> Any:
-    """Return the number, None, True, False, list or dict that a text is, or itself."""
+    """Return the Python literal of a text, or the text itself."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:
@@ -167,10 +167,9 @@ def value_of(text: str) -> Any:
         return text
 
 
-def is_about_a_parameter(message: str, model: Any) -> bool:
-    """Whether an error of a fit names one of the model's parameters as its cause."""
-    named = re.match(r"\w+: (\w+)=", message)
-    return named is not None and named[1] in model.get_params(deep=False)
+def is_about_a_parameter(error: Exception, model: Any) -> bool:
+    """Whether the cause of an error of a fit is one of the model's parameters."""
+    return getattr(error, "parameter", None) in model.get_params(deep=False)
 
 
 def owners_of(option: str) -> list[str]:

@@ -68,7 +68,7 @@ def predict(
         bool, typer.Option("--decision", help="Decision values, not labels.")
     ] = False,
 ) -> ExitCode:
-    """Write a model's prediction for every row of a data file, one per line.
+    """Write the predictions of a model for the rows of a data file, one per line.
 
     Where the rows have labels (LIBSVM text always does; CSV and Parquet with --target)
     the score is said on standard error.
@@ -124,11 +124,11 @@ def certify(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="What a LIBSVM model does not tell: C=10, or nu, epsilon.",
+            help="Parameter that a LIBSVM model file lacks: C=10, or nu, epsilon.",
         ),
     ] = None,
 ) -> ExitCode:
-    """Measure how far a model is from the optimum of its own problem on given rows.
+    """Measure the duality gap of a model on the rows of a data file.
 
     On the training rows this repeats the certificate of the fit; also for a model that
     LIBSVM's svm-train wrote. Columns are found by name, as by `corevec predict`.
@@ -158,7 +158,7 @@ def certify(
 
 
 def read_for(model: Any, data: str, options: ReadingOptions) -> Table:
-    """Read rows for a fitted model: its columns, in its order."""
+    """Return the rows for a fitted model, with its columns in its order."""
     known = known_columns(model)
     if known.width is not None:
         if options.n_features not in (None, known.width):

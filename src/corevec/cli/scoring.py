@@ -1,4 +1,4 @@
-"""How well a model does on labelled rows, by scikit-learn's measures."""
+"""Scores of a model on labelled rows, by the metrics of scikit-learn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from corevec.cli.models import estimator_of
 
 
 def predictions_of(model: Any, table: Table, method: str = "predict") -> Any:
-    """Return a model's predictions (or decision values) for the rows of a table."""
+    """Return the predictions (or decision values) of a model for a table."""
     from corevec.exceptions import CorevecError
 
     estimator = estimator_of(model)
@@ -54,7 +54,7 @@ def _regression(y: Any, predicted: Any) -> dict[str, Any]:
     import numpy as np
     from sklearn.metrics import mean_squared_error, r2_score
 
-    # The correlation that svm-predict prints; none where either is constant.
+    # The squared correlation of svm-predict; undefined if either is constant.
     spread = np.std(y) > 0 and np.std(predicted) > 0
     correlation = np.corrcoef(y, predicted)[0, 1] if spread else np.nan
     return {

@@ -66,11 +66,12 @@ def stream(
         str | None,
         typer.Option(
             metavar="LABELS",
-            help="All labels there will be, with commas: --classes=-1,1.",
+            help="All labels of the stream, with commas: --classes=-1,1.",
         ),
     ] = None,
     block_rows: Annotated[
-        int, typer.Option(metavar="ROWS", help="Rows predicted, then learned, at once.")
+        int,
+        typer.Option(metavar="ROWS", help="Rows per block: predicted, then learned."),
     ] = 1000,
     set_: Annotated[
         list[str] | None,
@@ -81,7 +82,7 @@ def stream(
         ),
     ] = None,
 ) -> ExitCode:
-    """Learn from every row once, in order, and say the test-then-train accuracy.
+    """Learn from every row once, in order, and report the test-then-train accuracy.
 
     Each block of rows is predicted before it is learned; the share that was right is
     the accuracy. Memory does not grow with the number of rows.
@@ -104,7 +105,7 @@ def stream(
 
 
 class _Counted:
-    """Blocks with their rows counted as they pass."""
+    """Blocks of rows, with a counter of the rows."""
 
     def __init__(self, blocks: Any):
         self.blocks = blocks
@@ -122,7 +123,7 @@ class _Counted:
 
     @property
     def names(self) -> list[str] | None:
-        """The names of the columns, where the file has a header."""
+        """The names of the columns, if the file has a header."""
         found: list[str] | None = getattr(self.blocks, "feature_names", None)
         return found
 
@@ -138,9 +139,9 @@ def _fit(model: Any, blocks: Any, classes: Any, labelled: bool, data: str) -> No
         raise
     except (CorevecError, ValueError) as error:
         message = str(error)
-        if is_about_a_parameter(message, model):
+        if is_about_a_parameter(error, model):
             raise usage_error(message) from error
-        if "classes" in message or "label" in message:
+        if getattr(error, "parameter", None) == "classes":
             message += " Give all labels with --classes."
         raise data_error(f"{data}: {message}") from error
     except KeyboardInterrupt:
@@ -150,7 +151,7 @@ def _fit(model: Any, blocks: Any, classes: Any, labelled: bool, data: str) -> No
 def _facts(
     data: str, options: ReadingOptions, classes: str | None
 ) -> tuple[ReadingOptions, list[Any] | None]:
-    """Return the number of columns and the labels, counted if need be."""
+    """Return the number of columns and the labels, counted if necessary."""
     known = None
     if classes is not None:
         known = [value_of(label) for label in classes.split(",")]

@@ -138,7 +138,7 @@ def _fit(model: Any, rows: Any, name: str) -> None:
     try:
         model.fit(rows[:, :3], normals)
     except (CorevecError, ValueError) as error:
-        if is_about_a_parameter(str(error), model):
+        if is_about_a_parameter(error, model):
             raise usage_error(str(error)) from error
         raise data_error(f"{name}: {error}") from error
 

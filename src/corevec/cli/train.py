@@ -1,4 +1,4 @@
-"""``corevec train``: rows to a model file."""
+"""``corevec train``: fit a model and write a model file."""
 
 from __future__ import annotations
 
@@ -153,15 +153,14 @@ def train(
 def _read(
     data: str, test: str | None, options: ReadingOptions, stages: Stages
 ) -> tuple[Table, Table | None]:
-    """Read the rows to fit on, and those to measure the model on."""
+    """Return the training rows, and the test rows if there are any."""
     with stages.stage("start"):
-        import corevec.data.readers  # noqa: F401 - loading compiled code is not reading
+        import corevec.data.readers  # noqa: F401 - not part of the reading time
     with stages.stage("read"):
         try:
             table = read_table(data, options)
         except CliError as error:
-            words = "expected a finite number in column"  # of CSV and Parquet only
-            if options.target is None and words in str(error):
+            if options.target is None and _is_text_in_a_column(error):
                 hint = "If that column holds the labels, give --target."
                 raise CliError(f"{error} {hint}", error.code) from error
             raise
@@ -173,8 +172,16 @@ def _read(
     return table, read_table(test, options, Known(width, table.names))
 
 
+def _is_text_in_a_column(error: CliError) -> bool:
+    """Whether a CSV file has text where a column of numbers was expected."""
+    from corevec.data.readers.base import NotANumberError
+
+    found = error.__cause__
+    return found is not None and isinstance(found.__cause__, NotANumberError)
+
+
 def check_labels(table: Table, model: Any) -> None:
-    """Say how to name the labels where a fit needs them and the file gave none."""
+    """Raise an error if the fit needs labels and the file has none."""
     from sklearn.base import is_outlier_detector
 
     if table.y is not None or is_outlier_detector(model):
@@ -188,7 +195,7 @@ def check_labels(table: Table, model: Any) -> None:
 
 
 def _scaled_first(model: Any, scale: str | None, table: Table) -> Any:
-    """Return the estimator, behind a scaler if one is asked for."""
+    """Return the estimator, or a pipeline with the requested scaler."""
     if scale is None:
         return model
     from sklearn.pipeline import Pipeline

@@ -1,4 +1,4 @@
-"""Data files written: LIBSVM text, CSV, npz, npy, Parquet."""
+"""Writers of data files: LIBSVM text, CSV, npz, npy, Parquet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Header = Sequence[str] | None
 def write_data(
     path: Path, blocks: Blocks, format: str | None, suffix: str, header: Header
 ) -> int:
-    """Write blocks of rows and labels; return how many rows there were.
+    """Write blocks of rows and labels; return the number of rows.
 
     The format is that of the suffix unless one is given; the suffix also says whether
     text is to be compressed. The header names labels, if there are any, and columns.
@@ -41,7 +41,7 @@ def write_data(
 
 
 def write_text(file: Any, blocks: Blocks, format: str, header: Header) -> int:
-    """Write blocks as LIBSVM text or CSV; return how many rows there were."""
+    """Write blocks as LIBSVM text or CSV; return the number of rows."""
     return _TEXTS[format](file, blocks, header)
 
 
@@ -97,7 +97,7 @@ def _write_npz(path: Path, blocks: Blocks, _: Header) -> int:
     X, y = _whole(blocks)
     parts = {"X": X}
     if sparse.issparse(X):
-        # The names of scipy.sparse.load_npz, which reads the file too.
+        # The names of scipy.sparse.load_npz, which can read the file as well.
         parts = {
             "format": np.array(b"csr"),
             "shape": np.array(X.shape),
@@ -147,7 +147,7 @@ def _write_parquet(path: Path, blocks: Blocks, header: Header) -> int:
 
 
 def _numbered(rows: Any, y: Any) -> list[str]:
-    """Return the header of rows that come without names."""
+    """Return the header for rows without column names."""
     names = [f"x{j}" for j in range(rows.shape[1])]
     return names if y is None else ["label", *names]
 

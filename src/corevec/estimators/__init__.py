@@ -1,4 +1,4 @@
-"""Thin scikit-learn classes over the engine."""
+"""Estimators with the interface of scikit-learn, and `certify` and `compress`."""
 
 from corevec.estimators._base import certify
 from corevec.estimators.classify import CoreVectorClassifier

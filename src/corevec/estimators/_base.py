@@ -1,4 +1,4 @@
-"""What the estimators share: validation, the fit, the attributes, `certify`."""
+"""Base class of the estimators: the fit, the fitted attributes, and `certify`."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from corevec.estimators._callbacks import (
 from corevec.estimators._given import FarGiven, Given
 from corevec.estimators._rows import TakesRows, check_square
 from corevec.exceptions import (
+    CorevecError,
     InvalidInputError,
     KernelError,
     NotCertifiedWarning,
@@ -53,33 +54,33 @@ from corevec.solvers.strategy.auto import Ways
 REMEDIES = {
     "max_core": "Raise max_core or memory_budget, or relax tol.",
     "memory_budget": (
-        "Not all rows fit the memory, so that some of them decided the weights. Raise "
-        "memory_budget."
+        "The rows exceed memory_budget, so that only some of them determined the "
+        "weights. Raise memory_budget."
     ),
     "max_iter": "Raise max_iter, or relax tol.",
     "max_time": "Raise max_time, or relax tol.",
-    "interrupt": "The fit was interrupted; fit again to go on.",
+    "interrupt": "The fit was interrupted; fit again to continue.",
     "stall": (
         "Rounding, a kernel that is not positive definite, or slow convergence (a "
-        "large C, a small memory_budget) allows no more."
+        "large C, a small memory_budget) prevents further progress."
     ),
     "ball_epsilon": (
-        "The sampled rows were within the ball, others are not: use sampling='full', "
+        "The sampled rows are within the ball, others are not: use sampling='full', "
         "or ball_epsilon=None to stop by the duality gap."
     ),
 }
 
 
-# What ends a fit where the user asked for it: so many vectors, a sample of the rows.
-# The certificate says so; a warning would ask for another wish.
+# Stop reasons that the user has requested: a number of vectors, a sample of the rows.
+# The certificate reports them; a warning would be noise.
 AS_ASKED = ("n_vectors", "sample")
 
 
 class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
-    """Base of the estimators; not to be used on its own.
+    """Base class of the estimators; not for direct use.
 
-    Holds the parameters that all of them share; each lists them again, because
-    scikit-learn reads a class's own constructor.
+    It holds their common parameters. Each subclass lists them again, because
+    scikit-learn reads the constructor of the class itself.
     """
 
     def __init__(
@@ -130,11 +131,11 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     def _fit_problems(
         self, given: Given, problems: list[Problem], title: str
     ) -> FitResult:
-        """Fit `problems` on validated rows and set the attributes they share."""
+        """Fit `problems`, set the common attributes and return the result."""
         with Workers(self.n_jobs) as workers:
             source = as_source(given.X, self.memory_budget, workers)
             if isinstance(given, FarGiven):
-                given.X = source  # what the fit brings here serves those who ask later
+                given.X = source  # later reads reuse the copies on the host
             kernel = self._make_kernel(source, given.weights)
             with RoundReporter(self, self._attributes) as reporter:
                 outcome = self._run(problems, source, kernel, reporter)
@@ -157,7 +158,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             with progress.listening_for_interrupt(), source.at_work():
                 outcome = self._solve(problems, source, kernel, progress)
         except (KernelError, InvalidInputError, RowsLostError) as error:
-            raise self._explained(error) from error.__cause__
+            raise explained(self, error) from error.__cause__
         if file is not None and all(one.converged for one in outcome.certificates):
             file.remove()
         elif file is not None:
@@ -167,17 +168,10 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         self._stop_asked = progress.stop_asked
         return outcome
 
-    def _explained(self, error: Exception) -> Exception:
-        """Return an error of the rows' place, or of the kernel, that says who."""
-        text = f"{type(self).__name__}: {error}"
-        if isinstance(error, RowsLostError):
-            text += self._how_to_go_on()
-        return type(error)(text)
-
     def _checkpoint(
         self, problems: list[Problem], source: Source, progress: Progress
     ) -> Checkpoint | None:
-        """Return the file to write after every round; read what is there."""
+        """Return the checkpoint of this fit, after reading an existing one."""
         self._saved: Saved | None = None
         path = getattr(self, "checkpoint", None)
         if path is None or getattr(self, "_on_sample", False):
@@ -190,7 +184,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         return file
 
     def _asked(self, problems: list[Problem], source: Source) -> dict[str, Any]:
-        """Return what two runs of one fit have in common."""
+        """Return what must agree between a fit and the one that resumes it."""
         own = {
             name: described(value)
             for name, value in self.get_params(deep=False).items()
@@ -205,18 +199,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         }
 
     def _how_to_go_on(self) -> str:
-        path = getattr(self, "checkpoint", None)
-        if path is None:
-            return (
-                " Nothing of the fit is left; with checkpoint=path each round is kept, "
-                "and the next fit goes on from there."
-            )
-        if not Path(path).exists():
-            return f" No round was finished, so {str(path)!r} is not written yet."
-        return (
-            f" The last round is kept in {str(path)!r}: fit again with the same "
-            "parameters and rows, on any machine, to go on from there."
-        )
+        return how_to_resume(getattr(self, "checkpoint", None))
 
     def _solve(
         self,
@@ -237,7 +220,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         kernel: AnyKernel,
         numbers: Array,
     ) -> KernelExpansion:
-        """Return the functions that are fitted on some rows of a source."""
+        """Return the functions that are fitted on a subset of the rows."""
         some = Subset(source, numbers)
         progress = Progress(some.n_rows, self.max_iter, self.max_time)
         task = Task(problems, some, kernel, self._settings())
@@ -257,22 +240,10 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         )
 
     def _make_kernel(self, source: Source, weights: Column | None) -> AnyKernel:
-        if callable(self.kernel) or self.kernel == "precomputed":
-            return make_kernel(self.kernel)
-        # By the class: CoreSetNystroem, which is none, borrows this method.
-        statistics = CoreVectorEstimator._statistics(self, source, weights)
-        # "tune" is for cells; a global model that is chosen instead has the default.
-        is_tuned = isinstance(self.gamma, str) and self.gamma == "tune"
-        gamma = "scale" if is_tuned else self.gamma
-        return make_kernel(self.kernel, gamma, self.degree, self.coef0, statistics)
+        return kernel_for(self, source, weights)
 
     def _statistics(self, source: Source, weights: Column | None) -> RowStatistics:
-        """Return mean and variance of the columns; the first pass over the rows."""
-        try:
-            with source.at_work():
-                return row_statistics(source, weights)
-        except (InvalidInputError, RowsLostError) as error:
-            raise self._explained(error) from error.__cause__
+        return statistics_for(self, source, weights)
 
     def _warm(self, source: Source, kernel: AnyKernel) -> WarmStart | None:
         saved = self.__dict__.pop("_saved", None)
@@ -325,18 +296,21 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             return
         who = type(self).__name__
         if found.dual_bound == "none" and found.dual == -np.inf:
-            warnings.warn(
+            text = (
                 f"{who}: the kernel {self.kernel!r} is not positive definite on these "
                 "rows, so that no optimum is defined and nothing is certified. Use a "
                 "positive definite kernel ('rbf', or 'poly' with coef0 >= 0); the "
-                "model is the best that was found (see certificate_).",
-                NotCertifiedWarning,
-                stacklevel=4,
+                "model is the best that was found (see certificate_)."
             )
-            return
-        usable = "The model is usable within that bound (see certificate_). "
-        if not np.isfinite(found.relative_gap):
-            usable = "Nothing is known about the rows that were not looked at. "
+        else:
+            remedy = REMEDIES.get(found.stopped_by, "Relax tol.")
+            text = f"{who} stopped by {found.stopped_by} with {self._reached()}{remedy}"
+        warning = NotCertifiedWarning(text, stopped_by=found.stopped_by)
+        warnings.warn(warning, stacklevel=4)
+
+    def _reached(self) -> str:
+        """Return the gap that was reached and whether it bounds anything."""
+        found = self.certificate_
         if np.isfinite(found.tol):
             reached = f"relative gap {found.relative_gap:.2e}, {found.tol:.2e} asked"
         else:
@@ -344,12 +318,9 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
                 f"ball_epsilon {found.ball_epsilon:.2e} on all rows, "
                 f"{self.ball_epsilon:.2e} asked; relative gap {found.relative_gap:.2e}"
             )
-        warnings.warn(
-            f"{who} stopped by {found.stopped_by} with {reached}. {usable}"
-            f"{REMEDIES.get(found.stopped_by, 'Relax tol.')}",
-            NotCertifiedWarning,
-            stacklevel=4,
-        )
+        if not np.isfinite(found.relative_gap):
+            return f"{reached}. Nothing is known about the rows that were not scanned. "
+        return f"{reached}. The model is usable within that bound (see certificate_). "
 
     def _problems_for(self, given: Given) -> Any:
         raise NotImplementedError
@@ -379,14 +350,14 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         """Refuse a square matrix whose columns are not the training rows.
 
         A matrix of other rows, or of these in another order, has the same shape; a row
-        of the model is known by its values against all training rows.
+        is identified by its kernel values against all training rows.
         """
         basis = self._functions.basis
         if not _nearly_equal(K[basis.index], basis.values):
             who = type(self).__name__
             raise InvalidInputError(
                 f"certify: with kernel='precomputed' the {who} is certified on its "
-                "training matrix, but rows support_ of X are not those that it was "
+                "training matrix, but the rows support_ of X are not those that it was "
                 "fitted on. Give that matrix, with its rows and columns in that order."
             )
 
@@ -409,17 +380,15 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
 
     @property
     def coef_(self) -> Array:
-        """Weights of the columns, for the linear kernel, shape (n_outputs, d)."""
+        """Weights of the columns, shape (n_outputs, n_features); linear kernel only."""
         if self.kernel != "linear":
             raise AttributeError("coef_ exists for kernel='linear' only")
         if "_forest" in self.__dict__:
-            raise AttributeError(
-                "coef_ exists for one function, not for those of cells"
-            )
+            raise AttributeError("coef_ exists for a single function, not for cells")
         return np.asarray(self.dual_coef_ @ self._functions.basis.values)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether a fit has left functions to predict with."""
+        """Whether the estimator is fitted."""
         return hasattr(self, "_functions") or hasattr(self, "_forest")
 
     def __sklearn_tags__(self) -> Any:
@@ -430,15 +399,64 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         return tags
 
 
+def kernel_for(model: Any, source: Source, weights: Column | None) -> AnyKernel:
+    """Return the kernel that the parameters of an estimator describe.
+
+    A kernel by name needs one pass over the rows for ``gamma="scale"`` and for the
+    scale of the columns.
+    """
+    if callable(model.kernel) or model.kernel == "precomputed":
+        return make_kernel(model.kernel)
+    statistics = statistics_for(model, source, weights)
+    # gamma="tune" applies to cells; a global model that is chosen instead of them uses
+    # the default.
+    is_tuned = isinstance(model.gamma, str) and model.gamma == "tune"
+    gamma = "scale" if is_tuned else model.gamma
+    return make_kernel(model.kernel, gamma, model.degree, model.coef0, statistics)
+
+
+def statistics_for(model: Any, source: Source, weights: Column | None) -> RowStatistics:
+    """Return the mean and variance of the columns: one pass over the rows."""
+    try:
+        with source.at_work():
+            return row_statistics(source, weights)
+    except (InvalidInputError, RowsLostError) as error:
+        raise explained(model, error) from error.__cause__
+
+
+def explained(model: Any, error: CorevecError) -> CorevecError:
+    """Return the error with the estimator's name and, for lost rows, the remedy."""
+    text = f"{type(model).__name__}: {error}"
+    if isinstance(error, RowsLostError):
+        text += how_to_resume(getattr(model, "checkpoint", None))
+    return type(error)(text, parameter=error.parameter)
+
+
+def how_to_resume(checkpoint: Any) -> str:
+    """Return how a fit that lost its rows is resumed, if it can be."""
+    if checkpoint is None:
+        return (
+            " Nothing of the fit is left; with checkpoint=path each round is stored, "
+            "and the next fit resumes from it."
+        )
+    path = str(checkpoint)
+    if not Path(checkpoint).exists():
+        return f" No round was finished, so {path!r} was not written."
+    return (
+        f" The last round is stored in {path!r}: fit again with the same parameters "
+        "and rows, on any machine, to resume from it."
+    )
+
+
 def certify(
     model: Any, X: Any, y: Any = None, sample_weight: Any = None
 ) -> Certificate:
     """Return the certificate of a fitted kernel model on the given rows.
 
-    The gap is that of the problem with the model's own parameters on *these* rows:
-    on the training rows it repeats `certificate_`; on others it tells how far the
-    model is from the one that would be fitted there. ``problem`` states which problem
-    that is.
+    The gap belongs to the problem with the parameters of the model on *these* rows: on
+    the training rows it repeats `certificate_`; on other rows it bounds the distance of
+    the model from the one that would be fitted on them. The field ``problem`` of the
+    result states that problem.
 
     Parameters
     ----------
@@ -447,11 +465,11 @@ def certify(
         CoreVectorOneClass, SVDD, SubspaceClassifier, SubspaceRegressor,
         StreamingBallClassifier, StreamingOneClass), or one of scikit-learn's SVC,
         NuSVC, SVR, NuSVR, OneClassSVM, LinearSVC, LinearSVR, or any object with their
-        attributes: scikit-learn-intelex's, a LIBSVM model in a plain object
-        (``docs/certify.md`` lists what it needs).
+        attributes: those of scikit-learn-intelex, or a LIBSVM model in a plain object
+        (``docs/certify.md`` lists the attributes).
     X : array-like or CSR matrix of shape (n_rows, n_features)
-        Rows to certify on. For a model that is not corevec's own: the rows it was
-        fitted on, in that order; more rows may follow.
+        Rows to certify on. For a third-party model: the rows it was fitted on, in that
+        order; more rows may follow.
     y : array-like of shape (n_rows,), optional
         Labels of a classifier, targets of a regressor.
     sample_weight : array-like of shape (n_rows,), optional
@@ -460,8 +478,8 @@ def certify(
     Returns
     -------
     Certificate
-        Primal and dual value on these rows and their relative gap; of a model that is
-        not corevec's own also ``largest_violation``.
+        Primal and dual value on these rows and their relative gap; for a third-party
+        model also ``largest_violation``.
 
     Examples
     --------
@@ -475,13 +493,13 @@ def certify(
     """
     if isinstance(model, CoreVectorEstimator):
         return model._certify(X, y, sample_weight)
-    # Its module needs this one.
+    # Imported here because that module imports this one.
     from corevec.estimators._third_party import certify_other
 
     return certify_other(model, X, y, sample_weight)
 
 
-# What a fit may change when it goes on from its checkpoint.
+# Parameters that may differ when a fit resumes from its checkpoint.
 _FREE = (
     "checkpoint",
     "device",
@@ -509,7 +527,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def _nearly_equal(a: Any, b: Any) -> bool:
-    """Whether blocks of kernel values, dense or sparse, agree up to float32."""
+    """Whether two blocks of kernel values agree up to float32 rounding."""
     if len(b.shape) != 2 or b.shape[0] == 0:
         return True
     if sparse.issparse(a) or sparse.issparse(b):

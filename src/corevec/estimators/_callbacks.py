@@ -1,4 +1,4 @@
-"""scikit-learn's callbacks (1.9 and later) and the live line of ``verbose``."""
+"""Progress reports: the callbacks of scikit-learn (1.9 and later) and ``verbose``."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ try:
 except ImportError:  # scikit-learn before 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in where the installed scikit-learn has no callbacks."""
+        """Replacement for releases of scikit-learn without callbacks."""
 
     def with_callbacks(method: Any) -> Any:
-        """Return the method as it is: there are no callbacks to tear down."""
+        """Return the method unchanged: there are no callbacks to tear down."""
         return method
 
 
 class RoundReporter:
-    """Tells scikit-learn's callbacks and the ``verbose`` line about each round.
+    """Reports each round to the callbacks of scikit-learn, a progress line and the log.
 
-    With ``verbose=1`` a live line on standard error (a terminal) or nothing but the
-    log (elsewhere); with ``verbose=2`` one log line per round as well. Logger
-    "corevec"; nothing is printed.
+    ``verbose=1`` shows a progress line on standard error if that is a terminal;
+    ``verbose=2`` also writes one record per round to the logger "corevec".
     """
 
     def __init__(
@@ -113,16 +112,16 @@ def traffic_of(source: Any) -> list[Listener]:
 
 
 def _state_of(record: dict[str, Any]) -> str:
-    """Return the gap, or what the next step would gain where no gap is known yet."""
+    """Return the gap, or the predicted gain of the next step while no gap is known."""
     if "promise" in record and isfinite(record["promise"]):
         return f"next step gains {record['promise']:.2g}"
     return f"gap {record['gap']:.2g}" if isfinite(record["gap"]) else "gap unknown yet"
 
 
 def _traffic_of(record: dict[str, Any]) -> str:
-    """Return what a round sent to workers and got back, nothing where there are none.
+    """Return the traffic of a round between client and workers; empty without workers.
 
-    "Sent" is what each of them gets: the question, once.
+    "Out" counts the scan request once, because every worker receives the same one.
     """
     if "bytes_sent" not in record:
         return ""

@@ -62,7 +62,8 @@ def check_cells(model: Any) -> None:
         n_trees = 0
     if n_trees < 1:
         raise InvalidInputError(
-            f"{who}: n_trees={model.n_trees!r} must be a whole number of at least 1."
+            f"{who}: n_trees={model.n_trees!r} must be a whole number of at least 1.",
+            parameter="n_trees",
         )
     if size is None:
         return
@@ -70,12 +71,14 @@ def check_cells(model: Any) -> None:
     if not (whole and size >= 20) and not (isinstance(size, str) and size == "auto"):
         raise InvalidInputError(
             f"{who}: cells={size!r} must be None, 'auto' or the number of rows of a "
-            f"cell, at least 20, e.g. {DEFAULT_ROWS}."
+            f"cell, at least 20, e.g. {DEFAULT_ROWS}.",
+            parameter="cells",
         )
     if model.kernel == "precomputed":
         raise InvalidInputError(
             f"{who}: cells={size!r} cut rows by their columns, which kernel="
-            "'precomputed' does not have."
+            "'precomputed' does not have.",
+            parameter="cells",
         )
 
 
@@ -149,7 +152,9 @@ class CellsFit:
         _set_fitted(model, solved, progress, task.problems)
         if not solved.is_complete:
             text = _incomplete_text(model, solved)
-            warnings.warn(text, NotCertifiedWarning, stacklevel=4)
+            stopped_by = model.certificate_.stopped_by
+            warning = NotCertifiedWarning(text, stopped_by=stopped_by)
+            warnings.warn(warning, stacklevel=4)
         return solved
 
     @contextmanager
@@ -162,7 +167,7 @@ class CellsFit:
                 who = type(self.model).__name__
                 text = str(error)
                 named = text if text.startswith(who) else f"{who}: {text}"
-                raise type(error)(named) from None
+                raise type(error)(named, parameter=error.parameter) from None
 
     # --- What is fitted ---
 

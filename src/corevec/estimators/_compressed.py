@@ -1,4 +1,4 @@
-"""Models with few vectors in place of many: what `compress` returns."""
+"""The models that `compress` returns."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from corevec.estimators.classify import _votes
 
 @dataclass(frozen=True)
 class Form:
-    """How values become what a model says."""
+    """How the predictions of a model follow from the values of its functions."""
 
     kind: str  # "two classes", "ovr", "ovo", "regressor", "detector", "ball"
     classes: Array | None = None
-    breaks_ties: bool = True  # "ovo": whether `predict` looks at the confidence too
+    breaks_ties: bool = True  # "ovo": whether `predict` uses the confidence as well
     raw: bool = False  # "ovo": whether `decision_function` returns the pairs
     offset: float = 0.0  # "detector", "ball": score_samples - offset decides
     one_output: bool = True
@@ -40,36 +40,37 @@ class Form:
 
 
 class CompressedModel(BaseEstimator):
-    """A kernel model in few vectors, as `compress` returns it; not made otherwise.
+    """A kernel model with a small basis, as returned by `compress`.
 
-    It has the methods that the original has: ``predict``, for classifiers and detectors
-    ``decision_function``, for detectors ``score_samples``. ``fit`` returns it as it is,
-    so that it can stand at the end of a pipeline.
+    It has the methods of the original: ``predict``, for classifiers and detectors
+    ``decision_function``, and for detectors ``score_samples``. ``fit`` returns it
+    unchanged, so that it can be the last step of a pipeline.
 
     Parameters
     ----------
     memory_budget : float, default=2**28
-        Bytes to use beside the rows to predict.
+        Memory budget in bytes, beside the rows to predict.
     n_jobs : int, optional
-        Threads; None uses the available cores (or ``OMP_NUM_THREADS``).
+        Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
 
     Attributes
     ----------
     basis_vectors_ : ndarray or CSR of shape (n_basis, n_features)
-        The vectors b_j; empty for ``kernel="precomputed"``.
+        Basis vectors b_j; empty for ``kernel="precomputed"``.
     dual_coef_ : ndarray of shape (n_outputs, n_basis)
-        Their coefficients, one row per machine (pair of classes for "ovo").
+        Coefficients of the basis vectors, one row per machine (per pair of classes for
+        "ovo").
     intercept_ : ndarray of shape (n_outputs,)
         As in the original.
     distance_ : ndarray of shape (n_outputs,)
-        ``|f - f'|`` in the feature space. Rounding hides less than about 1e-7 |f|.
+        ``|f - f'|`` in the feature space; rounding limits it to about 1e-7 |f|.
     relative_distance_ : ndarray of shape (n_outputs,)
-        The same divided by ``|f|``. ``|f(x) - f'(x)| <= distance_ sqrt(k(x, x))`` for
-        every row x, training row or not.
+        `distance_` divided by ``|f|``. ``|f(x) - f'(x)| <= distance_ sqrt(k(x, x))``
+        holds for every row x.
     classes_ : ndarray
         Class labels of a classifier.
     offset_ : float
-        Of a detector: ``decision_function = score_samples - offset_``.
+        For a detector: ``decision_function = score_samples - offset_``.
     """
 
     def __init__(
@@ -81,24 +82,26 @@ class CompressedModel(BaseEstimator):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any = None, y: Any = None) -> CompressedModel:
-        """Return the model as it is: `compress` made it.
+        """Return the model unchanged, because `compress` has fitted it.
 
         Parameters
         ----------
-        X, y : ignored
-            There for scikit-learn's sake.
+        X : object, default=None
+            Ignored; present for compatibility with scikit-learn.
+        y : object, default=None
+            Ignored; present for compatibility with scikit-learn.
 
         Returns
         -------
         self
-            Unchanged.
+            The model itself.
         """
         check_is_fitted(self)
         return self
 
     @lazily
     def predict(self, X: Any) -> Array:
-        """Return what the original would, nearly: targets, or scores of a ranker.
+        """Return the predicted targets, or the scores of a ranker.
 
         Parameters
         ----------
@@ -108,7 +111,7 @@ class CompressedModel(BaseEstimator):
         Returns
         -------
         ndarray of shape (n_rows,) or (n_rows, n_targets)
-            Values.
+            Approximations of the predictions of the original.
         """
         values = self._values(X)
         return np.ascontiguousarray(values[:, 0]) if self._form.one_output else values
@@ -121,7 +124,7 @@ class CompressedModel(BaseEstimator):
             return np.asarray(self._functions.values(source))
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether `compress` made it."""
+        """Whether `compress` has set the functions."""
         return hasattr(self, "_functions")
 
     def __sklearn_tags__(self) -> Any:
@@ -136,7 +139,7 @@ class CompressedClassifier(ClassifierMixin, CompressedModel):
 
     @lazily
     def decision_function(self, X: Any) -> Array:
-        """Return signed values as the original does.
+        """Return decision values in the form of the original.
 
         Parameters
         ----------
@@ -168,7 +171,7 @@ class CompressedClassifier(ClassifierMixin, CompressedModel):
         Returns
         -------
         ndarray of shape (n_rows,)
-            Labels out of ``classes_``.
+            Labels from ``classes_``.
         """
         values, form = self._values(X), self._form
         if form.kind == "two classes":
@@ -176,7 +179,7 @@ class CompressedClassifier(ClassifierMixin, CompressedModel):
         if form.kind == "ovo":
             n_classes = len(self.classes_)
             values = _votes(values if form.upright else -values, n_classes)
-            # The confidence is less than half a vote: rounding leaves the votes.
+            # The confidence is less than half a vote: rounding removes it.
             values = values if form.breaks_ties else np.round(values)
         return np.asarray(self.classes_[values.argmax(axis=1)])
 
@@ -190,14 +193,15 @@ class CompressedDetector(BallDetector, CompressedModel):
 
     @lazily
     def score_samples(self, X: Any, diagonal: Any = None) -> Array:
-        """Return the larger values, the more a row belongs.
+        """Return the score of each row: the larger, the more normal.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_rows, n_features)
             Rows to score (kernel values against the training rows if precomputed).
         diagonal : array-like of shape (n_rows,), optional
-            k(x, x) of each row, for a ball with ``kernel="precomputed"``; see `SVDD`.
+            The value k(x, x) of each row, for a ball with ``kernel="precomputed"``;
+            see `SVDD`.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What every detector shares, whatever its scores are made of."""
+"""Base classes of the detectors: predictions from scores and an offset."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class ScoredDetector(OutlierMixin):
     offset_: Any
 
     def score_samples(self, X: Any) -> Array:
-        """Return the larger values, the more a row belongs."""
+        """Return the score of each row: the larger, the more normal."""
         raise NotImplementedError
 
     @lazily
     def predict(self, X: Any) -> Array:
-        """Return +1 for rows that belong, -1 for outliers.
+        """Return +1 for inliers and -1 for outliers.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to judge.
+            Rows to predict.
 
         Returns
         -------
@@ -50,12 +50,12 @@ class ScoredDetector(OutlierMixin):
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to judge.
+            Rows to predict.
 
         Returns
         -------
         ndarray of shape (n_rows,)
-            Signed distance-like value.
+            Scores minus the offset.
         """
         return self.score_samples(X) - self.offset_
 
@@ -63,9 +63,9 @@ class ScoredDetector(OutlierMixin):
 class BallDetector(ScoredDetector):
     """A detector by the distance from a centre, which needs k(x, x) of every row.
 
-    A kernel by its name, or a function, gives it. A precomputed matrix of new rows
-    against the training rows does not hold it, whatever its shape: it is one constant
-    that the fit found, or given as `diagonal`.
+    A named kernel and a kernel function compute it. A precomputed matrix of new rows
+    against the training rows does not contain it: it is a constant that the fit found,
+    or it is given as `diagonal`.
     """
 
     def score_samples(self, X: Any, diagonal: Any = None) -> Array:
@@ -74,14 +74,14 @@ class BallDetector(ScoredDetector):
 
     @lazily
     def predict(self, X: Any, diagonal: Any = None) -> Array:
-        """Return +1 for rows that belong, -1 for outliers.
+        """Return +1 for inliers and -1 for outliers.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to judge (kernel values against the training rows if precomputed).
+            Rows to predict (kernel values against the training rows if precomputed).
         diagonal : array-like of shape (n_rows,), optional
-            k(x, x) of each row, see `score_samples`.
+            The value k(x, x) of each row; see `score_samples`.
 
         Returns
         -------
@@ -98,23 +98,23 @@ class BallDetector(ScoredDetector):
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to judge (kernel values against the training rows if precomputed).
+            Rows to predict (kernel values against the training rows if precomputed).
         diagonal : array-like of shape (n_rows,), optional
-            k(x, x) of each row, see `score_samples`.
+            The value k(x, x) of each row; see `score_samples`.
 
         Returns
         -------
         ndarray of shape (n_rows,)
-            Signed distance-like value.
+            Scores minus the offset.
         """
         return self.score_samples(X, diagonal=diagonal) - self.offset_
 
     def _diagonal_of(
         self, X: Any, kernel: AnyKernel, constant: float | None, diagonal: Any
     ) -> Any:
-        """Return k(x, x) of validated rows; `constant` is that of every row, if known.
+        """Return k(x, x) of validated rows; `constant` is its common value, if known.
 
-        Raises where nobody knows it.
+        Raises `InvalidInputError` if it is unknown.
         """
         who = type(self).__name__
         source = as_source(X, self.memory_budget)
@@ -129,7 +129,7 @@ class BallDetector(ScoredDetector):
         if constant is None:
             raise InvalidInputError(
                 f"{who}: the distance from the centre needs k(x, x) of each row, which "
-                "a precomputed matrix against the training rows does not hold, and "
+                "a precomputed matrix against the training rows does not contain, and "
                 "which is not the same for all training rows. Give it as diagonal=, an "
                 f"array with one number for each of the {source.n_rows} rows of X; for "
                 "the training matrix K, K.diagonal()."
@@ -138,15 +138,16 @@ class BallDetector(ScoredDetector):
 
 
 def refused_diagonal(who: str, reason: str) -> InvalidInputError:
-    """Return the error of a diagonal that nothing is done with."""
+    """Return the error for a diagonal that would be ignored."""
     return InvalidInputError(
         f"{who}: diagonal= was given, but {reason}. It belongs to a ball with "
-        "kernel='precomputed'; leave it out."
+        "kernel='precomputed'; leave it out.",
+        parameter="diagonal",
     )
 
 
 def _checked_diagonal(model: Any, diagonal: Any, n_rows: int) -> Array:
-    """Return a diagonal that was given, as float64."""
+    """Return the given diagonal as float64."""
     try:
         found = check_array(
             diagonal, ensure_2d=False, dtype=np.float64, input_name="diagonal"
@@ -161,15 +162,15 @@ def _checked_diagonal(model: Any, diagonal: Any, n_rows: int) -> Array:
     return np.asarray(found)
 
 
-# As far as rounding in float32, in which a matrix may have been made, lets the entries
-# of a constant diagonal lie apart; `check_square` allows as much for the symmetry.
+# Relative deviation of a constant diagonal that float32 rounding of the matrix may
+# cause; `check_square` allows the same deviation from symmetry.
 _CONSTANT_WITHIN = 1e-6
 
 
 def constant_of(diagonal: Array) -> float | None:
-    """Return the k(x, x) that all training rows have in common, or None.
+    """Return the common k(x, x) of all training rows, or None.
 
-    A single row does not show that others have the same.
+    A single row does not show that other rows have the same value.
     """
     low, high = float(diagonal.min()), float(diagonal.max())
     if len(diagonal) < 2 or high - low > _CONSTANT_WITHIN * max(abs(low), abs(high)):

@@ -1,4 +1,4 @@
-"""Checks of constructor parameters: who, what was given, what is allowed."""
+"""Checks of constructor parameters."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ def check_parameters(model: Any) -> None:
     tuned = isinstance(model.gamma, str) and model.gamma == "tune"
     if tuned and not local:
         raise InvalidInputError(
-            f"{who}: gamma='tune' chooses by labels, within cells: give cells=1000 to "
-            "a classifier or regressor, or another gamma ('scale', or a number)."
+            f"{who}: gamma='tune' needs labels and cells: give cells=1000 to a "
+            "classifier or regressor, or another gamma ('scale', or a number).",
+            parameter="gamma",
         )
     if not tuned:
         _check_gamma(who, model.gamma)
@@ -81,7 +82,8 @@ def check_share(who: str, name: str, value: Any) -> None:
     )
     if value >= 1:
         raise InvalidInputError(
-            f"{who}: {name}={value!r} must be below 1. Give a share, e.g. 0.05."
+            f"{who}: {name}={value!r} must be below 1. Give a share, e.g. 0.05.",
+            parameter=name,
         )
 
 
@@ -89,7 +91,8 @@ def _count(who: str, name: str, value: Any) -> None:
     if _is_count(value):
         return
     raise InvalidInputError(
-        f"{who}: {name}={value!r} must be a whole number of at least 1, or None."
+        f"{who}: {name}={value!r} must be a whole number of at least 1, or None.",
+        parameter=name,
     )
 
 
@@ -101,7 +104,8 @@ def _choice_or_count(who: str, name: str, value: Any, words: tuple[str, ...]) ->
     allowed = ", ".join(repr(word) for word in words)
     raise InvalidInputError(
         f"{who}: {name}={value!r} must be {allowed} or a whole number of rows of at "
-        "least 1 (the paper: sampling=59, batch=1)."
+        "least 1 (the paper: sampling=59, batch=1).",
+        parameter=name,
     )
 
 
@@ -113,11 +117,12 @@ def _check_gamma(who: str, gamma: Any) -> None:
         return
     words = ", ".join(repr(word) for word in GAMMAS)
     raise InvalidInputError(
-        f"{who}: gamma={gamma!r} must be a number above 0 or one of {words}."
+        f"{who}: gamma={gamma!r} must be a number above 0 or one of {words}.",
+        parameter="gamma",
     )
 
 
-# Some of these come from `corevec._runtime.checks`, which needs no scikit-learn.
+# Re-exports some checks of `corevec._runtime.checks`, which needs no scikit-learn.
 __all__ = [
     "GAMMAS",
     "_check_gamma",
@@ -136,5 +141,6 @@ def check_path(who: str, name: str, value: Any) -> None:
     """Check a parameter that is the path of a file, or None."""
     if value is not None and not isinstance(value, str | os.PathLike):
         raise InvalidInputError(
-            f"{who}: {name}={value!r} must be the path of a file, or None."
+            f"{who}: {name}={value!r} must be the path of a file, or None.",
+            parameter=name,
         )

@@ -85,12 +85,13 @@ class TakesRows:
         """Return validated rows with what belongs to them."""
         who = type(self).__name__
         if not is_far(X):
-            weights = self._checked_weights(sample_weight, X.shape[0])
+            weights = checked_weights(self, sample_weight, X.shape[0])
             return self._moved(Given(who, X, y, weights))
         if self.kernel == "precomputed":
             raise InvalidInputError(
                 f"{who}: kernel='precomputed' needs the kernel matrix in memory, but "
-                f"rows that live elsewhere were given ({type(X).__name__})."
+                f"rows that live elsewhere were given ({type(X).__name__}).",
+                parameter="kernel",
             )
         target = None if self._task == "none" else y
         try:
@@ -118,13 +119,15 @@ class TakesRows:
             raise InvalidInputError(
                 f"{type(self).__name__}: device={device!r}, but the rows are a tensor "
                 f"on {str(own)!r}. Move them there, X.to({device!r}), or give "
-                "device=None: tensors are worked on where they are."
+                "device=None: tensors are worked on where they are.",
+                parameter="device",
             )
         if not hasattr(source, "device"):
             raise InvalidInputError(
                 f"{type(self).__name__}: device={device!r} works on arrays, tensors "
                 f"and Dask collections, but {source!r} was given. Give the rows as an "
-                "np.memmap or a Dask collection, or device=None."
+                "np.memmap or a Dask collection, or device=None.",
+                parameter="device",
             )
         source.device = device
 
@@ -135,7 +138,8 @@ class TakesRows:
             if device is not None:
                 raise InvalidInputError(
                     f"{given.who}: device={device!r} needs a kernel by its name, but "
-                    f"kernel={self.kernel!r} was given. Use device=None."
+                    f"kernel={self.kernel!r} was given. Use device=None.",
+                    parameter="device",
                 )
             return given
         y, kinds = given.y, None
@@ -205,40 +209,6 @@ class TakesRows:
             return X
         return validate_data(self, X, reset=False, **CHECKS)
 
-    def _checked_weights(self, sample_weight: Any, n_rows: int) -> Array | None:
-        """Return weights as float64, or None where all rows weigh 1."""
-        if sample_weight is None:
-            return None
-        who = type(self).__name__
-        if isinstance(sample_weight, Real):
-            sample_weight = np.full(n_rows, sample_weight)
-        try:
-            weights = check_array(
-                sample_weight,
-                ensure_2d=False,
-                dtype=np.float64,
-                input_name="sample_weight",
-            )
-        except ValueError as error:
-            raise named(self, error) from None
-        if weights.shape != (n_rows,):
-            raise InvalidInputError(
-                f"{who}: sample_weight.shape == {weights.shape}, expected ({n_rows},): "
-                "one weight per row."
-            )
-        if (weights < 0).any():
-            row = int(np.argmin(weights))
-            raise InvalidInputError(
-                f"{who}: sample_weight[{row}] = {weights[row]:g} is negative. Weights "
-                "count rows: 0 leaves a row out, 2 counts it twice."
-            )
-        if not (weights > 0).any():
-            raise InvalidInputError(
-                f"{who}: sample_weight is zero for all {n_rows} rows, so no row is "
-                "left to fit. Give at least one row a positive weight."
-            )
-        return None if (weights == 1).all() else np.ascontiguousarray(weights)
-
 
 def _is_place(own: Any, device: Any) -> bool:
     """Whether a tensor's device is the one asked for; "cuda" is any of them."""
@@ -252,11 +222,47 @@ def _checked_values(model: Any, values: Any, rows: Rows) -> Any:
     return values(rows)
 
 
+def checked_weights(model: Any, sample_weight: Any, n_rows: int) -> Array | None:
+    """Return weights as float64, or None where all rows weigh 1."""
+    if sample_weight is None:
+        return None
+    who = type(model).__name__
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(n_rows, sample_weight)
+    try:
+        weights = check_array(
+            sample_weight,
+            ensure_2d=False,
+            dtype=np.float64,
+            input_name="sample_weight",
+        )
+    except ValueError as error:
+        raise named(model, error) from None
+    if weights.shape != (n_rows,):
+        raise InvalidInputError(
+            f"{who}: sample_weight.shape == {weights.shape}, expected ({n_rows},): "
+            "one weight per row."
+        )
+    if (weights < 0).any():
+        row = int(np.argmin(weights))
+        raise InvalidInputError(
+            f"{who}: sample_weight[{row}] = {weights[row]:g} is negative. Weights "
+            "count rows: 0 leaves a row out, 2 counts it twice."
+        )
+    if not (weights > 0).any():
+        raise InvalidInputError(
+            f"{who}: sample_weight is zero for all {n_rows} rows, so no row is "
+            "left to fit. Give at least one row a positive weight."
+        )
+    return None if (weights == 1).all() else np.ascontiguousarray(weights)
+
+
 def named(model: Any, error: ValueError) -> ValueError:
     """Return the error with the estimator's name in front, if it lacks it."""
     who = type(model).__name__
     text = str(error)
-    return InvalidInputError(text if who in text else f"{who}: {text}")
+    text = text if who in text else f"{who}: {text}"
+    return InvalidInputError(text, parameter=getattr(error, "parameter", None))
 
 
 def check_same_names(who: str, model: Any, names: Any) -> None:
@@ -286,7 +292,8 @@ def check_square(who: str, K: Any) -> None:
     if K.shape[0] != K.shape[1]:
         raise InvalidInputError(
             f"{who}: kernel='precomputed' needs a square matrix of kernel values "
-            f"between the training rows; X has shape {K.shape}."
+            f"between the training rows; X has shape {K.shape}.",
+            parameter="kernel",
         )
     scale = max(abs(K[s : s + 1024]).max() for s in range(0, K.shape[0], 1024))
     for start in range(0, K.shape[0], 1024):

@@ -1,4 +1,4 @@
-"""What the Subspace estimators share: the basis, the fit in its span."""
+"""Base class of the Subspace estimators: the basis, and the fit in its span."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ LOSSES = ("squared_hinge", "hinge")
 
 
 class InSpan:
-    """What the Subspace estimators share: the basis, the fit in its span."""
+    """Base class of the Subspace estimators: the basis, and the fit in its span."""
 
-    # Of the base class, and without a meaning here.
+    # Parameters of the base class that have no effect here.
     ball_epsilon = max_core = None
     sampling = batch = qp = init = low_rank = "auto"
     multi_class = "ovr"
@@ -77,18 +77,19 @@ class InSpan:
         if not (whole or share):
             raise InvalidInputError(
                 f"{type(self).__name__}: n_basis={n!r} must be a whole number of at "
-                "least 1, or a share of the rows between 0 and 1, e.g. 0.1."
+                "least 1, or a share of the rows between 0 and 1, e.g. 0.1.",
+                parameter="n_basis",
             )
 
     def _check_vectors(self) -> None:
-        """Check the user's own basis against the rows."""
+        """Check a given basis against the rows."""
         if isinstance(self.basis, str):
             return
         who = type(self).__name__
         if self.kernel == "precomputed":
             raise InvalidInputError(
-                f"{who}: with kernel='precomputed' there are no vectors to give as "
-                f"basis; use one of {', '.join(repr(b) for b in BASES)}."
+                f"{who}: with kernel='precomputed' a basis cannot be given as "
+                f"vectors; use one of {', '.join(repr(b) for b in BASES)}."
             )
         try:
             vectors = check_array(self.basis, accept_sparse="csr", input_name="basis")
@@ -100,7 +101,7 @@ class InSpan:
         if vectors.shape[1] != self.n_features_in_:
             raise InvalidInputError(
                 f"{who}: basis has {vectors.shape[1]} columns, X has "
-                f"{self.n_features_in_}. Basis vectors are points like the rows of X."
+                f"{self.n_features_in_}. Basis vectors must have the columns of X."
             )
 
     def _wanted(self) -> Wanted:
@@ -126,7 +127,7 @@ class InSpan:
         asked = problems, source, kernel, wanted
         outcome = solve(*asked, model._settings(), progress)
         if isinstance(self.basis, str) and wanted.size(source.n_rows) == source.n_rows:
-            # All rows are the basis: it is not their number that keeps a gap.
+            # All rows are the basis: the gap is not due to the size of the basis.
             outcome.certificates = [
                 replace(c, stopped_by="stall") if c.stopped_by == "n_vectors" else c
                 for c in outcome.certificates

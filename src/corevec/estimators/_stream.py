@@ -1,4 +1,4 @@
-"""What the two streaming estimators share: blocks in, one ball per machine out."""
+"""Base class of the streaming estimators: blocks in, one ball per machine out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, as_source, brought_here, is_far
 from corevec.estimators._base import CoreVectorEstimator
-from corevec.estimators._rows import CHECKS, named
+from corevec.estimators._rows import CHECKS, checked_weights, named
 from corevec.estimators._stream_blocks import Block, BlockReporter, first_unusable
 from corevec.estimators._stream_checks import (
     FREE,
@@ -34,9 +34,9 @@ from corevec.solvers.streaming.stream import BallStream, LinearStream, Signs, st
 
 
 class StreamingEstimator(CoreVectorEstimator):
-    """Base of the streaming estimators; not to be used on its own."""
+    """Base class of the streaming estimators; not for direct use."""
 
-    # Of the base class: one pass has one thread, and holds nothing of this size.
+    # Parameters of the base class: one pass uses one thread and little memory.
     n_jobs = None
     memory_budget = DEFAULT_MEMORY_BUDGET
 
@@ -52,13 +52,13 @@ class StreamingEstimator(CoreVectorEstimator):
 
     @abstractmethod
     def _machines(self) -> list[int]:
-        """Return the class code that each machine has on its positive side."""
+        """Return the positive class code of each machine."""
 
     def _check(self) -> None:
         check_streaming(self)
 
     def _check_unchanged(self) -> None:
-        """Raise where a parameter is not the one that the stream was begun with."""
+        """Raise if a parameter has changed since the stream began."""
         if self.__sklearn_is_fitted__():
             check_unchanged(self, self._begun_with)
         self.__dict__.pop("_stopped_by", None)
@@ -68,7 +68,7 @@ class StreamingEstimator(CoreVectorEstimator):
     def _fit_blocks(
         self, blocks: Iterable[Block], learn: Callable[[Any, Any, Any], None]
     ) -> None:
-        """Learn from every block, in order, once; Ctrl-C ends it between two."""
+        """Learn from every block, in order, once; Ctrl-C ends it between blocks."""
         progress = Progress(0)
         reporter = BlockReporter(self, lambda _: self._fitted_attributes())
         with reporter, progress.listening_for_interrupt():
@@ -87,8 +87,8 @@ class StreamingEstimator(CoreVectorEstimator):
                     break
         if not self.__sklearn_is_fitted__():
             raise InvalidInputError(
-                f"{type(self).__name__}: the stream holds no row, so there is nothing "
-                "to fit. (An iterator can be gone through once only.)"
+                f"{type(self).__name__}: the stream contains no row, so there is "
+                "nothing to fit. (An iterator can be consumed once only.)"
             )
 
     def _forget(self) -> None:
@@ -96,7 +96,7 @@ class StreamingEstimator(CoreVectorEstimator):
             self.__dict__.pop(name, None)
 
     def _fitted_attributes(self) -> dict[str, Any]:
-        """Return what a pass leaves behind."""
+        """Return the fitted attributes of a pass."""
         names = ("classes_", "n_features_in_", "feature_names_in_")
         private = ("_streams", "_position", "_seconds", "_stopped_by", "_begun_with")
         more = ("_right", "_tested", "_sample", "_offsets")
@@ -104,7 +104,7 @@ class StreamingEstimator(CoreVectorEstimator):
         return {n: self.__dict__[n] for n in kept if n in self.__dict__}
 
     def _validated(self, X: Any, y: Any, *, first: bool) -> Any:
-        """Return validated rows and labels; NaN is left to the linear loop."""
+        """Return validated rows and labels; the linear loop finds NaN itself."""
         X, linear = brought_here(X), self._is_linear
         checks = {**CHECKS, "order": "C", "reset": first}
         if not first:
@@ -116,7 +116,7 @@ class StreamingEstimator(CoreVectorEstimator):
             raise named(self, error) from None
 
     def _name_bad_row(self, X: Any, y: Any, checks: dict[str, Any]) -> None:
-        """Raise an error that names the first row that is not finite, if one is."""
+        """Raise an error that names the first row that is not finite, if any."""
         try:
             found = validate_data(self, X, y, ensure_all_finite=False, **checks)
         except ValueError:
@@ -144,7 +144,7 @@ class StreamingEstimator(CoreVectorEstimator):
         return f"row {row} of this block (row {position + row:,} of the stream)"
 
     def _learn(self, X: Any, codes: Array, weights: Array | None) -> None:
-        """Go through validated rows with every machine; all of them or none move."""
+        """Update every machine with validated rows: all of the machines, or none."""
         began = time.perf_counter()
         fitted = self.__sklearn_is_fitted__()
         inverse = self._inverse(weights)
@@ -170,7 +170,7 @@ class StreamingEstimator(CoreVectorEstimator):
             }
 
     def _inverse(self, weights: Array | None) -> Array:
-        """Return 1/C_i per row, or once for all; infinite for weight 0."""
+        """Return 1/C_i per row, or one value for all rows; infinite for weight 0."""
         unit = 0.0 if self.C is None else 1.0 / self._slack
         if weights is None:
             return np.array([unit])
@@ -185,7 +185,7 @@ class StreamingEstimator(CoreVectorEstimator):
         machines = range(len(self._machines()))
         if self._is_linear:
             return [LinearStream(self._form, X.shape[1]) for _ in machines]
-        # That of all partitions, where the rows live elsewhere.
+        # For remote rows: the kernel that all partitions share.
         kernel = self.__dict__.get("_kernel_of_all")
         if kernel is None:
             kernel = self._make_kernel(as_source(X, self.memory_budget), weights)
@@ -195,19 +195,19 @@ class StreamingEstimator(CoreVectorEstimator):
         ]
 
     def _block_weights(self, sample_weight: Any, n: int) -> Array | None:
-        """Return checked weights; a block without any weight is no error later on."""
+        """Return checked weights; a later block may consist of weights 0."""
         if sample_weight is None or n == 0:
             return None
         plain = np.asarray(sample_weight)
         nothing = plain.shape == (n,) and plain.dtype.kind in "fiu" and not plain.any()
         if nothing and self.__sklearn_is_fitted__():
             return np.zeros(n)
-        return self._checked_weights(sample_weight, n)
+        return checked_weights(self, sample_weight, n)
 
-    # What it leaves -----------------------------------------------------------------
+    # Fitted attributes --------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether a row has been seen."""
+        """Whether at least one row has been seen."""
         return "_streams" in self.__dict__
 
     @property
@@ -217,22 +217,22 @@ class StreamingEstimator(CoreVectorEstimator):
 
     @property
     def lower_radius_(self) -> Any:
-        """What the radius of the smallest ball is at least, one per machine."""
+        """Lower bound of the radius of the smallest ball, one per machine."""
         return self._each(lambda stream: stream.whole().lower_radius)
 
     @property
     def n_updates_(self) -> Any:
-        """Rows taken in, one count per machine: the paper's nSV."""
+        """Number of absorbed rows, one per machine (nSV in the paper)."""
         return self._each(lambda stream: stream.n_updates)
 
     @property
     def n_rows_seen_(self) -> int:
-        """Rows seen, those of weight 0 apart."""
+        """Number of rows seen, without those of weight 0."""
         return int(self._streams[0].n_rows)
 
     @property
     def _is_linear(self) -> bool:
-        """Whether centres are vectors: of the stream, where there is one."""
+        """Whether the centres are explicit vectors, that is, the kernel is linear."""
         if self.__sklearn_is_fitted__():
             return isinstance(self._streams[0], LinearStream)
         return isinstance(self.kernel, str) and self.kernel == "linear"
@@ -244,9 +244,9 @@ class StreamingEstimator(CoreVectorEstimator):
     def _total_updates(self) -> int:
         return sum(stream.n_updates for stream in self._streams)
 
-    @property  # made when asked for: every block would make another one
+    @property  # computed on access: otherwise every block would compute it
     def ball_bound_(self) -> BallBound:
-        """What is proved about the ball: of the loosest class, all in `.parts`."""
+        """Proved bound of the ball: of the loosest class, all classes in `.parts`."""
         interrupted = self.__dict__.get("_stopped_by") == "interrupt"
         parts = []
         for stream in self._streams:
@@ -257,19 +257,19 @@ class StreamingEstimator(CoreVectorEstimator):
 
     @property
     def certificate_(self) -> Certificate:  # type: ignore[override]
-        """Not there: one pass cannot measure the gap of the machine it leaves."""
+        """Always raises AttributeError: one pass cannot measure the duality gap."""
         raise AttributeError(
-            f"{type(self).__name__} has no certificate_: the gap of the machine that "
-            "predicts is not known after one pass. To measure it on rows of your "
-            "choice, call corevec.certify(model, X, y); ball_bound_ holds what is "
-            "proved about the ball around the rows seen."
+            f"{type(self).__name__} has no certificate_: the duality gap of the model "
+            "is unknown after one pass. To measure it on rows of your choice, call "
+            "corevec.certify(model, X, y); ball_bound_ holds what is proved about the "
+            "ball around the rows seen."
         )
 
     # Functions ----------------------------------------------------------------------
 
     @property
     def _functions(self) -> KernelExpansion:
-        """The centres as one expansion with an output per machine, not scaled."""
+        """The centres as one kernel expansion, one output per machine, not scaled."""
         streams, bias = self._streams, self._streams[0].form.bias
         kernel: AnyKernel
         if self._is_linear:
@@ -293,7 +293,7 @@ class StreamingEstimator(CoreVectorEstimator):
         )
 
     def _values(self, X: Any) -> Array:
-        """Return the centres' values on new rows, shape (n_rows, machines)."""
+        """Return the values of the centres on new rows, shape (n_rows, n_machines)."""
         check_is_fitted(self)
         refuse_tensors(type(self).__name__, X)
         X = self._validate_new(X)
@@ -313,28 +313,28 @@ class StreamingEstimator(CoreVectorEstimator):
 
     @property
     def support_vectors_(self) -> Any:
-        """The rows kept, for kernels other than the linear one."""
+        """Rows of the expansion, for kernels other than the linear one."""
         self._unless_linear()
         return self._functions.basis.values
 
-    # Joining ------------------------------------------------------------------------
+    # Merging ------------------------------------------------------------------------
 
     def merge(self, other: Any) -> Self:
-        """Join a model trained on other rows into this one.
+        """Merge a model that was trained on other rows into this one.
 
-        The ball of the two holds all rows that either has seen; its promises, bounds
-        and counts are those of one stream. `other` is left as it is.
+        The merged ball contains all rows that either model has seen; its bounds and
+        counts are valid as for one stream. `other` is not changed.
 
         Parameters
         ----------
         other : estimator of the same class
-            Fitted on rows that this one has not seen, with the same parameters (those
-            that only report apart), classes and columns.
+            Model that was fitted on rows that this one has not seen, with the same
+            classes, columns and parameters (except those that only affect reports).
 
         Returns
         -------
         self
-            The joined model.
+            The merged model.
         """
         check_is_fitted(self)
         check_mergeable(self, other)

@@ -1,4 +1,4 @@
-"""What a stream is made of: blocks of rows, told apart, named, reported."""
+"""Blocks of a stream: recognition, validation and progress reports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Block = tuple[Any, Any, Any]  # rows, labels, weights
 def is_stream(X: Any) -> bool:
     """Whether `X` is an iterable of blocks rather than one array of rows.
 
-    Arrays, data frames and matrices are not; a list is, if its first item is a block.
+    Arrays, data frames and matrices are not; a list is if its first item is a block.
     """
     if any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__")):
         return False
@@ -36,7 +36,7 @@ def _is_block(item: Any) -> bool:
 
 
 def blocks_of(who: str, stream: Iterable[Any], *, labelled: bool) -> Iterator[Block]:
-    """Yield (rows, labels, weights) of every block that holds a row."""
+    """Yield (rows, labels, weights) of every block that is not empty."""
     for number, item in enumerate(stream):
         parts = item
         if not isinstance(item, tuple) and not labelled:
@@ -74,7 +74,7 @@ def _kind(values: Array) -> str:
 
 
 class BlockReporter(RoundReporter):
-    """Tells the ``verbose`` line, the log and callbacks about each block."""
+    """Reports each block to the progress line, the log and the callbacks."""
 
     def __enter__(self) -> BlockReporter:
         super().__enter__()

@@ -1,4 +1,4 @@
-"""Checks of the streaming estimators: parameters, and models to be joined."""
+"""Checks of the streaming estimators: parameters, and models to be merged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from corevec.estimators._parameters import (
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Kernel, check_kernel_name
 
-# Parameters that may differ between two models that are joined, and change in a stream.
+# Parameters that may differ between two merged models, and may change in a stream.
 FREE = ("verbose", "tol", "random_state", "contamination")
 
 
@@ -27,8 +27,9 @@ def check_streaming(model: Any) -> None:
     check_kernel_name(who, model.kernel)
     if isinstance(model.kernel, str) and model.kernel == "precomputed":
         raise InvalidInputError(
-            f"{who}: kernel='precomputed' has no rows to keep. Give a kernel of rows, "
-            "or a function k(X, Z)."
+            f"{who}: kernel='precomputed' has no rows to store. Give a kernel by name, "
+            "or a function k(X, Z).",
+            parameter="kernel",
         )
     _check_gamma(who, model.gamma)
     check_number(who, "degree", model.degree, above=0, remedy="Use 3.")
@@ -40,12 +41,12 @@ def check_streaming(model: Any) -> None:
     check_choice(who, "balls", model.balls, ("lookahead", "general"))
     check_choice(who, "overflow", model.overflow, ("merge", "drop"))
     if model.budget is not None:
-        remedy = "More rows than balls are needed; None keeps all rows taken in."
+        remedy = "More rows than balls are needed; None keeps all absorbed rows."
         _check_count(who, "budget", model.budget, model.n_balls + 1, remedy)
 
 
 def check_mergeable(model: Any, other: Any) -> None:
-    """Raise where the balls of two models are not balls of the same problem."""
+    """Raise if the balls of two models do not belong to the same problem."""
     who = type(model).__name__
     if type(other) is not type(model):
         raise InvalidInputError(
@@ -61,40 +62,39 @@ def check_mergeable(model: Any, other: Any) -> None:
     for name in mine:
         if name not in FREE and mine[name] != theirs[name]:
             raise InvalidInputError(
-                f"{who}: merge needs equal parameters; {name} is {mine[name]!r} here "
-                f"and {theirs[name]!r} there."
+                f"{who}: merge needs equal parameters; {name} is {mine[name]!r} "
+                f"and {theirs[name]!r}."
             )
     if model.n_features_in_ != other.n_features_in_:
         raise InvalidInputError(
             f"{who}: merge needs the same columns; there are {model.n_features_in_} "
-            f"here and {other.n_features_in_} there."
+            f"and {other.n_features_in_}."
         )
     here, there = (
         list(getattr(one, "feature_names_in_", ())) for one in (model, other)
     )
     if here and there and here != there:
         raise InvalidInputError(
-            f"{who}: merge needs the same columns; they are {here} here and {there} "
-            "there."
+            f"{who}: merge needs the same columns; they are {here} and {there}."
         )
     if not model._is_linear:
         _check_same_width(who, model._streams[0].kernel, other._streams[0].kernel)
 
 
 def check_unchanged(model: Any, begun_with: dict[str, Any]) -> None:
-    """Raise where a parameter is not what it was when the stream began."""
+    """Raise if a parameter has changed since the stream began."""
     now = model.get_params()
     for name, value in begun_with.items():
         if now[name] is not value and now[name] != value:
             raise InvalidInputError(
                 f"{type(model).__name__}: {name} was {value!r} when the stream began "
                 f"and is {now[name]!r} now; a ball cannot change its problem. Set it "
-                "back, or begin anew with fit."
+                "back, or start anew with fit."
             )
 
 
 def refuse_weights(model: Any, sample_weight: Any) -> None:
-    """Raise where weights are given beside a stream."""
+    """Raise if weights are given beside a stream."""
     if sample_weight is not None:
         raise InvalidInputError(
             f"{type(model).__name__}: sample_weight cannot be given beside a stream; "
@@ -103,7 +103,7 @@ def refuse_weights(model: Any, sample_weight: Any) -> None:
 
 
 def _check_same_width(who: str, mine: Any, theirs: Any) -> None:
-    """Raise where a gamma in words came out differently in two models."""
+    """Raise if a gamma by name was resolved differently in two models."""
     if not isinstance(mine, Kernel):
         return
     here, there = (
@@ -111,9 +111,8 @@ def _check_same_width(who: str, mine: Any, theirs: Any) -> None:
     )
     if not np.isclose(here, there, rtol=1e-12, atol=0.0):
         raise InvalidInputError(
-            f"{who}: merge needs the same kernel; gamma came out as {here:g} here "
-            f"and {there:g} there, each from its first block. Give gamma as a "
-            "number."
+            f"{who}: merge needs the same kernel; gamma was resolved as {here:g} "
+            f"and {there:g}, each from its first block. Give gamma as a number."
         )
 
 
@@ -122,5 +121,6 @@ def _check_count(who: str, name: str, value: Any, least: int, remedy: str) -> No
     if whole and value >= least:
         return
     raise InvalidInputError(
-        f"{who}: {name}={value!r} must be a whole number of at least {least}. {remedy}"
+        f"{who}: {name}={value!r} must be a whole number of at least {least}. {remedy}",
+        parameter=name,
     )

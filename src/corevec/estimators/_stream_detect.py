@@ -1,4 +1,4 @@
-"""StreamingOneClass: novelties on a stream, in one pass."""
+"""StreamingOneClass: novelty detection in one pass over a stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import ScoredDetector
 from corevec.estimators._parameters import check_share
-from corevec.estimators._rows import CHECKS
+from corevec.estimators._rows import CHECKS, checked_weights
 from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_blocks import blocks_of, is_stream
 from corevec.estimators._stream_checks import refuse_weights
@@ -29,55 +29,82 @@ from corevec.solvers.numeric.dual_qp import balance
 from corevec.solvers.streaming.geometry import Form
 from corevec.solvers.streaming.reservoir import RowSample
 
-# Rows whose differences from the centre are written out at a time.
+# Rows whose differences from the centre are computed at a time.
 _ROWS = 1024
 
 
 class StreamingOneClass(ScoredDetector, StreamingEstimator):
-    r"""Novelty detector that sees every row once: a ball around a stream.
+    r"""Novelty detector that reads each row once: a ball around a stream.
 
-    The centre is moved as in `StreamingBallClassifier`; the smallest such ball is that
-    of `SVDD` with the same C,
+    The centre moves as in `StreamingBallClassifier`; the smallest such ball is that of
+    `SVDD` with the same C,
 
     .. math:: \min_{c, R} R^2 + C \sum_i s_i \xi_i^2, \quad
               \|\varphi(x_i) - c\|^2 \le R^2 + \xi_i.
 
-    A row is the more of a novelty the farther it is from the centre. The result depends
-    on the order of the rows. Memory does not grow with their number if the kernel is
-    linear or there is a `budget`.
+    The farther a row is from the centre, the more of a novelty it is. The result
+    depends on the order of the rows. The memory does not grow with their number if the
+    kernel is linear or a `budget` is given.
 
     Parameters
     ----------
     C : float or None, default=1.0
         Weight of the squared slack, as in `SVDD`: the smaller, the less one row moves
-        the centre. None: no slack, the ball of the rows themselves.
+        the centre. None: no slack, the enclosing ball of the rows themselves.
     contamination : float or None, default=0.1
-        Share of the rows seen (by weight) that counts as outliers: it sets `offset_`
-        and nothing else. It is measured on a uniform sample of the rows seen, of at
-        most 4000 rows and 64 MiB, at their distance from the centre as it is *now*.
-        None: rows outside the ball, which with ``C=None`` holds every row seen.
-    n_balls, balls : optional
-        As in `StreamingBallClassifier`.
+        Share of the rows seen (by weight) that counts as outliers. It determines
+        `offset_` and nothing else. It is measured on a uniform sample of at most 4000
+        of the rows seen and 64 MiB, by their distance from the current centre. None:
+        the rows outside the ball, which with ``C=None`` contains every row seen.
+    n_balls : int, default=8
+        Number of balls. See `StreamingBallClassifier`.
+    balls : {"lookahead", "general"}, default="lookahead"
+        How the balls are maintained. See `StreamingBallClassifier`.
     kernel : str or callable, default="rbf"
-        As in `StreamingBallClassifier`.
-    gamma, degree, coef0, budget, overflow, tol, verbose : optional
-        As in `StreamingBallClassifier`.
-    random_state : int or RandomState, optional
+        Kernel function: a name or a function ``k(X, Z)``, but not "precomputed". See
+        `CoreVectorClassifier`.
+    gamma : float or {"scale", "auto", "mean-distance"}, default="scale"
+        Kernel coefficient. A name is resolved on the *first* block.
+    degree : float, default=3
+        Degree of the "poly" kernel.
+    coef0 : float, default=0.0
+        Constant term of the "poly" and "sigmoid" kernels.
+    budget : int, default=None
+        Maximum number of rows in the expansion of a kernel machine. None keeps every
+        absorbed row.
+    overflow : {"merge", "drop"}, default="merge"
+        What happens to the row of least weight beyond the budget. See
+        `StreamingBallClassifier`.
+    tol : float, default=1e-3
+        Relative gap of the machine, below 1, up to which `corevec.certify` says
+        ``converged``. It does not stop the single pass.
+    random_state : int or RandomState, default=None
         Seed of the sample that `contamination` is measured on.
+    verbose : int, default=0
+        1 shows a progress line on a terminal; 2 writes one log record per block.
 
     Attributes
     ----------
     offset_ : float
         ``decision_function = score_samples - offset_``.
-    radius_, lower_radius_ : float
-        Every row seen, lifted by its slack, lies within `radius_` of the centre; the
-        smallest ball is not smaller than `lower_radius_`.
-    n_updates_, n_rows_seen_, ball_bound_
-        As in `StreamingBallClassifier`.
+    radius_ : float
+        Every row seen, lifted by its slack, lies within this distance of the centre.
+    lower_radius_ : float
+        Lower bound of the radius of the smallest ball.
+    n_updates_ : int
+        Number of absorbed rows (nSV in the paper).
+    n_rows_seen_ : int
+        Number of rows seen, without those of weight 0.
+    ball_bound_ : BallBound
+        The two radii with their factor, rows and seconds.
     centre_norm_sq_ : float
         Squared norm of the centre in the feature space.
-    support_vectors_, dual_coef_ : ndarray
-        The centre, for kernels other than the linear one; for that one, `coef_` is.
+    support_vectors_ : ndarray or CSR matrix of shape (n_kept, n_features)
+        Rows of the expansion of the centre, for kernels other than the linear one.
+    dual_coef_ : ndarray of shape (1, n_kept)
+        Coefficients of `support_vectors_`.
+    coef_ : ndarray of shape (1, n_features)
+        The centre, for the linear kernel.
 
     Examples
     --------
@@ -127,22 +154,22 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Forget everything and learn from rows or a stream, in order, once.
+        """Fit the detector anew in one pass over rows or a stream, in order.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_rows, n_features), or iterable
             Rows; or an iterable of blocks ``X``, ``(X, y)`` or ``(X, y,
-            sample_weight)``, whose labels are not looked at.
-        y : ignored
-            There for scikit-learn's sake.
+            sample_weight)``, whose labels are ignored.
+        y : object, default=None
+            Ignored; present for compatibility with scikit-learn.
         sample_weight : array-like of shape (n_rows,), optional
-            C is multiplied by it; weight 0 leaves a row out.
+            Factor of C for each row; weight 0 excludes a row.
 
         Returns
         -------
         self
-            The detector.
+            The fitted detector.
         """
         self._check()
         self._forget()
@@ -158,14 +185,14 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Go on with more rows: all of them, or none if one cannot be used.
+        """Continue with more rows: all of them, or none if one of them is invalid.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_rows, n_features)
             Rows.
-        y : ignored
-            There for scikit-learn's sake.
+        y : object, default=None
+            Ignored; present for compatibility with scikit-learn.
         sample_weight : array-like of shape (n_rows,), optional
             As in ``fit``.
 
@@ -202,7 +229,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
 
     @lazily
     def distance(self, X: Any) -> Array:
-        """Return each row's distance from the centre, in the feature space.
+        """Return the distance of each row from the centre, in the feature space.
 
         Parameters
         ----------
@@ -218,20 +245,20 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
 
     @property
     def offset_(self) -> float:
-        """What the scores of outliers are below."""
+        """Upper bound of the scores of outliers."""
         if self.contamination is None:
-            # R of SVDD: a row that the centre has no part of, lifted, is at a squared
+            # R of SVDD: a lifted row that the centre does not contain is at a squared
             # distance of |phi(x) - w|^2 + s + eta <= radius_^2.
             stream = self._streams[0]
             whole = stream.whole()
             offset = min(whole.slack + stream.eta - whole.radius**2, 0.0)
-            # A row on the boundary stays inside, whatever its score's rounding.
+            # A row on the boundary stays inside, however its score is rounded.
             size = whole.radius**2
             size += 0.0 if self._is_linear else whole.norm_sq
             return offset - 1e-12 * size
         share = float(self.contamination)
         if share not in self._offsets:
-            # Kept until the next row: the sample is scored once, not per prediction.
+            # Cached until the next row: the sample is scored once, not per prediction.
             scores = self._scores(self._sample.rows)
             self._offsets[share] = self._sample.lower_quantile(scores, share)
         return self._offsets[share]
@@ -292,7 +319,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         self._offsets = {}
 
     def _scores(self, X: Any) -> Array:
-        """Return minus squared distances; differences are written out if linear."""
+        """Return minus the squared distances; by differences for the linear kernel."""
         functions = self._functions
         if self._is_linear:
             parts = [X[s : s + _ROWS] for s in range(0, X.shape[0], _ROWS)]
@@ -304,11 +331,11 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         return np.asarray(2 * values - own - self.centre_norm_sq_)
 
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
-        """Return the gap of `SVDD` at this centre, with the best radius, on rows."""
+        """Return the certificate of `SVDD` at this centre, with the best radius."""
         check_is_fitted(self)
         refuse_far(type(self).__name__, X)
         X = validate_data(self, X, reset=False, **CHECKS)
-        weights = self._checked_weights(sample_weight, X.shape[0])
+        weights = checked_weights(self, sample_weight, X.shape[0])
         problem = svdd(Labels(X.shape[0], sample_weight=weights), self.C)
         offset, function = 0.0, self._functions
         source = as_source(X, self.memory_budget)

@@ -1,4 +1,4 @@
-"""One pass over rows that live elsewhere: a model per partition, merged in a tree."""
+"""One pass over remote rows: one model per partition, merged in a tree."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from corevec.kernels import AnyKernel, Rows
 
 
 def fit_far(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
-    """Fit a streaming model: every partition in order, its ball merged with others'.
+    """Fit a streaming model on every partition, in order, and merge the balls.
 
-    The classes, and the width of a kernel, are found by passes before: they must be
-    the same in all partitions.
+    The classes and the kernel coefficient are determined by earlier passes, because
+    they must be the same in all partitions.
     """
     who, task = type(model).__name__, model._task
     model._check_far_columns(X, reset=True)
@@ -46,7 +46,7 @@ def _begin(model: Any, kernel: AnyKernel | None) -> Any:
 def _step(classes: Any, model: Any, rows: Rows) -> Any:
     weights = rows.columns.get(WEIGHT)
     if weights is not None and not (weights > 0).any():
-        return model  # rows that weigh nothing change nothing
+        return model  # rows of weight 0 change nothing
     if classes is None:
         return model.partial_fit(rows.values, sample_weight=weights)
     labels = rows.columns[TARGET]
@@ -60,19 +60,20 @@ def _joined(a: Any, b: Any) -> Any:
 
 
 def refuse_tensors(who: str, X: Any) -> None:
-    """Raise for rows on a device: a ball grows row by row, here."""
+    """Raise for rows on a device: a ball grows row by row, on the host."""
     if is_on_device(X):
         raise InvalidInputError(
-            f"{who}: rows are learned one after the other, in this process, but a "
-            "tensor was given. Bring the rows here: X.cpu().numpy()."
+            f"{who}: rows are learned one after the other, on the host, but a "
+            "tensor was given. Copy the rows to the host: X.cpu().numpy()."
         )
 
 
 def refuse_far(who: str, X: Any) -> None:
-    """Raise for rows that live elsewhere, where a number of each is needed here."""
+    """Raise for remote rows: a few numbers per row are needed in memory."""
     if is_far(X):
         raise InvalidInputError(
-            f"{who}: certify of a streaming model keeps a few numbers of every row, so "
+            f"{who}: certify of a streaming model stores a few numbers per row, so "
             f"the rows must be in memory; {type(X).__name__} was given. Certify on a "
-            "part of them, or fit CoreVectorClassifier or SVDD, which certify anywhere."
+            "part of them, or fit CoreVectorClassifier or SVDD, which certify remote "
+            "rows as well."
         )

@@ -1,4 +1,4 @@
-"""Labels of a stream: the classes it may have, and codes for them."""
+"""Labels of a stream: its classes, and the integer codes of labels."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sklearn.utils.validation import column_or_1d
 from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 
-# Up to so many classes, comparing with each is cheaper than a search.
+# Up to this number of classes, comparing with each is cheaper than a search.
 _FEW_CLASSES = 16
 
 
 def first_classes(who: str, y: Array, weights: Array | None, classes: Any) -> Array:
-    """Return the classes of a stream, given, or found in its first block."""
+    """Return the classes of a stream: the given ones, or those of its first block."""
     if classes is None:
         check_classification_targets(y)
         found = np.unique(y if weights is None else y[weights > 0])
@@ -28,7 +28,8 @@ def first_classes(who: str, y: Array, weights: Array | None, classes: Any) -> Ar
         raise InvalidInputError(
             f"{who}: only 1 class ({found.tolist()[0]!r}) was found; a classifier "
             "needs at least 2 classes. Give all labels that a stream will have as "
-            "classes=; for one class use StreamingOneClass."
+            "classes=; for one class use StreamingOneClass.",
+            parameter="classes",
         )
     return found
 
@@ -40,9 +41,9 @@ def encoded(
     classes: Array,
     where: Callable[[int], str],
 ) -> Array:
-    """Return the class code of each label (int32); an unknown one is an error.
+    """Return the class code of each label (int32); an unknown label is an error.
 
-    `where` says in words which row of the stream a row of the block is.
+    `where` describes the position of a row of the block in the stream, for messages.
     """
     codes = np.zeros(len(y), dtype=np.int32)
     known = np.zeros(len(y), dtype=bool)
@@ -62,18 +63,19 @@ def encoded(
         raise InvalidInputError(
             f"{who}: the label {label!r} of {where(row)} is unknown: the classes are "
             f"{classes[:10].tolist()}. Give all labels that the stream will have as "
-            "classes= at the start."
+            "classes= at the start.",
+            parameter="classes",
         )
     return codes
 
 
 def winner(values: Array) -> Array:
-    """Return the class code that decision values say."""
+    """Return the predicted class codes of decision values."""
     if values.ndim == 1:
         return (values > 0).astype(np.intp)
     return np.asarray(values.argmax(axis=1))
 
 
 def same_classes(some: Any, others: Any) -> bool:
-    """Whether two lists of labels are the same but for their order."""
+    """Whether two lists of labels are equal up to their order."""
     return np.array_equal(np.unique(np.asarray(some)), np.unique(np.asarray(others)))

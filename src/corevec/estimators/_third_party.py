@@ -1,8 +1,8 @@
-"""`certify` for models of other libraries, recognised by the attributes they have.
+"""`certify` for third-party models, which are recognised by their attributes.
 
-scikit-learn's support vector machines and everything with the same attributes:
-scikit-learn-intelex's, a LIBSVM model whose arrays were put into a plain object. Only
-public names are read, and ``_gamma`` where ``gamma`` is a word.
+These are the support vector machines of scikit-learn and objects with the same
+attributes: those of scikit-learn-intelex, or a LIBSVM model whose arrays are stored in
+a plain object. Only public names are read, and ``_gamma`` where ``gamma`` is a name.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NEEDED = ("dual_coef_", "intercept_", "kernel")
 
 
 def certify_other(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate:
-    """Return the certificate of a fitted model that is not corevec's own."""
+    """Return the certificate of a fitted third-party model."""
     _check_model(model)
     given = Given.of(model, X, y, sample_weight)
     if isinstance(model, LinearSVC | LinearSVR):
@@ -58,14 +58,14 @@ def certify_other(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate
 
 
 def _check_model(model: Any) -> None:
-    """Refuse what has no dual variables, or hides the model that has them."""
+    """Refuse objects without dual variables, and wrappers around other models."""
     who = type(model).__name__
     if isinstance(model, type):
         raise InvalidInputError(
             f"certify: the class {model.__name__} was given. Give a fitted model."
         )
     inner = {
-        "steps": "its last step and the rows as that step saw them: "
+        "steps": "its last step and the rows as transformed for that step: "
         "certify(pipe[-1], pipe[:-1].transform(X), y)",
         "best_estimator_": "its best_estimator_",
         "estimators_": "each of its estimators_, with the labels it was fitted on",
@@ -74,7 +74,7 @@ def _check_model(model: Any) -> None:
     for name, instead in inner.items():
         if hasattr(model, name):
             raise InvalidInputError(
-                f"certify: a {who} was given, which holds other models. Give {instead}."
+                f"certify: a {who} was given, which wraps other models. Give {instead}."
             )
     if isinstance(model, BaseEstimator):
         try:
@@ -116,24 +116,24 @@ def _with_support(given: Given) -> Given:
             f"support_, and with this kernel the {given.who} predicts from wrong "
             "columns. Fit it without those rows."
         )
-    if unstored:  # precomputed, or callable: there scikit-learn keeps all its rows
+    if unstored:  # precomputed or callable kernel: scikit-learn stores no vectors
         rows, own = getattr(model, "_BaseLibSVM__Xfit", None), _own(model)
         vectors = given.X[numbers] if rows is None else _at(rows, numbers)
-        if own is not None:  # a row of the matrix is known by its values
+        if own is not None:  # rows of the matrix are identified by their values
             vectors = own.basis.values
-    # scikit-learn numbers the rows without those of weight 0; others number all.
+    # scikit-learn does not count the rows of weight 0 in row numbers; others do.
     for rows in (numbers, present[numbers[numbers < len(present)]]):
         if len(rows) == len(numbers) and _same(given.X[rows], vectors):
             return replace(given, support=rows)
     raise InvalidInputError(
         f"certify: rows support_ of X are not the support vectors of the {given.who}. "
-        "Give the rows that it was fitted on, in that order, as it saw them (scaled, "
-        "with the same sample_weight)."
+        "Give the rows that it was fitted on, in that order and scaling, with the same "
+        "sample_weight."
     )
 
 
 def _own(model: Any) -> KernelExpansion | None:
-    """Return the functions of a model in corevec's own form (``corevec.reference``)."""
+    """Return the kernel expansion of a `corevec.reference` model; None for others."""
     found = getattr(model, "_functions", None)
     return found if isinstance(found, KernelExpansion) else None
 
@@ -155,7 +155,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _search(given: Given, vectors: Any) -> Array:
-    """Return the row of X that each support vector is; repeated rows in order."""
+    """Return the row number of each support vector in X; duplicate rows in order."""
     names: list[Any] = [None] * given.X.shape[0]
     wanted: list[Any] = [None] * vectors.shape[0]
     if hasattr(given.model, "classes_"):
@@ -169,9 +169,9 @@ def _search(given: Given, vectors: Any) -> Array:
         rows = places[_key(vectors, number), name]
         if not rows:
             raise InvalidInputError(
-                f"certify: support vector {number} of the {given.who} is no row of X "
-                "of its class. Give the rows that it was fitted on; if the model was "
-                "read from a text with few digits, model.match_rows(X) of "
+                f"certify: support vector {number} of the {given.who} is not a row "
+                "of its class in X. Give the rows that it was fitted on; if the model "
+                "was read from a text file with few digits, model.match_rows(X) of "
                 "load_libsvm's models finds them."
             )
         found.append(rows.pop())
@@ -212,7 +212,7 @@ def _rows_of(given: Given, rows: Array) -> Any:
 
 
 def _kernel(given: Given, source: Source) -> AnyKernel:
-    """Return the model's kernel for these rows (centred for a distance)."""
+    """Return the kernel of the model for these rows (centred for distances)."""
     model, kernel, own = given.model, given.model.kernel, _own(given.model)
     if own is not None:
         return own.kernel
@@ -232,7 +232,7 @@ def _kernel(given: Given, source: Source) -> AnyKernel:
 def _certify_linear(given: Given) -> Certificate:
     """Return the certificate of a LinearSVC or LinearSVR."""
     coef = np.atleast_2d(given.model.coef_)
-    # Without a bias scikit-learn keeps one 0 for all classes.
+    # Without a bias scikit-learn stores a single 0 for all classes.
     intercept = np.broadcast_to(given.model.intercept_, (len(coef),))
     parts = [
         judge_linear(machine, given.X, coef[t], float(intercept[t]), given.rule)

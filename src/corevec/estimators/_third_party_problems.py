@@ -1,4 +1,4 @@
-"""The problems that other libraries' models solve, from what the models say."""
+"""The problems that third-party models solve, derived from their attributes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from sklearn.utils.validation import check_array, column_or_1d
 from corevec._runtime.types import Array
 from corevec.certificates.third_party import Machine, Rule
 from corevec.data.sources import column_names
-from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._parameters import check_choice, check_number, check_positive
-from corevec.estimators._rows import check_same_names
+from corevec.estimators._rows import check_same_names, checked_weights
 from corevec.estimators.compress import _pairs
 from corevec.exceptions import InvalidInputError
 
-# What tells the machines apart, and what they may say about their problem.
+# Parameters that distinguish the machines and define their problems.
 OPTIONS = ("C", "nu", "epsilon", "loss", "bias")
 
 
 @dataclass(frozen=True)
 class Given:
-    """A model, what it says about its problem, and the rows to judge it on."""
+    """A model, the parameters of its problem, and the rows to certify it on."""
 
     model: Any
     options: dict[str, Any]
@@ -40,7 +39,7 @@ class Given:
 
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, sample_weight: Any) -> Given:
-        """Return everything checked."""
+        """Return the validated model, rows, labels and weights."""
         who = type(model).__name__
         check_same_names(f"certify: {who}", model, column_names(X))
         try:
@@ -60,8 +59,7 @@ class Given:
             raise InvalidInputError(
                 f"certify: X has {n} rows, but y has {len(y)} entries. Give one each."
             )
-        # The checks look at the model's name only.
-        weights = CoreVectorEstimator._checked_weights(model, sample_weight, n)
+        weights = checked_weights(model, sample_weight, n)
         weights = np.ones(n) if weights is None else weights
         return cls(model, _options(model), X, y, weights)
 
@@ -88,7 +86,7 @@ class Given:
 
     @property
     def rule(self) -> Rule:
-        """The model's own tolerance (LIBSVM's 1e-3 where it names none)."""
+        """The tolerance of the model (1e-3, as in LIBSVM, if it has none)."""
         model = self.model
         limit = getattr(model, "max_iter", None) or -1
         count = int(np.max(getattr(model, "n_iter_", 0), initial=0))
@@ -96,7 +94,7 @@ class Given:
         return Rule(float(getattr(model, "tol", 1e-3)), "max_iter" if out else "tol")
 
     def labels(self) -> Array:
-        """Return for each row the number of its class in ``classes_``."""
+        """Return the index of the class of each row in ``classes_``."""
         classes = np.asarray(self.model.classes_).tolist()
         number = {name: k for k, name in enumerate(classes)}
         y = self._targets("labels").tolist()
@@ -111,7 +109,7 @@ class Given:
         return np.asarray(np.maximum(found, 0))
 
     def targets(self) -> Array:
-        """Return y of a regressor."""
+        """Return the targets of a regressor."""
         return np.asarray(self._targets("targets"), dtype=np.float64)
 
     def _targets(self, word: str) -> Array:
@@ -124,9 +122,10 @@ class Given:
 
 
 def _options(model: Any) -> dict[str, Any]:
-    """Return the parameters that the model's constructor has, or its attributes."""
+    """Return the constructor parameters of the model, or its attributes."""
     if hasattr(model, "get_params"):
-        # LIBSVM's classes carry attributes of each other: only the constructor tells.
+        # The LIBSVM classes have attributes of each other: only the constructor is
+        # reliable.
         return dict(model.get_params(deep=False))
     return {name: getattr(model, name) for name in OPTIONS if hasattr(model, name)}
 
@@ -139,7 +138,7 @@ def dense(values: Any) -> Array:
 
 @dataclass(frozen=True)
 class OneMachine:
-    """One machine of a model: its problem, its rows of X, its function there."""
+    """One machine of a model: its problem, its rows of X, and its values there."""
 
     machine: Machine
     rows: Array
@@ -163,20 +162,20 @@ def machines(given: Given) -> Iterator[OneMachine]:
         yield _one_class(given, coef, float(intercept[0]))
     else:
         raise InvalidInputError(
-            f"certify: which problem the {given.who} solves is not known without C "
+            f"certify: the problem that the {given.who} solves is unknown without C "
             "or nu. Give it the parameters of SVC (C, and classes_), NuSVC (nu, and "
             "classes_), SVR (C, epsilon), NuSVR (C, nu) or OneClassSVM (nu)."
         )
 
 
 def _classifiers(given: Given, dual: Array, intercept: Array) -> Iterator[OneMachine]:
-    """Yield one machine per pair of classes, or per class where there are as many."""
+    """Yield one machine per pair of classes, or per class for that many functions."""
     labels, classes = given.labels(), np.asarray(given.model.classes_).tolist()
     weights = given.weights * _class_weights(given)[labels]
     k = len(classes)
     by_pair = k > 2 and len(dual) == k - 1
     columns = _pairs(dual, np.asarray(given.model.n_support_)) if by_pair else dual.T
-    # LIBSVM takes the first class of a pair as positive; scikit-learn turns two around.
+    # The first class of a pair is positive in LIBSVM; scikit-learn swaps two classes.
     sides: list[tuple[int, int | None]] = [(t, None) for t in range(k)]
     if by_pair or k == 2:
         sides = list(combinations(range(k), 2)) if by_pair else [(1, 0)]
@@ -203,7 +202,7 @@ def _margins(words: str, sign: Array, weights: Array) -> Machine:
 _LOSSES = ("hinge", "squared_hinge")
 _MARGIN = "max(0, 1 - y_i f_i)"
 _TUBE = "max(0, |y_i - f_i| - eps)"
-# What a model says of its bias, the scale of the bias's column, and the penalty.
+# By the kind of bias: the scale of its column, its description, and the penalty.
 _BIASES = {
     "free": (float("inf"), "free bias", "1/2 |w|^2"),
     "penalized": (1.0, "penalised bias", "1/2 (|w|^2 + b^2)"),
@@ -212,7 +211,7 @@ _BIASES = {
 
 
 def _C_form(given: Given, one: OneMachine) -> OneMachine:
-    """Return a classifier's machine with C, in the loss and with the bias it names."""
+    """Return the machine of a classifier with C, for its loss and its bias."""
     loss = _choice(given, "loss", "hinge", _LOSSES)
     scale, words, norm = _BIASES[_choice(given, "bias", "free", tuple(_BIASES))]
     squared = loss == "squared_hinge"
@@ -229,17 +228,17 @@ def _C_form(given: Given, one: OneMachine) -> OneMachine:
 
 
 def _choice(given: Given, name: str, usual: str, allowed: tuple[str, ...]) -> str:
-    """Return what a parameter, or else an attribute of the model, says."""
+    """Return a parameter, or else an attribute, of the model."""
     value = given.options.get(name, getattr(given.model, name, usual))
     check_choice(f"certify: the {given.who}", name, value, allowed)
     return str(value)
 
 
 def _nu_form(given: Given, one: OneMachine) -> OneMachine:
-    """Return a classifier's machine with nu, at the scale of that problem.
+    """Return the machine of a classifier with nu, at the scale of that problem.
 
     LIBSVM divides the solution by its margin r, so that the margin is 1. The dual
-    variables sum to ``nu sum(s)`` before the division, which gives r back.
+    variables sum to ``nu sum(s)`` before the division, from which r is recovered.
     """
     nu, machine = given.number("nu"), one.machine
     total = nu * float(machine.cap.sum())
@@ -247,9 +246,9 @@ def _nu_form(given: Given, one: OneMachine) -> OneMachine:
     if signed <= 0:
         raise InvalidInputError(
             f"certify: the {given.who} for {machine.name} has a margin that is not "
-            f"positive. With nu={nu:g} the optimum is w = 0, and what was fitted means "
-            "nothing: choose another nu or kernel, or C in an SVC. (Or y is not what "
-            "it was fitted on.)"
+            f"positive. With nu={nu:g} the optimum is w = 0, and the model is "
+            "meaningless: choose another nu or kernel, or C in an SVC. (Or y differs "
+            "from the labels that it was fitted on.)"
         )
     margin = total / signed
     machine = replace(
@@ -270,7 +269,7 @@ def _nu_form(given: Given, one: OneMachine) -> OneMachine:
 
 
 def _class_weights(given: Given) -> Array:
-    """Return the factor of each class; scikit-learn's NuSVC does not use it."""
+    """Return the weight of each class; NuSVC of scikit-learn ignores it."""
     model = given.model
     unread = "nu" in given.options and not hasattr(model, "_onedal_estimator")
     if given.options.get("class_weight") is None or unread:
@@ -281,7 +280,7 @@ def _class_weights(given: Given) -> Array:
 
 
 def _weights_of_classes(given: Given) -> Array:
-    """Return what the parameter `class_weight` means on these rows."""
+    """Return the weight of each class for the parameter `class_weight`."""
     options = {"class_weight": given.options["class_weight"], "y": given.y}
     if "sample_weight" in signature(compute_class_weight).parameters:
         options["sample_weight"] = given.weights
@@ -289,7 +288,7 @@ def _weights_of_classes(given: Given) -> Array:
 
 
 def _regressor(given: Given, coef: Array, intercept: float) -> OneMachine:
-    """Return the machine of a regressor, with a given tube or with nu."""
+    """Return the machine of a regressor, with a fixed tube or with nu."""
     y, C, options = given.targets(), given.C, given.options
     machine = _two_sides(y, C * given.weights)
     if "nu" in options:
@@ -314,7 +313,7 @@ def _regressor(given: Given, coef: Array, intercept: float) -> OneMachine:
 
 
 def _two_sides(y: Array, cap: Array) -> Machine:
-    """Return entries above and below each target."""
+    """Return two entries per row: above and below its target."""
     number, one = np.arange(len(y)), np.ones(len(y))
     return Machine(
         "regression",
@@ -347,11 +346,11 @@ def linear_machines(given: Given) -> Iterator[Machine]:
         if getattr(model, name, wanted) != wanted:
             raise InvalidInputError(
                 f"certify: a {given.who} with {name}={getattr(model, name)!r}: its "
-                f"dual is another problem. Only {name}={wanted!r} can be certified."
+                f"dual is a different problem. Only {name}={wanted!r} can be certified."
             )
     scale = float(model.intercept_scaling) if model.fit_intercept else 0.0
     norm = f"1/2 (|w|^2 + (b/{scale:g})^2)" if scale else "1/2 |w|^2, no bias,"
-    squared = model.loss.startswith("squared")
+    squared = model.loss in ("squared_hinge", "squared_epsilon_insensitive")
     term = _TUBE if isinstance(model, LinearSVR) else _MARGIN
     for machine in _linear_entries(given):
         yield replace(
@@ -366,7 +365,7 @@ def linear_machines(given: Given) -> Iterator[Machine]:
 
 
 def _linear_entries(given: Given) -> Iterator[Machine]:
-    """Yield the same with weights in the place of caps."""
+    """Yield the machines with weights instead of the caps of the dual variables."""
     model, weights = given.model, given.weights
     if isinstance(model, LinearSVR):
         machine = _two_sides(given.targets(), weights)
@@ -382,7 +381,7 @@ def _linear_entries(given: Given) -> Iterator[Machine]:
         return
     for number, name in enumerate(names):
         own = labels == number
-        # LIBLINEAR gives the rest the weight 1, whatever the weights of their classes.
+        # LIBLINEAR gives all other rows the weight 1, for any weights of their classes.
         scaled = weights * np.where(own, factor[number], 1.0)
         sign = np.where(own, 1.0, -1.0)
         yield _margins(f"SVM, {name!r} against the rest", sign, scaled)

@@ -1,4 +1,4 @@
-"""CoreVectorClassifier: the two-class L2-SVM, and many classes by several of them."""
+"""CoreVectorClassifier: the two-class L2-SVM, and several of them for many classes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ from corevec.problems.family import Labels, Problem, two_class
 
 
 class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
-    r"""Kernel classifier for very many rows, with a certificate (Core Vector Machine).
+    r"""Kernel classifier for very large training sets, with a certificate.
 
-    Solves the squared-hinge machine with penalised bias,
+    The Core Vector Machine (Tsang, Kwok and Cheung 2005). It solves the squared-hinge
+    problem with a penalised bias,
 
     .. math:: \min_f \tfrac12 (\|w\|^2 + b_0^2)
               + \tfrac C2 \sum_i s_i \max(0, 1 - y_i f(x_i))^2,
@@ -39,98 +40,115 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the squared slack; the C of scikit-learn's ``LinearSVC`` (squared
+        Weight of the squared slack. The C of scikit-learn's ``LinearSVC`` (squared
         hinge) is half of it.
     kernel : str or callable, default="rbf"
-        "rbf", "laplacian", "inverse-distance", "linear", "poly", "sigmoid", each
-        also as "normalized-...", "precomputed", or a function ``k(X, Z)`` that returns
-        one value per pair of rows. See `corevec.kernels`.
+        Kernel function: "rbf", "laplacian", "inverse-distance", "linear", "poly" or
+        "sigmoid", each also as "normalized-...", "precomputed", or a function ``k(X,
+        Z)`` that returns one value per pair of rows. See `corevec.kernels`.
     gamma : float or {"scale", "auto", "mean-distance", "tune"}, default="scale"
-        Kernel width: a number, ``1/(d X.var())``, ``1/d``, or the papers' one over the
-        mean squared distance of all pairs of rows. "tune", with `cells`: gamma and a
-        factor of C are chosen on held-out rows of a few cells (`gamma_`, `C_`).
-    degree, coef0 : float, default=3, 0.0
-        Parameters of "poly" and "sigmoid".
+        Kernel coefficient: a number, "scale" (``1 / (n_features * X.var())``), "auto"
+        (``1 / n_features``) or "mean-distance" (the inverse of the mean squared
+        distance between all pairs of rows, as in the papers). With `cells`, "tune"
+        selects gamma and a factor of C on held-out rows of a few cells (see `gamma_`
+        and `C_`).
+    degree : float, default=3
+        Degree of the "poly" kernel.
+    coef0 : float, default=0.0
+        Constant term of the "poly" and "sigmoid" kernels.
     tol : float, default=1e-3
-        Relative duality gap to reach, measured on all rows.
-    ball_epsilon : float, optional
-        Stop by the paper's rule instead: every row within ``1 + ball_epsilon`` radii
-        of the centre. The gap is still reported.
+        Tolerance: the relative duality gap to reach, measured on all rows.
+    ball_epsilon : float, default=None
+        Use the stopping criterion of the paper instead of `tol`: every row lies within
+        ``1 + ball_epsilon`` radii of the centre. The gap is still reported.
     sampling : {"auto", "full"} or int, default="auto"
-        Where to look for bad rows: a growing subset and then all rows, always all
-        rows, or so many random rows (59 in the paper). With a number and the rule of
-        `tol` the machine is solved on a random sample of that size, and the
-        certificate says that only the sample was verified.
+        Rows that are scanned for violators: a growing subset and then all rows
+        ("auto"), always all rows ("full"), or a random sample of this size (59 in the
+        paper). With a number and the criterion of `tol`, the problem is solved on one
+        random sample of that size, and the certificate says that only the sample was
+        verified.
     batch : "auto" or int, default="auto"
-        Rows added to the core set per round (1 in the paper).
+        Violators that are added to the core set per round (1 in the paper).
     qp : {"auto", "newton", "smo"}, default="auto"
-        Solver on the core set: exact Newton steps, or the paper's SMO.
+        Solver of the core-set problem: exact Newton steps, or the SMO of the paper.
     init : {"auto", "any", "farthest", "opposite"}, default="auto"
-        First core rows (section 4.1.1 of the paper).
+        How the first core rows are chosen (section 4.1.1 of the paper).
     low_rank : {"auto", True, False}, default="auto"
-        Whether to probe for a kernel of numerically low rank and then solve over all
-        rows in its span. ``"auto"`` probes from 5,000 rows on.
+        Whether to test the kernel matrix for a low numerical rank and then to solve
+        over all rows in the span of a basis. "auto" tests from 5,000 rows on.
     weights : {"auto", "core", "all"}, default="auto"
-        Which rows decide the weights: "core" the core set alone, as in the papers;
-        "all" all rows, in the span of a core set that doubles up to `max_core` while
-        that lowers the objective by a hundredth; "auto" the core set, and all rows in
-        a basis where that is too small for them.
-    max_core, max_iter, max_time : optional
-        Budgets: core rows, rounds, seconds. The default of `max_core` is what
-        `memory_budget` holds.
-    checkpoint : path, optional
-        File that keeps the state after every round (those that take less than a second
-        may be skipped). A fit that finds it goes on from there, on whatever machine;
-        a certified fit removes it.
+        Which rows determine the weights. "core": the core set alone, as in the papers.
+        "all": all rows, in the span of a core set that doubles, up to `max_core`, while
+        that lowers the objective by at least 1 %. "auto": the core set, or all rows in
+        the span of a basis where the core set is too small for them.
+    max_core : int, default=None
+        Maximum number of core rows. None derives it from `memory_budget`.
+    max_iter : int, default=None
+        Maximum number of rounds. None sets no limit.
+    max_time : float, default=None
+        Maximum time of the fit in seconds. None sets no limit.
+    checkpoint : str or path-like, default=None
+        File that stores the state after every round (rounds shorter than a second may
+        be skipped). A fit that finds the file resumes from it, on any machine; a
+        certified fit removes it.
     memory_budget : float, default=2**28
-        Bytes to use beside the data (256 MiB): sets block sizes and the core set.
-    cells : "auto" or int, optional
-        Local machines: a balanced tree cuts the rows into cells of about so many, each
-        is solved exactly, and a row is predicted by the machine of its cell. For
-        boundaries that no small model fits. The certificate is that of the cells. The
-        parameters of the core set (`sampling`, `batch`, `qp`, `init`, `low_rank`,
-        `weights`, `max_core`, `ball_epsilon`) and `checkpoint` have no meaning then;
-        `max_time` and Ctrl-C act between cells: those not
-        come to answer by the mean of their labels.
+        Memory budget in bytes, beside the data (256 MiB). It determines the block sizes
+        and the size of the core set.
+    cells : "auto" or int, default=None
+        Solve many local problems instead of one. A balanced tree partitions the rows
+        into cells of about this many rows; each cell is solved exactly and predicts the
+        rows that fall into it. This suits decision boundaries that no small model
+        represents. The certificate covers each cell. The parameters of the core set
+        (`sampling`, `batch`, `qp`, `init`, `low_rank`, `weights`, `max_core`,
+        `ball_epsilon`) and `checkpoint` are then ignored. `max_time` and Ctrl-C take
+        effect between cells: cells that were not reached predict the mean label of
+        their rows.
     n_trees : int, default=1
-        With cells, the average over so many trees; all but the first are random.
+        Number of trees whose predictions are averaged, with `cells`. All trees but the
+        first are random.
     multi_class : {"ovr", "ovo"}, default="ovr"
-        One machine per class against the rest, or per pair of classes. All machines
+        One machine per class against the rest, or one per pair of classes. All machines
         share the passes over the data.
-    class_weight : dict or "balanced", optional
-        Multiplies the weights of a class's rows.
-    n_jobs : int, optional
-        Threads; None uses the available cores (or ``OMP_NUM_THREADS``).
-    device : str, optional
-        Where the passes over the rows run: a torch device such as ``"cuda"``, to which
-        NumPy and CSR rows are copied (all, or block by block where they are too many);
-        needs ``corevec[gpu]``. None: here, or where the given tensors live.
+    class_weight : dict or "balanced", default=None
+        Factor of the weights of the rows of each class.
+    n_jobs : int, default=None
+        Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
+    device : str, default=None
+        Torch device for the passes over the rows, such as ``"cuda"``. NumPy and CSR
+        rows are copied to the device, all of them or block by block where they exceed
+        its memory; this needs ``corevec[gpu]``. None: the host, or the device of the
+        given tensors.
     warm_start : bool, default=False
-        Start from the previous fit: a new C on the same rows, or new rows.
-    random_state : int or RandomState, optional
+        Start from the solution of the previous fit: another C on the same rows, or new
+        rows.
+    random_state : int or RandomState, default=None
         Seed of all sampling.
     verbose : int, default=0
-        1: a live line on a terminal; 2: one log record per round.
+        1 shows a progress line on a terminal; 2 writes one log record per round.
 
     Attributes
     ----------
     classes_ : ndarray
         Class labels.
-    support_, support_vectors_ : ndarray or CSR
-        Row numbers and rows of the expansion.
-    n_support_ : ndarray
-        Number of them in each class.
+    support_ : ndarray of shape (n_support,)
+        Row numbers of the support vectors.
+    support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
+        Support vectors: the rows of the kernel expansion.
+    n_support_ : ndarray of shape (n_classes,)
+        Number of support vectors of each class.
     dual_coef_ : ndarray of shape (n_machines, n_support)
         Coefficients: ``decision_function = k(X, support_vectors_) dual_coef_.T +
         intercept_``.
     intercept_ : ndarray of shape (n_machines,)
-        Penalised biases.
+        Penalised bias of each machine.
     certificate_ : Certificate
-        Primal, dual, gap, and what was verified.
+        Primal and dual value, relative gap, and what was verified.
     history_ : list of dict
         One record per round.
-    n_iter_, n_core_ : int
-        Rounds, and rows in the largest core set or basis.
+    n_iter_ : int
+        Number of rounds.
+    n_core_ : int
+        Rows in the largest core set or basis.
 
     Examples
     --------
@@ -215,13 +233,13 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         Parameters
         ----------
         X : array-like, CSR matrix or memmap of shape (n_rows, n_features)
-            Training rows; a square kernel matrix for ``kernel="precomputed"``. Or rows
-            that live elsewhere: a Dask array or data frame, or what `corevec.open`
-            returns, which brings its own y and weights.
+            Training rows; a square kernel matrix for ``kernel="precomputed"``. Remote
+            or out-of-core rows: a Dask array or data frame, or the result of
+            `corevec.open`, which contains its own y and weights.
         y : array-like of shape (n_rows,)
-            Labels: numbers or strings, two classes or more.
+            Class labels: numbers or strings, at least two classes.
         sample_weight : array-like of shape (n_rows,), optional
-            Weight 0 leaves a row out, weight 2 counts it twice.
+            Weights of the rows: 0 excludes a row, 2 counts it twice.
 
         Returns
         -------
@@ -235,7 +253,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         check_cells(self)
         X, y = self._validate_fit(X, y)
         given = self._given(X, y, sample_weight)
-        # A class whose rows all weigh nothing is absent.
+        # A class whose rows all have weight 0 does not count.
         classes = given.classes()
         if not is_far(X):
             try:
@@ -272,23 +290,23 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
 
     @lazily
     def decision_function(self, X: Any) -> Array:
-        """Return signed values: above 0 for ``classes_[1]``, or one column per class.
+        """Return decision values: above 0 for ``classes_[1]``, or one column per class.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows (kernel values against the training rows if precomputed).
+            Rows to predict (kernel values against the training rows if precomputed).
 
         Returns
         -------
         ndarray of shape (n_rows,) or (n_rows, n_classes)
-            For "ovo", votes of the pairs plus their summed confidence, squeezed into
-            less than half a vote, as scikit-learn does.
+            For "ovo", the votes of the pairs plus their summed confidence, scaled to
+            less than half a vote, as in scikit-learn.
         """
         return self._decisions(self._values(X))
 
     def _decisions(self, values: Array) -> Array:
-        """Return what the values of all machines say: of one, or one per class."""
+        """Return the decision values of the values of all machines."""
         if len(self.classes_) == 2:
             return column_of(values, 0)
         if self.multi_class == "ovr":
@@ -307,21 +325,21 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         Returns
         -------
         ndarray of shape (n_rows,)
-            Labels out of ``classes_``.
+            Labels from ``classes_``.
         """
         values = self._decisions(values_for_labels(self, X))
         codes = cast(values > 0, int) if values.ndim == 1 else values.argmax(axis=1)
         return entries_of(self.classes_, codes)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of rows whose class is predicted right.
+        """Return the accuracy: the share of rows whose class is predicted correctly.
 
         Parameters
         ----------
         X : array-like, CSR matrix or tensor of shape (n_rows, n_features)
             Rows to classify.
         y : array-like or tensor of shape (n_rows,)
-            Their classes.
+            Class labels of the rows.
         sample_weight : array-like or tensor of shape (n_rows,), optional
             Weights of the rows.
 
@@ -330,7 +348,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         float
             Between 0 and 1.
         """
-        from sklearn.metrics import accuracy_score  # as scikit-learn: it loads slowly
+        from sklearn.metrics import accuracy_score  # it loads slowly
 
         asked = here_if_tensor(y, self.predict(X), sample_weight)
         return float(accuracy_score(*asked[:2], sample_weight=asked[2]))
@@ -363,17 +381,17 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         elif n_classes > 2:
             sides = [(j, i) for i, j in combinations(range(n_classes), 2)]
         bias = self.fit_intercept
-        C = self.__dict__.get("C_", self.C)  # the tuned one, of cells
+        C = self.__dict__.get("C_", self.C)  # C_: tuned by cells
         return [two_class(labels, C, *pair, has_bias=bias) for pair in sides]
 
     def _class_weights(self, given: Given) -> Array | None:
         if self.class_weight is None:
             return None
         if self.class_weight == "balanced":
-            # By weight, so that weight 2 is the row twice here too.
+            # By weight, so that weight 2 equals the row given twice here as well.
             mass = given.mass_of_classes(self.classes_)
             return np.asarray(mass.sum() / (len(mass) * mass), dtype=np.float64)
-        labels = self.classes_[:1]  # compute_class_weight looks at dict and classes
+        labels = self.classes_[:1]  # compute_class_weight needs no more of y
         found = np.asarray(
             compute_class_weight(self.class_weight, classes=self.classes_, y=labels),
             dtype=np.float64,
@@ -381,7 +399,8 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         if (found < 0).any() or np.count_nonzero(found) < 2:
             raise InvalidInputError(
                 f"{type(self).__name__}: class_weight={self.class_weight!r} must be at "
-                "least 0 for every class and above 0 for two of them."
+                "least 0 for every class and above 0 for two of them.",
+                parameter="class_weight",
             )
         return found
 
@@ -389,7 +408,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
 def _votes(values: Array, n_classes: int) -> Array:
     """Return votes plus confidence per class from pairwise values.
 
-    Column of pair (i, j) is above 0 where j wins.
+    The column of the pair (i, j) is above 0 where class j wins.
     """
     votes = full((len(values), n_classes), 0.0, values)
     confidence = 0.0 * votes

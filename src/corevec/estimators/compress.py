@@ -1,4 +1,4 @@
-"""`compress`: a fitted kernel model replaced by one with few vectors."""
+"""`compress`: replace a fitted kernel model by one with fewer vectors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def compress(
     n_jobs: int | None = None,
     random_state: Any = None,
 ) -> CompressedModel:
-    r"""Return a fitted kernel model with few vectors in place of its many.
+    r"""Return an approximation of a fitted kernel model that has fewer vectors.
 
     The reduced-set method (Burges and Schoelkopf 1997): for the model's functions
     :math:`f_t = \sum_i a_{it} \varphi(x_i)`, find vectors b and coefficients c with
@@ -69,43 +69,44 @@ def compress(
     .. math:: \min_{b, c} \sum_t \frac{1}{\|f_t\|^2}
               \Big\| f_t - \sum_j c_{jt} \varphi(b_j) \Big\|^2 .
 
-    Several outputs (classes, pairs of classes, targets) share the vectors. Prediction
+    Several outputs (classes, pairs of classes, targets) share the vectors. A prediction
     then costs `n_basis` kernel values per row.
 
-    For "rbf", "linear" and "poly" the vectors are no training rows: they are moved by
-    L-BFGS. Where that would exceed `memory_budget` (text with many columns) they lie
-    along the first moments of the model's functions, as many as fit (with a copy of the
-    model's rows where these are dense), if these should be nearer to them at new rows
-    than rows of the model; else, and for other kernels, they are the best of its rows.
-    Moments are not the nearest functions in the distance above, which counts what the
-    model has at its own rows only.
+    For "rbf", "linear" and "poly" the vectors are not training rows: they are optimised
+    by L-BFGS. Where that would exceed `memory_budget` (text with many columns), the
+    vectors lie along the first moments of the functions of the model, as many as fit
+    (with a copy of the rows of the model if these are dense), if the moments are
+    expected to approximate the functions better on new rows than rows of the model do.
+    Otherwise, and for other kernels, the vectors are the best of the rows of the model.
+    Moments do not minimise the distance above, which is measured at the rows of the
+    model only.
 
     Parameters
     ----------
     model : estimator
         A fitted corevec model, or scikit-learn's SVC, NuSVC, SVR, NuSVR, OneClassSVM.
     n_basis : int
-        Number of vectors, at least 1. A model with no more vectors keeps its own, and
-        the distance is 0. Fewer are used where they are linearly dependent, or where
-        dense vectors of wide rows exceed `memory_budget`.
+        Number of vectors, at least 1. A model that has no more vectors keeps its own,
+        and the distance is 0. Fewer vectors are used where they are linearly dependent,
+        or where dense vectors of wide rows exceed `memory_budget`.
     X : array-like or CSR matrix, optional
-        The training rows (or kernel matrix). Only for a scikit-learn model whose own
-        attributes do not say enough: with ``gamma="scale"`` (the default there), a
-        precomputed or a callable kernel.
+        The training rows (or kernel matrix). They are needed only for a scikit-learn
+        model whose attributes do not define the kernel values: with ``gamma="scale"``
+        (the default there), or a precomputed or callable kernel.
     max_iter : int, default=100
-        L-BFGS steps that move the vectors; 0 keeps rows of the model.
+        Maximum number of L-BFGS steps; 0 keeps rows of the model.
     memory_budget : float, default=2**28
-        Bytes to use beside the model.
+        Memory budget in bytes, beside the model.
     n_jobs : int, optional
-        Threads; None uses the available cores (or ``OMP_NUM_THREADS``).
+        Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
     random_state : int or RandomState, optional
-        Seed of the starts.
+        Seed of the starting vectors.
 
     Returns
     -------
     CompressedModel
-        With ``predict`` and ``decision_function`` as the original has them, and
-        ``basis_vectors_``, ``dual_coef_``, ``intercept_``, ``distance_``,
+        The model, with ``predict`` and ``decision_function`` as in the original, and
+        with ``basis_vectors_``, ``dual_coef_``, ``intercept_``, ``distance_`` and
         ``relative_distance_``.
 
     Examples
@@ -142,26 +143,28 @@ def compress(
 def _check_arguments(n_basis: Any, max_iter: Any) -> None:
     if not _is_count(n_basis):
         raise InvalidInputError(
-            f"compress: n_basis={n_basis!r} must be a whole number of at least 1: how "
-            "many vectors the model may have."
+            f"compress: n_basis={n_basis!r} must be a whole number of at least 1: the "
+            "number of vectors of the model.",
+            parameter="n_basis",
         )
     whole = isinstance(max_iter, Integral) and not isinstance(max_iter, bool)
     if not (whole and int(max_iter) >= 0):
         raise InvalidInputError(
             f"compress: max_iter={max_iter!r} must be a whole number of at least 0; "
-            "0 keeps rows of the model."
+            "0 keeps rows of the model.",
+            parameter="max_iter",
         )
 
 
 def _read(model: Any, X: Any, workers: Workers) -> tuple[KernelExpansion, Form]:
-    """Return the functions of a fitted model, and what is made of their values."""
+    """Return the functions of a fitted model and the form of its predictions."""
     ours = isinstance(model, CoreVectorEstimator) or isinstance(
         getattr(model, "_functions", None), KernelExpansion
     )
     if not ours and not isinstance(model, THEIRS):
         name = model.__name__ if isinstance(model, type) else type(model).__name__
         raise InvalidInputError(
-            f"compress: a {name} was given; {ACCEPTED} can be compressed. Of a "
+            f"compress: a {name} was given; {ACCEPTED} can be compressed. For a "
             "pipeline or a search, give the kernel model inside (its last step)."
         )
     try:
@@ -173,21 +176,21 @@ def _read(model: Any, X: Any, workers: Workers) -> tuple[KernelExpansion, Form]:
     refuse_cells(
         "compress",
         model,
-        "few vectors stand for one",
+        "a small basis approximates one",
         "Fit without cells, or with fewer n_trees for a smaller model",
     )
     return _read_ours(model) if ours else _read_theirs(model, X, workers)
 
 
 def refuse_cells(who: str, model: Any, reason: str, remedy: str) -> None:
-    """Raise for a model of cells where one kernel expansion is wanted."""
+    """Raise for a model of cells where a single kernel expansion is needed."""
     forest = getattr(model, "_forest", None)
     if forest is None:
         return
     n_cells = sum(one.tree.n_cells for one in forest.trees)
     raise InvalidInputError(
         f"{who}: this {type(model).__name__} was fitted with cells={model.cells!r}: it "
-        f"is a kernel expansion for each of {n_cells:,} cells, and {reason}. {remedy}."
+        f"has {n_cells:,} kernel expansions, one per cell, and {reason}. {remedy}."
     )
 
 
@@ -205,12 +208,12 @@ def _read_ours(model: Any) -> tuple[KernelExpansion, Form]:
     if is_classifier(model):
         classes = model.classes_
         if isinstance(model, StreamingBallClassifier):
-            scales = model._scales  # its functions are centres of balls
+            scales = model._scales  # its functions are the centres of balls
             own = replace(own, coef=own.coef / scales, intercept=own.intercept / scales)
         if len(classes) == 2:
             return own, Form("two classes", classes)
         return own, Form(getattr(model, "multi_class", "ovr"), classes)
-    # A regressor's functions are in deviations of its targets.
+    # The functions of a regressor are in units of the deviation of its targets.
     scale = getattr(model, "target_scale_", np.ones(own.coef.shape[1]))
     mean = getattr(model, "target_mean_", np.zeros(own.coef.shape[1]))
     functions = replace(
@@ -244,7 +247,7 @@ def _read_theirs(model: Any, X: Any, workers: Workers) -> tuple[KernelExpansion,
 
 
 def _kernel_and_vectors(model: Any, X: Any, workers: Workers) -> tuple[AnyKernel, Rows]:
-    """Return a scikit-learn model's kernel and support vectors, from public names."""
+    """Return the kernel and the support vectors of a scikit-learn model."""
     who, numbers = type(model).__name__, model.support_.astype(np.int64)
     by_rows = callable(model.kernel) or model.kernel == "precomputed"
     in_words = model.gamma == "scale" and model.kernel in ("rbf", "poly", "sigmoid")
@@ -253,12 +256,12 @@ def _kernel_and_vectors(model: Any, X: Any, workers: Workers) -> tuple[AnyKernel
         reason = f"kernel={word}" if by_rows else "gamma='scale'"
         raise InvalidInputError(
             f"compress: a {who} with {reason} was given, whose fitted attributes do "
-            "not tell its kernel values. Give the rows it was fitted on: "
+            "not define its kernel values. Give the rows it was fitted on: "
             f"compress(model, n_basis, X=X_train){'' if by_rows else ', or set gamma'}."
         )
     if X is not None:
         X = check_array(X, **CHECKS)
-        # With a callable kernel scikit-learn does not say how many columns there were.
+        # With a callable kernel scikit-learn does not store the number of columns.
         n_columns = getattr(model, "n_features_in_", X.shape[1])
         if X.shape[1] != n_columns or X.shape[0] <= numbers.max(initial=-1):
             raise InvalidInputError(
@@ -270,7 +273,7 @@ def _kernel_and_vectors(model: Any, X: Any, workers: Workers) -> tuple[AnyKernel
         return make_kernel(model.kernel), Rows(X[numbers], numbers)
     vectors = model.support_vectors_
     seen = vectors if X is None else X
-    if seen.shape[0] == 0:  # a constant function: any kernel will do
+    if seen.shape[0] == 0:  # a constant function: any kernel is right
         return make_kernel("linear"), Rows(vectors, numbers)
     statistics = row_statistics(as_source(seen, workers=workers))
     kernel = make_kernel(

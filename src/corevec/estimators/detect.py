@@ -1,4 +1,4 @@
-"""CoreVectorOneClass and SVDD: which rows belong, and which are outliers."""
+"""CoreVectorOneClass and SVDD: outlier and novelty detection."""
 
 from __future__ import annotations
 
@@ -26,71 +26,132 @@ from corevec.models.result import FitResult
 from corevec.problems.family import Labels, Problem, one_class, svdd
 from corevec.solvers.cells.device_rows import on_host
 
-# The share of outliers looked for when neither nu nor C is given.
+# Share of outliers when neither nu nor C is given.
 DEFAULT_NU = 0.1
-# nu counts as found within this share of it, or within one row.
+# nu is reached within this relative deviation, or within one row.
 NU_TOLERANCE = 0.02
 _SEARCH_ROWS = 4000
-# Largest C tried, relative to 1/(nu S).
+# Largest C of the search, relative to 1/(nu S).
 MOST_C = 1e3
 SEARCH_FITS = 40
 
 
 class _Detector(CoreVectorEstimator):
-    """What the two detectors share: checks of rows without labels."""
+    """Base class of the two detectors: checks of rows without labels."""
 
     def _checked_rows(self, X: Any, sample_weight: Any) -> Given:
         X = self._validate_fit(X)
         if self.init == "opposite":
             raise InvalidInputError(
                 f"{type(self).__name__}: init='opposite' needs two classes; use "
-                "'auto', 'any' or 'farthest'."
+                "'auto', 'any' or 'farthest'.",
+                parameter="init",
             )
         return self._given(X, None, sample_weight)
 
 
 class CoreVectorOneClass(ScoredDetector, _Detector):
-    r"""One-class L2-SVM for very many rows, with a certificate.
+    r"""One-class L2-SVM for very large training sets, with a certificate.
 
-    Solves the CVM paper's one-class machine (section 3.2.1), scaled to rho = 1,
+    Solves the one-class problem of the CVM paper (section 3.2.1), scaled to rho = 1,
 
     .. math:: \min_w \tfrac12 \|w\|^2 + \tfrac C2 \sum_i s_i \max(0, 1 - f(x_i))^2,
 
     with :math:`f(x) = \langle w, \varphi(x) \rangle`; rows with f(x) < 1 are outliers.
-    For a kernel with constant k(x, x) it finds the same ball as `SVDD` with a quarter
+    For a kernel with constant k(x, x) the solution is the ball of `SVDD` with a quarter
     of this C.
 
     Parameters
     ----------
-    nu : float, optional
-        Wanted share of outliers among the training rows (by weight), strictly between
-        0 and 1; the fit searches the C that gives it, to 2 % of nu or one row, and
-        lowers ``offset_`` where no C does. 0.1 if neither nu nor C is given.
-    C : float, optional
+    nu : float, default=None
+        Share of outliers among the training rows (by weight), strictly between 0 and 1.
+        The fit searches for the C that gives it, within 2 % of nu or one row, and
+        lowers `offset_` where no C does. 0.1 if neither nu nor C is given.
+    C : float, default=None
         Weight of the squared slack, instead of nu.
-    kernel, gamma, degree, coef0 : optional
-        As in `CoreVectorClassifier`.
-    tol, ball_epsilon, sampling, batch, qp, init, low_rank : optional
-        As in `CoreVectorClassifier`.
-    cells, n_trees : optional
-        As in `CoreVectorClassifier`, but for "auto"; with nu, the values of all cells
-        are cut at one offset.
-    max_core, max_iter, max_time, checkpoint, memory_budget : optional
-        As in `CoreVectorClassifier`.
-    n_jobs, device, warm_start, random_state, verbose : optional
-        As in `CoreVectorClassifier`.
+    kernel : str or callable, default="rbf"
+        Kernel function: a name, "precomputed", or a function ``k(X, Z)``. See
+        `CoreVectorClassifier`.
+    gamma : float or {"scale", "auto", "mean-distance"}, default="scale"
+        Kernel coefficient. See `CoreVectorClassifier`.
+    degree : float, default=3
+        Degree of the "poly" kernel.
+    coef0 : float, default=0.0
+        Constant term of the "poly" and "sigmoid" kernels.
+    tol : float, default=1e-3
+        Tolerance: the relative duality gap to reach, measured on all rows.
+    ball_epsilon : float, default=None
+        Use the stopping criterion of the paper instead of `tol`: every row lies within
+        ``1 + ball_epsilon`` radii of the centre. The gap is still reported.
+    sampling : {"auto", "full"} or int, default="auto"
+        Rows that are scanned for violators: a growing subset and then all rows, always
+        all rows, or a random sample of this size. See `CoreVectorClassifier`.
+    batch : "auto" or int, default="auto"
+        Violators that are added to the core set per round (1 in the paper).
+    qp : {"auto", "newton", "smo"}, default="auto"
+        Solver of the core-set problem: exact Newton steps, or the SMO of the paper.
+    init : {"auto", "any", "farthest"}, default="auto"
+        How the first core rows are chosen (section 4.1.1 of the paper).
+    low_rank : {"auto", True, False}, default="auto"
+        Whether to test the kernel matrix for a low numerical rank and then to solve
+        over all rows in the span of a basis. "auto" tests from 5,000 rows on.
+    cells : int, default=None
+        Number of rows per cell: solve many local problems instead of one. With nu, the
+        values of all cells share one offset. See `CoreVectorClassifier`.
+    n_trees : int, default=1
+        Number of trees whose predictions are averaged, with `cells`. All trees but the
+        first are random.
+    max_core : int, default=None
+        Maximum number of core rows. None derives it from `memory_budget`.
+    max_iter : int, default=None
+        Maximum number of rounds. None sets no limit.
+    max_time : float, default=None
+        Maximum time of the fit in seconds. None sets no limit.
+    checkpoint : str or path-like, default=None
+        File that stores the state after every round (rounds shorter than a second may
+        be skipped). A fit that finds the file resumes from it, on any machine; a
+        certified fit removes it.
+    memory_budget : float, default=2**28
+        Memory budget in bytes, beside the data (256 MiB). It determines the block sizes
+        and the size of the core set.
+    n_jobs : int, default=None
+        Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
+    device : str, default=None
+        Torch device for the passes over the rows, such as ``"cuda"``. None: the host,
+        or the device of the given tensors.
+    warm_start : bool, default=False
+        Start from the solution of the previous fit: another C on the same rows, or new
+        rows.
+    random_state : int or RandomState, default=None
+        Seed of all sampling.
+    verbose : int, default=0
+        1 shows a progress line on a terminal; 2 writes one log record per round.
 
     Attributes
     ----------
     C_ : float
-        The C used: given, or found for nu.
+        The C of the solution: the given one, or the one found for nu.
     offset_ : float
-        ``decision_function = score_samples - offset_``; 1 at the standard scale, less
-        where no C leaves as few as nu of the rows below 1.
-    support_, support_vectors_, n_support_, dual_coef_, intercept_ : ndarray
-        The expansion of f; ``intercept_`` is ``-offset_``.
-    certificate_, history_, n_iter_, n_core_
-        As in `CoreVectorClassifier`.
+        ``decision_function = score_samples - offset_``: 1, or less where every C
+        leaves more than the share nu of the rows below 1.
+    support_ : ndarray of shape (n_support,)
+        Row numbers of the support vectors.
+    support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
+        Support vectors: the rows of the kernel expansion of f.
+    n_support_ : ndarray of shape (1,)
+        Number of support vectors.
+    dual_coef_ : ndarray of shape (1, n_support)
+        Coefficients of the kernel expansion of f.
+    intercept_ : ndarray of shape (1,)
+        ``-offset_``.
+    certificate_ : Certificate
+        Primal and dual value, relative gap, and what was verified.
+    history_ : list of dict
+        One record per round.
+    n_iter_ : int
+        Number of rounds.
+    n_core_ : int
+        Rows in the largest core set or basis.
 
     Examples
     --------
@@ -169,10 +230,10 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         ----------
         X : array-like, CSR matrix or memmap of shape (n_rows, n_features)
             Training rows.
-        y : ignored
-            There for scikit-learn's sake.
+        y : object, default=None
+            Ignored; present for compatibility with scikit-learn.
         sample_weight : array-like of shape (n_rows,), optional
-            Weight 0 leaves a row out, weight 2 counts it twice.
+            Weights of the rows: 0 excludes a row, 2 counts it twice.
 
         Returns
         -------
@@ -183,7 +244,8 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         if self.nu is not None and self.C is not None:
             raise InvalidInputError(
                 f"{who}: nu={self.nu!r} and C={self.C!r} were both given. nu searches "
-                "the C that leaves that share outside: give one of the two."
+                "for the C that leaves that share outside: give one of the two.",
+                parameter="nu",
             )
         if self.C is not None:
             check_positive(who, "C", self.C)
@@ -203,7 +265,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
 
     @lazily
     def score_samples(self, X: Any) -> Array:
-        """Return f(x): the larger, the more a row belongs.
+        """Return f(x): the larger, the more normal a row is.
 
         Parameters
         ----------
@@ -213,7 +275,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         Returns
         -------
         ndarray of shape (n_rows,)
-            Values; training rows with less than ``offset_`` are outliers.
+            Scores; rows with a score below ``offset_`` are outliers.
         """
         return column_of(self._values(X), 0)
 
@@ -230,14 +292,15 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         check_cells(self)
         if isinstance(self.cells, str):
             raise InvalidInputError(
-                f"{type(self).__name__}: cells={self.cells!r} would need labels to "
-                "choose by. Give the number of rows of a cell, e.g. 1000, or None."
+                f"{type(self).__name__}: cells={self.cells!r} needs labels. "
+                "Give the number of rows of a cell, e.g. 1000, or None.",
+                parameter="cells",
             )
 
     def _fit_locally(self, given: Given, nu: float) -> None:
-        """Fit a machine per cell; with `nu`, the offset leaves that share outside.
+        """Fit one machine per cell; with `nu`, the offset leaves that share outside.
 
-        In a cell of m rows C = 1 / (nu m), the C that the search begins with.
+        In a cell of m rows, C = 1 / (nu m): the C that the search starts from.
         """
         size: Any = self.cells
         in_cell = given.mass * min(1.0, float(size) / given.n_rows)
@@ -250,7 +313,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
                 self.offset_ = self._quantile(self._forest, source, given.weights, nu)
 
     def _fit_to_share(self, given: Given, nu: float) -> None:
-        """Search the C that leaves the share `nu` outside: on a sample, then on all."""
+        """Search for the C that leaves the share `nu` outside: first on a sample."""
         self.C_ = 1.0 / (nu * given.mass)
         interrupted, known = False, self._searched_before(given)
         if known is not None:
@@ -271,7 +334,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         self._set_fitted(outcome, "one-class")
 
     def _searched_before(self, given: Given) -> float | None:
-        """Return the C that an earlier run had come to, as its checkpoint says."""
+        """Return the C that an earlier run had reached, from its checkpoint."""
         if self.checkpoint is None:
             return None
         source = as_source(given.X, self.memory_budget)
@@ -286,14 +349,14 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         reporter: RoundReporter,
         interrupted: bool = False,
     ) -> tuple[FitResult, float]:
-        """Move `C_` until the share of outliers is `nu`; return outcome and offset.
+        """Return the result and the offset of the C whose share of outliers is `nu`.
 
-        The share falls as C grows, but not below that of the hard margin's support
-        vectors, which lie a hair outside. If `MOST_C` times the first C still leaves
-        too many, that C is taken and the offset lowered to the value that nu of the
-        rows are below.
+        The share decreases as C grows, but not below that of the support vectors of the
+        hard margin, which lie slightly outside. If `MOST_C` times the first C still
+        leaves too many, that C is used and the offset is lowered to the nu-quantile of
+        the scores.
         """
-        low, high = 0.0, np.inf  # share above nu at low, below at high
+        low, high = 0.0, np.inf  # the share is above nu at low, and below it at high
         most = MOST_C * self.C_
         with Workers(self.n_jobs) as workers:
             source = as_source(given.X, self.memory_budget, workers)
@@ -303,7 +366,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
             for tried in range(1, SEARCH_FITS + 1):
                 problems = self._problems_for(given)
                 outcome = self._run(problems, source, kernel, reporter, interrupted)
-                between = Progress(source.n_rows)  # a Ctrl-C between two fits counts
+                between = Progress(source.n_rows)  # to notice a Ctrl-C between two fits
                 with between.listening_for_interrupt():
                     share = self._outlier_share(outcome, source, weights) / mass
                 self._stop_asked |= between.stop_asked
@@ -332,9 +395,9 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         return float(source.reduce(outside, lambda a, b: a + b))
 
     def _quantile(self, functions: Any, source: Any, weights: Any, nu: float) -> float:
-        """Return the value that the share `nu` of the rows (by weight) is below."""
+        """Return the nu-quantile of the scores, by weight."""
         view = source
-        if 32 * source.n_rows > self.memory_budget:  # values, weights, their order
+        if 32 * source.n_rows > self.memory_budget:  # values, weights, sort order
             rng = np.random.default_rng(self._settings().random_state)
             view = Subset(source, source.draw(rng, int(self.memory_budget // 64)))
         ready = functions.ready()
@@ -352,14 +415,14 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
 
 
 def _next_C(C: float, low: float, high: float, excess: float) -> float:
-    """Return the next C: the middle of the bracket, or a step towards having one."""
+    """Return the next C: the middle of the bracket, or a step that looks for one."""
     if low > 0 and np.isfinite(high):
         return float(np.sqrt(low * high))
     return C * float(np.clip(excess**1.5, 0.05, 20.0))
 
 
 class SVDD(BallDetector, _Detector):
-    r"""Smallest enclosing ball in the kernel's feature space, with a certificate.
+    r"""Smallest enclosing ball in the feature space of the kernel, with a certificate.
 
     Hard margin (``C=None``): :math:`\min R^2` with every row inside. Soft margin:
 
@@ -367,27 +430,70 @@ class SVDD(BallDetector, _Detector):
               \|\varphi(x_i) - c\|^2 \le R^2 + \xi_i, \; R^2 \ge 0.
 
     With a kernel of constant k(x, x) (rbf, laplacian, any normalised one) the soft ball
-    is the one-class machine with four times the C; SVDD pays where k(x, x) varies
-    (linear, poly), or where centre and radius are what is wanted.
+    is the solution of `CoreVectorOneClass` with four times the C. SVDD is useful where
+    k(x, x) varies (linear, poly), or where the centre and the radius are needed.
 
-    With ``kernel="precomputed"`` the distance of a row needs its k(x, x), which a
-    matrix against the training rows does not hold. Where it is the same for all
-    training rows (at least two of them, to 1e-6 of it), it is taken to be the same for
-    every row. Otherwise give ``diagonal=`` to `predict`, `decision_function`,
+    With ``kernel="precomputed"`` the distance of a row needs its k(x, x), which is not
+    part of a matrix against the training rows. If k(x, x) is the same for all training
+    rows (at least two of them, within a relative 1e-6), it is assumed to be the same
+    for every row. Otherwise give ``diagonal=`` to `predict`, `decision_function`,
     `score_samples` and `distance`.
 
     Parameters
     ----------
-    C : float, optional
-        Weight of the squared slack; None for the hard margin.
-    kernel, gamma, degree, coef0 : optional
-        As in `CoreVectorClassifier`.
-    tol, ball_epsilon, sampling, batch, qp, init, low_rank : optional
-        As in `CoreVectorClassifier`.
-    max_core, max_iter, max_time, checkpoint, memory_budget : optional
-        As in `CoreVectorClassifier`.
-    n_jobs, device, warm_start, random_state, verbose : optional
-        As in `CoreVectorClassifier`.
+    C : float, default=None
+        Weight of the squared slack. None: the hard margin.
+    kernel : str or callable, default="rbf"
+        Kernel function: a name, "precomputed", or a function ``k(X, Z)``. See
+        `CoreVectorClassifier`.
+    gamma : float or {"scale", "auto", "mean-distance"}, default="scale"
+        Kernel coefficient. See `CoreVectorClassifier`.
+    degree : float, default=3
+        Degree of the "poly" kernel.
+    coef0 : float, default=0.0
+        Constant term of the "poly" and "sigmoid" kernels.
+    tol : float, default=1e-3
+        Tolerance: the relative duality gap to reach, measured on all rows.
+    ball_epsilon : float, default=None
+        Use the stopping criterion of the paper instead of `tol`: every row lies within
+        ``1 + ball_epsilon`` radii of the centre. The gap is still reported.
+    sampling : {"auto", "full"} or int, default="auto"
+        Rows that are scanned for violators: a growing subset and then all rows, always
+        all rows, or a random sample of this size. See `CoreVectorClassifier`.
+    batch : "auto" or int, default="auto"
+        Violators that are added to the core set per round (1 in the paper).
+    qp : {"auto", "newton", "smo"}, default="auto"
+        Solver of the core-set problem: exact Newton steps, or the SMO of the paper.
+    init : {"auto", "any", "farthest"}, default="auto"
+        How the first core rows are chosen (section 4.1.1 of the paper).
+    low_rank : {"auto", True, False}, default="auto"
+        Whether to test the kernel matrix for a low numerical rank and then to solve
+        over all rows in the span of a basis. "auto" tests from 5,000 rows on.
+    max_core : int, default=None
+        Maximum number of core rows. None derives it from `memory_budget`.
+    max_iter : int, default=None
+        Maximum number of rounds. None sets no limit.
+    max_time : float, default=None
+        Maximum time of the fit in seconds. None sets no limit.
+    checkpoint : str or path-like, default=None
+        File that stores the state after every round (rounds shorter than a second may
+        be skipped). A fit that finds the file resumes from it, on any machine; a
+        certified fit removes it.
+    memory_budget : float, default=2**28
+        Memory budget in bytes, beside the data (256 MiB). It determines the block sizes
+        and the size of the core set.
+    n_jobs : int, default=None
+        Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
+    device : str, default=None
+        Torch device for the passes over the rows, such as ``"cuda"``. None: the host,
+        or the device of the given tensors.
+    warm_start : bool, default=False
+        Start from the solution of the previous fit: another C on the same rows, or new
+        rows.
+    random_state : int or RandomState, default=None
+        Seed of all sampling.
+    verbose : int, default=0
+        1 shows a progress line on a terminal; 2 writes one log record per round.
 
     Attributes
     ----------
@@ -397,13 +503,25 @@ class SVDD(BallDetector, _Detector):
         Squared norm of the centre, used by `distance`.
     offset_ : float
         ``-radius_**2``; ``decision_function = score_samples - offset_``.
-    support_, support_vectors_, n_support_, dual_coef_ : ndarray
-        The centre: ``sum_j dual_coef_[0, j] phi(support_vectors_[j])``.
+    support_ : ndarray of shape (n_support,)
+        Row numbers of the support vectors.
+    support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
+        Support vectors: the rows of the kernel expansion of the centre.
+    n_support_ : ndarray of shape (1,)
+        Number of support vectors.
+    dual_coef_ : ndarray of shape (1, n_support)
+        The centre is ``sum_j dual_coef_[0, j] phi(support_vectors_[j])``.
     diagonal_ : float or None
-        With ``kernel="precomputed"`` only: the k(x, x) that all training rows have in
-        common and that new rows are judged with; None where it varies.
-    certificate_, history_, n_iter_, n_core_
-        As in `CoreVectorClassifier`.
+        With ``kernel="precomputed"`` only: the common k(x, x) of all training rows,
+        which is also used for new rows; None where it varies.
+    certificate_ : Certificate
+        Primal and dual value, relative gap, and what was verified.
+    history_ : list of dict
+        One record per round.
+    n_iter_ : int
+        Number of rounds.
+    n_core_ : int
+        Rows in the largest core set or basis.
 
     Examples
     --------
@@ -472,10 +590,11 @@ class SVDD(BallDetector, _Detector):
         ----------
         X : array-like, CSR matrix or memmap of shape (n_rows, n_features)
             Training rows; a square kernel matrix for ``kernel="precomputed"``.
-        y : ignored
-            There for scikit-learn's sake.
+        y : object, default=None
+            Ignored; present for compatibility with scikit-learn.
         sample_weight : array-like of shape (n_rows,), optional
-            Weight 0 leaves a row out; other weights matter for the soft margin only.
+            Weights of the rows: 0 excludes a row. Other weights affect the soft margin
+            only.
 
         Returns
         -------
@@ -499,15 +618,15 @@ class SVDD(BallDetector, _Detector):
         return self
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Array:
-        """Fit the ball, and return +1 for its rows, -1 for the outliers among them.
+        """Fit the ball and return +1 for the rows inside and -1 for the outliers.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_rows, n_features)
             Training rows; a square kernel matrix for ``kernel="precomputed"``, whose
             own diagonal is k(x, x).
-        y : ignored
-            There for scikit-learn's sake.
+        y : object, default=None
+            Ignored; present for compatibility with scikit-learn.
         **kwargs
             As in `fit`.
 
@@ -523,14 +642,14 @@ class SVDD(BallDetector, _Detector):
 
     @lazily
     def distance(self, X: Any, diagonal: Any = None) -> Array:
-        """Return each row's distance from the centre, in the feature space.
+        """Return the distance of each row from the centre, in the feature space.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_rows, n_features)
             Rows to measure (kernel values against the training rows if precomputed).
         diagonal : array-like of shape (n_rows,), optional
-            k(x, x) of each row, see `score_samples`.
+            The value k(x, x) of each row; see `score_samples`.
 
         Returns
         -------
@@ -548,8 +667,8 @@ class SVDD(BallDetector, _Detector):
         X : array-like or CSR matrix of shape (n_rows, n_features)
             Rows to score (kernel values against the training rows if precomputed).
         diagonal : array-like of shape (n_rows,), optional
-            k(x, x) of each row, for ``kernel="precomputed"`` only. Needed where
-            ``diagonal_`` is None; where it is a number, that number otherwise.
+            The value k(x, x) of each row, for ``kernel="precomputed"`` only. It is
+            required where ``diagonal_`` is None; the default is ``diagonal_``.
 
         Returns
         -------

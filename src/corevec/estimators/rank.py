@@ -14,6 +14,7 @@ from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_choice, check_positive
+from corevec.estimators._rows import checked_weights
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.problems.pairs import Pairs, pairs_of
 from corevec.solvers.ranking import solve as ranking
@@ -158,7 +159,7 @@ class CoreVectorRanker(CoreVectorEstimator):
         check_positive(who, "C", self.C)
         check_choice(who, "pair_weight", self.pair_weight, ("query", "uniform"))
         X, y = self._validate_fit(X, y, y_numeric=True)
-        weights = self._checked_weights(sample_weight, X.shape[0])
+        weights = checked_weights(self, sample_weight, X.shape[0])
         pairs = self._pairs(y, group, qid, weights)
         if len(pairs) == 0:
             raise InvalidInputError(
@@ -188,7 +189,7 @@ class CoreVectorRanker(CoreVectorEstimator):
         Returns
         -------
         ndarray of shape (n_rows,)
-            f(x). Differences of 1 are the margin; the zero has no meaning.
+            Scores f(x). A difference of 1 is the margin; the zero has no meaning.
         """
         return np.ascontiguousarray(self._values(X)[:, 0])
 
@@ -213,10 +214,12 @@ class CoreVectorRanker(CoreVectorEstimator):
             Rows.
         y : array-like of shape (n_rows,)
             Grades.
-        group, qid : array-like, optional
+        group : array-like, optional
             The queries, as in ``fit``.
         sample_weight : array-like of shape (n_rows,), optional
-            As in ``fit``.
+            Weights of the rows, as in ``fit``.
+        qid : array-like, optional
+            The queries, as in ``fit``.
 
         Returns
         -------
@@ -231,7 +234,7 @@ class CoreVectorRanker(CoreVectorEstimator):
                 f"{who}: X has {len(f)} rows, y has shape {y.shape}; one grade per row "
                 "is needed."
             )
-        weights = self._checked_weights(sample_weight, len(f))
+        weights = checked_weights(self, sample_weight, len(f))
         pairs = self._pairs(y, group, qid, weights)
         if len(pairs) == 0:
             raise InvalidInputError(
@@ -321,7 +324,8 @@ def _from_sizes(who: str, n: int, group: Any) -> Array:
     if not (numbers and np.isfinite(sizes).all() and (sizes == np.floor(sizes)).all()):
         raise InvalidInputError(
             f"{who}: group={_short(group)} must be a list of whole numbers, the rows "
-            "of each query. For one query id per row use qid."
+            "of each query. For one query id per row use qid.",
+            parameter="group",
         )
     if (sizes < 0).any():
         at = int(np.argmin(sizes))

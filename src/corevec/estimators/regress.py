@@ -25,81 +25,129 @@ from corevec.problems.family import AutomaticTube, Labels, Problem, regression
 
 
 class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
-    r"""Kernel regression for very many rows, with a certificate.
+    r"""Kernel regression for very large training sets, with a certificate.
 
-    Inside, y is standardised, :math:`z = (y - m) / d` with its weighted mean and
-    deviation, so that `C` and `mu` mean the same for any unit of y. With
-    :math:`S = \sum_i s_i` the sum of the weights, solves
+    y is standardised, :math:`z = (y - m) / d`, with its weighted mean and standard
+    deviation, so that `C` and `mu` do not depend on the unit of y. With the sum of the
+    weights :math:`S = \sum_i s_i`, it solves
 
     .. math:: \min_{f, e \ge 0} \tfrac12 (\|w\|^2 + b_0^2)
               + \tfrac C2 \sum_i s_i \max(0, |z_i - f(x_i)| - e)^2 + C \mu S e,
 
     L2-SVR with the automatic tube of Core Vector Regression (Tsang, Kwok and Lai
-    2005), until the relative duality gap over all rows is at most `tol`. In y's units
-    that is the same problem with ``C / d**2`` and ``mu * d``.
+    2005), until the relative duality gap over all rows is at most `tol`. In the units
+    of y this is the same problem with ``C / d**2`` and ``mu * d``.
 
     Parameters
     ----------
     C : float, default=1.0
         Weight of the squared slack of a row. The paper's C is ``C * mu * S``.
     mu : float, default=0.3
-        Mean slack to leave outside the automatic tube, in deviations of y: where the
-        tube is positive, the weighted mean of ``max(0, |z - f| - e)`` is `mu`. Smaller
-        `mu` gives a wider tube and fewer support vectors; too small, and the flattest
-        function within the tube explains nothing. Not used (and may be None) with a
-        fixed tube.
+        Mean slack outside the automatic tube, in standard deviations of y: where the
+        tube is positive, the weighted mean of ``max(0, |z - f| - e)`` is `mu`. A
+        smaller `mu` gives a wider tube and fewer support vectors; if it is too small,
+        the flattest function within the tube explains nothing. It is ignored (and may
+        be None) with a fixed tube.
     tube : {"auto", "paper"} or float, default="auto"
-        "auto" finds the width e >= 0. "paper" lets it be negative, as printed in the
-        paper. A number fixes it, in the units of y, like `epsilon` of scikit-learn's
-        ``SVR``; then there is no term ``C mu S e``.
-    kernel, gamma, degree, coef0
-        As in `CoreVectorClassifier`.
+        Half-width of the tube. "auto" finds a width e >= 0; "paper" also allows a
+        negative one, as printed in the paper. A number fixes the width in the units of
+        y, like `epsilon` of scikit-learn's ``SVR``; the term ``C mu S e`` is then
+        dropped.
+    kernel : str or callable, default="rbf"
+        Kernel function: a name, "precomputed", or a function ``k(X, Z)``. See
+        `CoreVectorClassifier`.
+    gamma : float or {"scale", "auto", "mean-distance", "tune"}, default="scale"
+        Kernel coefficient. See `CoreVectorClassifier`.
+    degree : float, default=3
+        Degree of the "poly" kernel.
+    coef0 : float, default=0.0
+        Constant term of the "poly" and "sigmoid" kernels.
     fit_intercept : bool, default=True
-        Whether there is a (penalised) bias b0. Without it y is not centred, and d is
-        its root mean square.
+        Whether to fit a (penalised) bias b0. Without it y is not centred, and d is its
+        root mean square.
     tol : float, default=1e-3
-        Relative duality gap to reach, measured on all rows.
-    ball_epsilon : float, optional
-        Stop by the paper's rule instead; for "auto" and "paper" tubes, which are balls.
-    sampling, batch, qp, init
-        As in `CoreVectorClassifier`. ``qp="smo"`` needs an automatic tube.
+        Tolerance: the relative duality gap to reach, measured on all rows.
+    ball_epsilon : float, default=None
+        Use the stopping criterion of the paper instead of `tol`. It applies to the
+        tubes "auto" and "paper", whose problems are enclosing balls.
+    sampling : {"auto", "full"} or int, default="auto"
+        Rows that are scanned for violators: a growing subset and then all rows, always
+        all rows, or a random sample of this size. See `CoreVectorClassifier`.
+    batch : "auto" or int, default="auto"
+        Violators that are added to the core set per round (1 in the paper).
+    qp : {"auto", "newton", "smo"}, default="auto"
+        Solver of the core-set problem: exact Newton steps, or the SMO of the paper.
+        "smo" needs an automatic tube.
+    init : {"auto", "any", "farthest", "opposite"}, default="auto"
+        How the first core rows are chosen (section 4.1.1 of the paper).
     low_rank : {"auto", True, False}, default="auto"
-        False keeps to the core set; otherwise more than 2,000 rows are solved over all
-        rows in the span of a basis, and the core set follows where it can help.
+        Whether to solve more than 2,000 rows over all rows in the span of a basis; the
+        core set follows where it can help. False uses the core set alone.
     weights : {"auto", "core", "all"}, default="auto"
-        Which rows decide the weights: "core" the core set alone, as in the papers;
-        "all" all rows, in the span of a core set that doubles up to `max_core` while
-        that lowers the objective by a hundredth; "auto" the core set, and all rows in
-        a basis where that is too small for them.
-    max_core : int, optional
-        Largest core set, and largest number of basis rows where the model is solved in
-        the span of a basis. The default is what `memory_budget` holds, and one basis
-        row per 12 rows, from 800 to 2000.
-    cells, n_trees
-        As in `CoreVectorClassifier`.
-    max_iter, max_time, checkpoint, memory_budget, n_jobs, device
-        As in `CoreVectorClassifier`.
-    warm_start, random_state, verbose
-        As in `CoreVectorClassifier`. In the span of a basis (see `low_rank`) a warm
-        start brings nothing: the fit starts anew.
+        Which rows determine the weights. "core": the core set alone, as in the papers.
+        "all": all rows, in the span of a core set that doubles, up to `max_core`, while
+        that lowers the objective by at least 1 %. "auto": the core set, or all rows in
+        the span of a basis where the core set is too small for them.
+    cells : "auto" or int, default=None
+        Number of rows per cell: solve many local problems instead of one. See
+        `CoreVectorClassifier`.
+    n_trees : int, default=1
+        Number of trees whose predictions are averaged, with `cells`. All trees but the
+        first are random.
+    max_core : int, default=None
+        Maximum size of the core set, and of the basis where the model is solved in its
+        span. None derives it from `memory_budget`, with one basis row per 12 rows, from
+        800 to 2000.
+    max_iter : int, default=None
+        Maximum number of rounds. None sets no limit.
+    max_time : float, default=None
+        Maximum time of the fit in seconds. None sets no limit.
+    checkpoint : str or path-like, default=None
+        File that stores the state after every round (rounds shorter than a second may
+        be skipped). A fit that finds the file resumes from it, on any machine; a
+        certified fit removes it.
+    memory_budget : float, default=2**28
+        Memory budget in bytes, beside the data (256 MiB). It determines the block sizes
+        and the size of the core set.
+    n_jobs : int, default=None
+        Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
+    device : str, default=None
+        Torch device for the passes over the rows, such as ``"cuda"``. None: the host,
+        or the device of the given tensors.
+    warm_start : bool, default=False
+        Start from the solution of the previous fit. It has no effect in the span of a
+        basis (see `low_rank`).
+    random_state : int or RandomState, default=None
+        Seed of all sampling.
+    verbose : int, default=0
+        1 shows a progress line on a terminal; 2 writes one log record per round.
 
     Attributes
     ----------
     tube_ : float or ndarray of shape (n_targets,)
         Half-width of the tube, in the units of y.
-    support_, support_vectors_ : ndarray or CSR
-        Row numbers and rows of the expansion.
+    support_ : ndarray of shape (n_support,)
+        Row numbers of the support vectors.
+    support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
+        Support vectors: the rows of the kernel expansion.
     dual_coef_ : ndarray of shape (n_targets, n_support)
         Coefficients in the units of y: ``predict = k(X, support_vectors_) dual_coef_.T
         + intercept_``.
     intercept_ : ndarray of shape (n_targets,)
-        The bias, and the mean of y.
-    target_mean_, target_scale_ : ndarray of shape (n_targets,)
-        m and d.
+        The bias plus the mean of y.
+    target_mean_ : ndarray of shape (n_targets,)
+        Mean m of each target.
+    target_scale_ : ndarray of shape (n_targets,)
+        Standard deviation d of each target.
     certificate_ : Certificate
-        Primal, dual, gap, of the standardised problem, and what was verified.
-    history_, n_iter_, n_core_
-        As in `CoreVectorClassifier`.
+        Primal and dual value of the standardised problem, relative gap, and what was
+        verified.
+    history_ : list of dict
+        One record per round.
+    n_iter_ : int
+        Number of rounds.
+    n_core_ : int
+        Rows in the largest core set or basis.
 
     Examples
     --------
@@ -185,13 +233,13 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         Parameters
         ----------
         X : array-like, CSR matrix or memmap of shape (n_rows, n_features)
-            Training rows; a square kernel matrix for ``kernel="precomputed"``. Or rows
-            that live elsewhere: a Dask array or data frame, or what `corevec.open`
-            returns, which brings its own y and weights.
+            Training rows; a square kernel matrix for ``kernel="precomputed"``. Remote
+            or out-of-core rows: a Dask array or data frame, or the result of
+            `corevec.open`, which contains its own y and weights.
         y : array-like of shape (n_rows,) or (n_rows, n_targets)
-            Targets. Several share the passes over the rows.
+            Targets. Several targets share the passes over the rows.
         sample_weight : array-like of shape (n_rows,), optional
-            Weight 0 leaves a row out, weight 2 counts it twice.
+            Weights of the rows: 0 excludes a row, 2 counts it twice.
 
         Returns
         -------
@@ -229,7 +277,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows (kernel values against the training rows if precomputed).
+            Rows to predict (kernel values against the training rows if precomputed).
 
         Returns
         -------
@@ -249,22 +297,22 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         X : array-like, CSR matrix or tensor of shape (n_rows, n_features)
             Rows to predict.
         y : array-like or tensor of shape (n_rows,) or (n_rows, n_targets)
-            Their targets.
+            Targets of the rows.
         sample_weight : array-like or tensor of shape (n_rows,), optional
             Weights of the rows.
 
         Returns
         -------
         float
-            1 for exact predictions, 0 for those of the mean.
+            1 for exact predictions, 0 for predicting the mean.
         """
-        from sklearn.metrics import r2_score  # as scikit-learn: it loads slowly
+        from sklearn.metrics import r2_score  # it loads slowly
 
         asked = here_if_tensor(y, self.predict(X), sample_weight)
         return float(r2_score(*asked[:2], sample_weight=asked[2]))
 
     def _in_units_of_y(self) -> None:
-        """Scale the coefficients of the cells' machines."""
+        """Scale the coefficients of the machines of the cells to the units of y."""
         model: Any = self
         model.dual_coef_ = model.dual_coef_ * self.target_scale_[:, None]
         own = model.intercept_ * self.target_scale_
@@ -278,7 +326,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
             if self.tube not in ("auto", "paper"):
                 raise InvalidInputError(
                     f"{who}: tube={self.tube!r} must be 'auto', 'paper' or a number of "
-                    "at least 0, in the units of y."
+                    "at least 0, in the units of y.",
+                    parameter="tube",
                 )
             remedy = (
                 "It is the mean slack outside the automatic tube, in deviations of y, "
@@ -290,7 +339,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         if not (is_number and 0 <= float(self.tube) < np.inf):
             raise InvalidInputError(
                 f"{who}: tube={self.tube!r} must be 'auto', 'paper' or a number of at "
-                "least 0, in the units of y."
+                "least 0, in the units of y.",
+                parameter="tube",
             )
         for name, value, usual in (
             ("ball_epsilon", self.ball_epsilon, None),
@@ -299,8 +349,9 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
             if value is not None:
                 raise InvalidInputError(
                     f"{who}: {name}={value!r} needs tube='auto' or 'paper', but tube="
-                    f"{self.tube!r} was given: with a fixed tube the problem is no "
-                    f"enclosing ball. Use {name}={usual!r}."
+                    f"{self.tube!r} was given: with a fixed tube the problem is not an "
+                    f"enclosing ball. Use {name}={usual!r}.",
+                    parameter=name,
                 )
 
     def _columns(self, y: Any) -> Array:
@@ -314,7 +365,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         return y[:, None] if y.ndim == 1 else np.asarray(y)
 
     def _fixed_tube(self) -> Array:
-        """Return the fixed tube of each target, in its deviations."""
+        """Return the fixed tube of each target, in units of its standard deviation."""
         return np.asarray(float(self.tube) / self.target_scale_)
 
     def _problems_for(self, given: Given) -> list[Problem]:
@@ -342,7 +393,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         mean, scale = self.target_mean_[t], self.target_scale_[t]
         return regression(
             labels,
-            self.__dict__.get("C_", self.C),  # the tuned one, of cells
+            self.__dict__.get("C_", self.C),  # C_: tuned by cells
             z,
             self._tube_of(t),
             units=f"z = (y - {mean:.6g}) / {scale:.6g}",

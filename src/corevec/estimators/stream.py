@@ -1,6 +1,6 @@
-"""StreamingBallClassifier: one pass over a stream, one ball per class.
+"""StreamingBallClassifier: a classifier that reads each row once.
 
-`StreamingOneClass`, the same ball without labels, is in ``_stream_detect.py``.
+`StreamingOneClass`, the same algorithm without labels, is in ``_stream_detect.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from corevec.data.sources import as_source, is_far
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_flag
-from corevec.estimators._rows import CHECKS
+from corevec.estimators._rows import CHECKS, checked_weights
 from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_blocks import blocks_of, is_stream
 from corevec.estimators._stream_checks import refuse_weights
@@ -39,81 +39,89 @@ from corevec.solvers.streaming.geometry import Form
 
 
 class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
-    r"""Classifier that sees every row once (StreamSVM).
+    r"""Classifier that reads each row once (StreamSVM).
 
-    Keeps a ball around the rows seen, lifted so that the smallest such ball is the
-    squared-hinge machine with penalised bias,
+    Maintains a ball that encloses the lifted rows seen so far. The smallest such ball
+    is the solution of the squared-hinge problem with penalised bias,
 
     .. math:: \min_f \tfrac12 (\|w\|^2 + b_0^2)
               + \tfrac C2 \sum_i s_i \max(0, 1 - y_i f(x_i))^2.
 
     A row inside the ball changes nothing; a row outside moves the centre towards it.
-    The result depends on the order of the rows. Memory does not grow with their
-    number: ``n_balls`` numbers per column for the linear kernel.
+    The result depends on the order of the rows. The memory does not grow with the
+    number of rows: it is ``n_balls`` numbers per column for the linear kernel.
 
     Parameters
     ----------
     C : float, default=1.0
         Weight of the squared slack, as in `CoreVectorClassifier`.
     n_balls : int, default=8
-        Balls kept. With "lookahead", more of them give a smaller ball and a better
-        model in the end, and a row that changes nothing costs the same (the paper's
-        experiments: 6 to 8; its plain algorithm: 1).
+        Number of balls. With "lookahead", more balls give a smaller ball and a better
+        model in the end, and a row that changes nothing costs the same (6 to 8 in the
+        experiments of the paper; 1 in its plain algorithm).
     balls : {"lookahead", "general"}, default="lookahead"
-        "lookahead": one ball, and up to ``n_balls - 1`` rows outside it that are taken
-        in together (the paper's experiments). "general": balls of which the two that
-        grow least are merged when a row is outside all of them.
+        "lookahead": one ball, and up to ``n_balls - 1`` rows outside it that are
+        absorbed together (the experiments of the paper). "general": several balls; when
+        a row lies outside all of them, the two whose union grows least are merged.
     kernel : str or callable, default="linear"
-        As in `CoreVectorClassifier`, "precomputed" apart.
+        Kernel function: a name or a function ``k(X, Z)``, but not "precomputed". See
+        `CoreVectorClassifier`.
     gamma : float or {"scale", "auto", "mean-distance"}, default="scale"
-        Kernel width; in words it is taken from the *first* block.
-    degree, coef0 : float, default=3, 0.0
-        Parameters of "poly" and "sigmoid".
-    budget : int, optional
-        Most rows that the expansion of a kernel machine may keep, per class. None keeps
-        every row taken in: `n_updates_` of them, usually few.
+        Kernel coefficient. A name is resolved on the *first* block.
+    degree : float, default=3
+        Degree of the "poly" kernel.
+    coef0 : float, default=0.0
+        Constant term of the "poly" and "sigmoid" kernels.
+    budget : int, default=None
+        Maximum number of rows in the expansion of a kernel machine, per class. None
+        keeps every absorbed row: `n_updates_` of them, usually few.
     overflow : {"merge", "drop"}, default="merge"
-        What happens to the row of least weight above the budget: its coefficient goes
-        to the row most like it, or is dropped. The radius grows by what that moves.
+        What happens to the row of least weight beyond the budget: its coefficient is
+        added to the most similar row, or is dropped. The radius grows by the distance
+        that this moves the centre.
     fit_intercept : bool, default=True
-        Whether to have the (penalised) bias. The paper has none.
+        Whether to fit a (penalised) bias. The paper has none.
     tol : float, default=1e-3
-        Relative gap of the machine up to which `corevec.certify` says ``converged``,
-        below 1. One pass is one pass: it stops nothing.
+        Relative gap of the machine, below 1, up to which `corevec.certify` says
+        ``converged``. It does not stop the single pass.
     verbose : int, default=0
-        While fitting: 1, a live line on a terminal with rows, rows/s and accuracy so
-        far; 2, one log record per block.
+        1 shows a progress line on a terminal with the rows, the throughput and the
+        accuracy so far; 2 writes one log record per block.
 
     Attributes
     ----------
     classes_ : ndarray
         Class labels.
-    coef_, intercept_ : ndarray of shape (n_machines, n_features) and (n_machines,)
-        ``w / (|w|^2 + s)``, with s the squared norm of the centre's slack part: at the
-        smallest ball this is the machine above, with margin 1. `coef_` exists for the
-        linear kernel only.
-    support_vectors_, dual_coef_ : ndarray
-        Rows kept and their coefficients, for other kernels.
+    coef_ : ndarray of shape (n_machines, n_features)
+        ``w / (|w|^2 + s)``, where s is the squared norm of the slack part of the
+        centre: at the smallest ball this is the solution above, with margin 1. It
+        exists for the linear kernel only.
+    intercept_ : ndarray of shape (n_machines,)
+        Penalised bias of each machine.
+    support_vectors_ : ndarray or CSR matrix of shape (n_kept, n_features)
+        Rows of the expansion, for other kernels.
+    dual_coef_ : ndarray of shape (n_machines, n_kept)
+        Coefficients of `support_vectors_`.
     radius_ : float, or ndarray of shape (n_classes,)
-        Every row seen lies within this of the centre. One per class if there are more
-        than two, like the next two.
+        Every row seen lies within this distance of the centre. One value per class if
+        there are more than two classes, as for `lower_radius_` and `n_updates_`.
     lower_radius_ : float or ndarray
-        The smallest ball is not smaller than this: ``radius_ / lower_radius_`` is a
-        proved approximation factor. Theory promises 3/2 for one ball, rows of
-        constant norm and equal weights; any method of one ball has (1 + sqrt 2)/2 or
-        more in the worst case.
+        Lower bound of the radius of the smallest ball: ``radius_ / lower_radius_`` is a
+        proved approximation factor. Theory gives 3/2 for one ball, rows of constant
+        norm and equal weights; every one-ball method has at least (1 + sqrt 2)/2 in
+        the worst case.
     n_updates_ : int or ndarray
-        Rows taken in (the paper's nSV).
+        Number of absorbed rows (nSV in the paper).
     n_rows_seen_ : int
-        Rows seen, those of weight 0 apart.
+        Number of rows seen, without those of weight 0.
     test_then_train_accuracy_ : float
-        Share of the rows that was classified rightly before the model learned their
-        block; nan unless a stream was given to ``fit``, or ``verbose`` is set.
+        Share of the rows that were classified correctly before their block was
+        learned; nan unless a stream was given to ``fit`` or ``verbose`` is set.
     ball_bound_ : BallBound
-        The two radii with their factor, rows and seconds, in words; the loosest class
-        where there are more than two. It is a bound of the ball, not of the machine:
-        there is no `certificate_`, because one pass cannot measure that gap.
-        `corevec.certify` does, on given rows.
+        The two radii with their factor, rows and seconds; that of the loosest class
+        where there are more than two. It bounds the ball, not the objective: there is
+        no `certificate_`, because one pass cannot measure the duality gap.
+        `corevec.certify` measures it on given rows.
 
     Examples
     --------
@@ -165,7 +173,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, classes: Any = None
     ) -> Self:
-        """Forget everything and learn from rows or a stream, in order, once.
+        """Fit the model anew in one pass over rows or a stream, in order.
 
         Parameters
         ----------
@@ -173,17 +181,17 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
             Rows; or, with ``y=None``, an iterable of blocks ``(X, y)`` or ``(X, y,
             sample_weight)``, such as a generator or a reader of `corevec.data.readers`.
         y : array-like of shape (n_rows,), optional
-            Labels: numbers or strings, two classes or more.
+            Class labels: numbers or strings, at least two classes.
         sample_weight : array-like of shape (n_rows,), optional
-            C is multiplied by it; weight 0 leaves a row out.
+            Factor of C for each row; weight 0 excludes a row.
         classes : array-like, optional
-            All labels there will be. The default is those in y, or in the first block.
+            All labels of the stream. The default is those in y, or in the first block.
 
         Returns
         -------
         self
-            The model. Ctrl-C ends a stream early: the model is that of the blocks so
-            far, and ``ball_bound_.interrupted`` is True.
+            The fitted model. Ctrl-C ends a stream early: the model is then that of the
+            blocks so far, and ``ball_bound_.interrupted`` is True.
         """
         self._check()
         self._forget()
@@ -206,7 +214,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Go on with more rows: all of them, or none if one cannot be used.
+        """Continue with more rows: all of them, or none if one of them is invalid.
 
         Parameters
         ----------
@@ -215,7 +223,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         y : array-like of shape (n_rows,)
             Labels.
         classes : array-like, optional
-            All labels there will be; needed at the first call.
+            All labels of the stream; required at the first call.
         sample_weight : array-like of shape (n_rows,), optional
             As in ``fit``.
 
@@ -229,7 +237,8 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         if classes is None and not self.__sklearn_is_fitted__():
             raise InvalidInputError(
                 f"{type(self).__name__}: classes= must be given at the first call of "
-                "partial_fit: all labels that the stream will have."
+                "partial_fit: all labels that the stream will have.",
+                parameter="classes",
             )
         test = bool(self.verbose)
         self._learn_block(X, y, sample_weight, classes, test=test)
@@ -237,7 +246,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
 
     @lazily
     def decision_function(self, X: Any) -> Array:
-        """Return signed values: above 0 for ``classes_[1]``, or one column per class.
+        """Return decision values: above 0 for ``classes_[1]``, or one column per class.
 
         Parameters
         ----------
@@ -247,7 +256,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         Returns
         -------
         ndarray of shape (n_rows,) or (n_rows, n_classes)
-            Values at the scale of margin 1.
+            Decision values, scaled to margin 1.
         """
         values = self._values(X) / self._scales
         return np.ascontiguousarray(values[:, 0]) if len(self._scales) == 1 else values
@@ -264,7 +273,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         Returns
         -------
         ndarray of shape (n_rows,)
-            Labels out of ``classes_``.
+            Labels from ``classes_``.
         """
         values = self.decision_function(X)
         return np.asarray(self.classes_[winner(values)])
@@ -289,7 +298,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
 
     @property
     def test_then_train_accuracy_(self) -> float:
-        """Share of rows classified rightly before their block was learned."""
+        """Share of rows classified correctly before their block was learned."""
         tested = self.__dict__.get("_tested", 0.0)
         return float(self._right / tested) if tested > 0 else float("nan")
 
@@ -325,7 +334,8 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         elif classes is not None and not same_classes(classes, self.classes_):
             raise InvalidInputError(
                 f"{who}: classes={list(classes)!r} are not those of the first call, "
-                f"{self.classes_.tolist()}."
+                f"{self.classes_.tolist()}.",
+                parameter="classes",
             )
         codes = encoded(who, y, weights, self.classes_, self._where)
         right = tested = 0.0
@@ -338,8 +348,8 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
     def _tested_on(
         self, X: Any, codes: Array, weights: Array | None
     ) -> tuple[float, float]:
-        """Return the weight of the rows classified rightly, and of all rows."""
-        with np.errstate(invalid="ignore", over="ignore"):  # learning names a bad row
+        """Return the weight of the correctly classified rows, and of all rows."""
+        with np.errstate(invalid="ignore", over="ignore"):  # reported later
             values = self._values_of(X) / self._scales
         right = winner(values[:, 0] if values.shape[1] == 1 else values) == codes
         if weights is None:
@@ -350,17 +360,17 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         if not same_classes(self.classes_, other.classes_):
             raise InvalidInputError(
                 f"{type(self).__name__}: merge needs the same classes; they are "
-                f"{self.classes_.tolist()} here and {other.classes_.tolist()} there."
+                f"{self.classes_.tolist()} and {other.classes_.tolist()}."
             )
         super()._join(other)
         self._right += other._right
         self._tested += other._tested
 
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
-        """Return the gap of the machine on the given rows.
+        """Return the certificate of the machine on the given rows.
 
-        Of two classes at its best multiple, which has the same sign; of several as it
-        predicts, because their values are compared.
+        For two classes at the best scale of the function, which keeps the predictions;
+        for more classes without rescaling, because their values are compared.
         """
         check_is_fitted(self)
         refuse_far(type(self).__name__, X)
@@ -369,7 +379,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
                 f"{type(self).__name__}: labels y are needed to certify a classifier."
             )
         X, y = validate_data(self, X, y, reset=False, **CHECKS)
-        weights = self._checked_weights(sample_weight, X.shape[0])
+        weights = checked_weights(self, sample_weight, X.shape[0])
         who = type(self).__name__
         codes = encoded(who, y, weights, self.classes_, lambda row: f"row {row}")
         labels = Labels(X.shape[0], codes, weights)

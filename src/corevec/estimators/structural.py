@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source, brought_here
-from corevec.estimators._base import REMEDIES, CoreVectorEstimator
+from corevec.estimators._base import REMEDIES
 from corevec.estimators._callbacks import (
     CallbackSupportMixin,
     RoundReporter,
@@ -27,7 +27,7 @@ from corevec.estimators._parameters import (
     check_number,
     check_positive,
 )
-from corevec.estimators._rows import CHECKS, named
+from corevec.estimators._rows import CHECKS, checked_weights, named
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
 from corevec.solvers.cutting_plane import structured as structures
 from corevec.solvers.cutting_plane.structured import (
@@ -165,7 +165,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         except ValueError as error:
             raise named(self, error) from None
         check_classification_targets(y)
-        weights = self._checked_weights(sample_weight, X.shape[0])
+        weights = checked_weights(self, sample_weight, X.shape[0])
         s = np.ones(X.shape[0]) if weights is None else weights
         self.classes_ = np.unique(y[s > 0])
         if len(self.classes_) < 2:
@@ -192,7 +192,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
                 f"StructuralSVM: X holds {n} inputs and y {len(y)} outputs; give one "
                 "output per input, and at least one of each."
             )
-        weights = self._checked_weights(sample_weight, n)
+        weights = checked_weights(self, sample_weight, n)
         s = np.ones(n) if weights is None else weights
         self._run(PlainOracle(self.model, X, y, s), float(s.sum()))
         return self
@@ -276,7 +276,8 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
             raise InvalidInputError(
                 f"StructuralSVM: model={self.model!r} must be 'multiclass' or an "
                 "object with the methods joint_feature(x, y), loss(y_true, y) and "
-                "argmax(x, y_true, w)."
+                "argmax(x, y_true, w).",
+                parameter="model",
             )
 
     def _costs(self, n_classes: int) -> Array:
@@ -292,19 +293,17 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
             )
         return cost
 
-    _checked_weights = CoreVectorEstimator._checked_weights
-
     def _warn_unless_certified(self) -> None:
         found = self.certificate_
         if found.converged or self.epsilon is not None:
             return
-        warnings.warn(
+        text = (
             f"StructuralSVM stopped by {found.stopped_by} with relative gap "
             f"{found.relative_gap:.2e}, {found.tol:.2e} asked. The model is usable "
-            f"within that bound (see certificate_). {REMEDIES[found.stopped_by]}",
-            NotCertifiedWarning,
-            stacklevel=4,
+            f"within that bound (see certificate_). {REMEDIES[found.stopped_by]}"
         )
+        warning = NotCertifiedWarning(text, stopped_by=found.stopped_by)
+        warnings.warn(warning, stacklevel=4)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""SubspaceClassifier and SubspaceRegressor: few vectors, weights from all rows."""
+"""SubspaceClassifier and SubspaceRegressor: small bases, weights from all rows."""
 
 from __future__ import annotations
 
@@ -21,85 +21,113 @@ from corevec.solvers.strategy import hinge as hinge_engine
 
 
 class SubspaceClassifier(InSpan, CoreVectorClassifier):
-    r"""Kernel classifier with few basis vectors, whose weights see every row.
+    r"""Kernel classifier with a small basis, whose weights are fitted on all rows.
 
-    With :math:`f = \sum_j c_j k(b_j, \cdot) + b_0` over few vectors :math:`b_j`, solves
+    With :math:`f = \sum_j c_j k(b_j, \cdot) + b_0` over a basis :math:`b_j`, solves
 
     .. math:: \min_{c, b_0} \tfrac12 (\|w\|^2 + b_0^2)
               + \tfrac C2 \sum_i s_i \max(0, 1 - y_i f(x_i))^2,
               \quad w = \sum_j c_j \phi(b_j)
 
-    or, with ``loss="hinge"``, the machine of scikit-learn's ``SVC``,
+    or, with ``loss="hinge"``, the problem of scikit-learn's ``SVC``,
     :math:`C \sum_i s_i \max(0, 1 - y_i f(x_i))`, by cutting planes (Joachims and Yu
-    2009). Prediction costs `n_basis` kernel values per row and class. The certificate
-    is that of the *full* problem, in which w is any function: a model can be as
-    accurate as the full one while its gap is not small, so read both.
+    2009). A prediction costs `n_basis` kernel values per row and class. The certificate
+    covers the *full* problem, in which w is any function: a model can be as accurate
+    as the full one although its gap is not small, so consider both.
 
     Parameters
     ----------
     n_basis : int or float, default=100
-        Basis vectors; a float between 0 and 1 is a share of the rows. The pursuit
-        (squared hinge) ends with fewer where the certificate meets `tol` earlier.
-    basis : str or array of shape (k, n_features), default="pursuit"
-        How they are chosen. "pursuit": by the functional gradient of the full
-        objective and then moved, so that they are no training rows (kernel "rbf";
-        for other kernels like "train"); where moving all of them exceeds
+        Number of basis vectors; a float between 0 and 1 is a share of the rows. The
+        pursuit (squared hinge) stops earlier where the certificate meets `tol`.
+    basis : str or array-like of shape (k, n_features), default="pursuit"
+        How the basis vectors are chosen. "pursuit": by the functional gradient of the
+        full objective, and then moved, so that they are not training rows (kernel
+        "rbf"; for other kernels like "train"). Where moving all of them exceeds
         `memory_budget`, some are moved and the others are training rows. With the
-        hinge, the pre-images of CPSP.
-        "train": training rows, half at random, half where those fail; with the hinge,
-        CPSP(tr), the best of 59 random rows per cut. "nystroem": random rows;
-        "kmeans": centres; "rpcholesky", "cholesky": randomly pivoted and incomplete
-        Cholesky; "coreset": the core set of `CoreVectorClassifier`; an array: your
-        own. Vectors that others span are left out, unless coefficients are penalised
-        (see `regulariser`). All classes share the basis, except that
-        with the hinge "pursuit" and "train" grow one each, `n_basis` in all. Where
-        `n_basis` is no less than the rows, these are the basis.
+        hinge, the pre-images of CPSP. "train": training rows, half of them random, half
+        of them where the model of the random ones fails; with the hinge, CPSP(tr), the
+        best of 59 random rows per cut. "nystroem": random rows. "kmeans": centres.
+        "rpcholesky" and "cholesky": randomly pivoted and incomplete Cholesky
+        factorisation. "coreset": the core set of `CoreVectorClassifier`. An array: the
+        given vectors. Linearly dependent vectors are removed, unless the coefficients
+        are penalised (see `regulariser`). All classes share the basis, except that with
+        the hinge "pursuit" and "train" grow one basis per class, `n_basis` vectors in
+        all. If `n_basis` is not less than the number of rows, the rows are the basis.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        See above.
+        Loss function; see above.
     C : float, default=1.0
         Weight of the loss: as in `CoreVectorClassifier`, or, with the hinge, as in
-        ``SVC`` (the CPSP paper's C is n times that).
-    kernel, gamma, degree, coef0
-        As in `CoreVectorClassifier`.
+        ``SVC`` (the C of the CPSP paper is n times that).
+    kernel : str or callable, default="rbf"
+        Kernel function: a name, "precomputed", or a function ``k(X, Z)``. See
+        `CoreVectorClassifier`.
+    gamma : float or {"scale", "auto", "mean-distance"}, default="scale"
+        Kernel coefficient. See `CoreVectorClassifier`.
+    degree : float, default=3
+        Degree of the "poly" kernel.
+    coef0 : float, default=0.0
+        Constant term of the "poly" and "sigmoid" kernels.
     fit_intercept : bool, default=True
-        Whether there is a (penalised) bias b0. The CPSP paper has none.
+        Whether to fit a (penalised) bias b0. The CPSP paper has none.
     regulariser : {"norm", "coefficients"}, default="norm"
-        Penalise :math:`\|w\|^2`, or the coefficients' :math:`\|c\|^2` as RSVM does
-        (squared hinge only), those of all vectors, whether others span them or not;
-        the certificate is that of the former.
+        Penalise :math:`\|w\|^2`, or the coefficients, :math:`\|c\|^2`, as RSVM does
+        (squared hinge only; linearly dependent vectors are then kept). The certificate
+        covers the former problem.
     tol : float, default=1e-3
-        Relative duality gap of the full problem at which `certificate_` says
-        ``converged``, below 1; the weights in the span are solved to it, and to 1e-2
-        at least. Few vectors often leave a larger gap: the certificate then says
-        "n_vectors reached", without a warning, because so many were asked for.
+        Relative duality gap of the full problem, below 1, at which `certificate_` says
+        ``converged``. The weights in the span are solved to this tolerance, and to at
+        least 1e-2. A small basis often leaves a larger gap: the certificate then says
+        "n_vectors reached", without a warning, because that size was requested.
     certificate : {"auto", "exact", "projection", "sample"}, default="auto"
-        How the dual value is bounded: summed over all pairs of violated rows; the
-        cheap bound of the span, loose where the kernel is not of low rank; from a
-        sample of the rows, with probability 0.999. "auto" is "exact" where that is
-        affordable, else "projection".
-    max_iter, max_time, memory_budget, class_weight, n_jobs, device
-        As in `CoreVectorClassifier`.
-    random_state, verbose
-        As in `CoreVectorClassifier`.
-    checkpoint : path, optional
-        As in `CoreVectorClassifier`, once the vectors are chosen.
+        How the dual value is bounded: "exact", a sum over all pairs of violating rows;
+        "projection", the cheap bound in the span, which is loose where the kernel
+        matrix is not of low rank; "sample", an estimate from a sample of the rows that
+        holds with probability 0.999. "auto" is "exact" where that is affordable, else
+        "projection".
+    max_iter : int, default=None
+        Maximum number of rounds. None sets no limit.
+    max_time : float, default=None
+        Maximum time of the fit in seconds. None sets no limit.
+    checkpoint : str or path-like, default=None
+        File that stores the state after every round, once the vectors are chosen. A fit
+        that finds the file resumes from it; a certified fit removes it.
+    memory_budget : float, default=2**28
+        Memory budget in bytes, beside the data (256 MiB). It determines the block sizes
+        and the size of the core set.
+    class_weight : dict or "balanced", default=None
+        Factor of the weights of the rows of each class.
+    n_jobs : int, default=None
+        Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
+    device : str, default=None
+        Torch device for the passes over the rows, such as ``"cuda"``. None: the host,
+        or the device of the given tensors.
+    random_state : int or RandomState, default=None
+        Seed of all sampling.
+    verbose : int, default=0
+        1 shows a progress line on a terminal; 2 writes one log record per round.
 
     Attributes
     ----------
     classes_ : ndarray
         Class labels.
-    basis_vectors_ : ndarray or CSR of shape (k, n_features)
-        The basis.
+    basis_vectors_ : ndarray or CSR matrix of shape (k, n_features)
+        Basis vectors.
     basis_indices_ : ndarray of shape (k,)
-        Their row numbers; -1 for those of a pursuit and others that are not rows as
-        they were given.
+        Row numbers of the basis vectors; -1 for vectors that are not training rows.
     dual_coef_ : ndarray of shape (n_machines, k)
         Coefficients: ``decision_function = k(X, basis_vectors_) dual_coef_.T +
         intercept_``.
     intercept_ : ndarray of shape (n_machines,)
-        Penalised biases.
-    certificate_, history_, n_iter_, n_core_
-        As in `CoreVectorClassifier`.
+        Penalised bias of each machine.
+    certificate_ : Certificate
+        Primal and dual value, relative gap, and what was verified.
+    history_ : list of dict
+        One record per round.
+    n_iter_ : int
+        Number of rounds.
+    n_core_ : int
+        Rows in the largest core set or basis.
 
     Examples
     --------
@@ -160,7 +188,7 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
 
     @classmethod
     def rsvm(cls, share: float = 0.1, **parameters: Any) -> SubspaceClassifier:
-        r"""Return the Reduced SVM (Lee and Mangasarian 2001), as in the CVM paper.
+        r"""Return a Reduced SVM (Lee and Mangasarian 2001), as in the CVM paper.
 
         With random rows :math:`b_j`, all of which have a coefficient, it solves
 
@@ -171,32 +199,32 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         Parameters
         ----------
         share : float, default=0.1
-            Random rows in the basis, as a share of all.
+            Share of the rows that are drawn for the basis.
         **parameters
-            Of the classifier.
+            Further parameters of the classifier.
 
         Returns
         -------
         SubspaceClassifier
-            Not yet fitted.
+            The classifier, not fitted.
         """
         return cls(share, "nystroem", regulariser="coefficients", **parameters)
 
     @classmethod
     def lsvm(cls, n_basis: float = 100, **parameters: Any) -> SubspaceClassifier:
-        """Return LSVM of the CVM paper: the squared hinge on a low-rank kernel.
+        """Return the LSVM of the CVM paper: squared hinge on a low-rank kernel.
 
         Parameters
         ----------
         n_basis : int or float, default=100
             Rank of the incomplete Cholesky factor (Fine and Scheinberg 2001).
         **parameters
-            Of the classifier.
+            Further parameters of the classifier.
 
         Returns
         -------
         SubspaceClassifier
-            Not yet fitted.
+            The classifier, not fitted.
         """
         return cls(n_basis, "cholesky", **parameters)
 
@@ -206,7 +234,8 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         check_flag(who, "fit_intercept", self.fit_intercept)
         if self.loss == "hinge" and self.regulariser != "norm":
             raise InvalidInputError(
-                f"{who}: regulariser='coefficients' needs loss='squared_hinge'."
+                f"{who}: regulariser='coefficients' needs loss='squared_hinge'.",
+                parameter="regulariser",
             )
 
     def _certify_one(self, t: int, problem: Problem, source: Source) -> Certificate:
@@ -228,47 +257,91 @@ def _column(functions: KernelExpansion, t: int) -> KernelExpansion:
 
 
 class SubspaceRegressor(InSpan, CoreVectorRegressor):
-    r"""Kernel regression with few basis vectors, whose weights see every row.
+    r"""Kernel regression with a small basis, whose weights are fitted on all rows.
 
-    Inside, y is standardised, :math:`z = (y - m)/d`. With
-    :math:`f = \sum_j c_j k(b_j, \cdot) + b_0` over few vectors :math:`b_j`, solves
+    y is standardised, :math:`z = (y - m)/d`. With
+    :math:`f = \sum_j c_j k(b_j, \cdot) + b_0` over basis vectors :math:`b_j`, solves
 
     .. math:: \min_{c, b_0} \tfrac12 (\|w\|^2 + b_0^2)
               + \tfrac C2 \sum_i s_i \max(0, |z_i - f(x_i)| - e)^2,
               \quad w = \sum_j c_j \phi(b_j);
 
-    with the default tube e = 0 that is the square loss. The certificate is that of the
+    which for the default tube, e = 0, is the squared loss. The certificate covers the
     full problem, in which w is any function.
 
     Parameters
     ----------
-    n_basis, basis
-        As in `SubspaceClassifier`. All targets share the basis.
+    n_basis : int or float, default=100
+        Number of basis vectors; a float between 0 and 1 is a share of the rows.
+    basis : str or array-like of shape (k, n_features), default="pursuit"
+        How the basis vectors are chosen. All targets share the basis. See
+        `SubspaceClassifier`.
     C : float, default=1.0
         Weight of the squared residual.
     tube : float, default=0.0
-        Half-width e of the tube within which residuals are free, in the units of y.
-    kernel, gamma, degree, coef0
-        As in `CoreVectorClassifier`.
-    fit_intercept, tol, certificate, max_iter, max_time, checkpoint
-        As in `SubspaceClassifier`.
-    memory_budget, n_jobs, device
-        As in `SubspaceClassifier`.
-    random_state, verbose
-        As in `CoreVectorClassifier`.
+        Half-width e of the tube, in the units of y. Residuals within the tube cost
+        nothing.
+    kernel : str or callable, default="rbf"
+        Kernel function: a name, "precomputed", or a function ``k(X, Z)``. See
+        `CoreVectorClassifier`.
+    gamma : float or {"scale", "auto", "mean-distance"}, default="scale"
+        Kernel coefficient. See `CoreVectorClassifier`.
+    degree : float, default=3
+        Degree of the "poly" kernel.
+    coef0 : float, default=0.0
+        Constant term of the "poly" and "sigmoid" kernels.
+    fit_intercept : bool, default=True
+        Whether to fit a (penalised) bias b0.
+    tol : float, default=1e-3
+        Relative duality gap of the full problem, below 1, at which `certificate_` says
+        ``converged``. See `SubspaceClassifier`.
+    certificate : {"auto", "exact", "projection", "sample"}, default="auto"
+        How the dual value is bounded. See `SubspaceClassifier`.
+    max_iter : int, default=None
+        Maximum number of rounds. None sets no limit.
+    max_time : float, default=None
+        Maximum time of the fit in seconds. None sets no limit.
+    checkpoint : str or path-like, default=None
+        File that stores the state after every round, once the vectors are chosen. A fit
+        that finds the file resumes from it; a certified fit removes it.
+    memory_budget : float, default=2**28
+        Memory budget in bytes, beside the data (256 MiB). It determines the block sizes
+        and the size of the core set.
+    n_jobs : int, default=None
+        Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
+    device : str, default=None
+        Torch device for the passes over the rows, such as ``"cuda"``. None: the host,
+        or the device of the given tensors.
+    random_state : int or RandomState, default=None
+        Seed of all sampling.
+    verbose : int, default=0
+        1 shows a progress line on a terminal; 2 writes one log record per round.
 
     Attributes
     ----------
-    basis_vectors_, basis_indices_ : ndarray
-        The basis, and its row numbers (-1 for those of a pursuit and others that are
-        not rows as they were given).
+    basis_vectors_ : ndarray or CSR matrix of shape (k, n_features)
+        Basis vectors.
+    basis_indices_ : ndarray of shape (k,)
+        Row numbers of the basis vectors; -1 for vectors that are not training rows.
     dual_coef_ : ndarray of shape (n_targets, k)
         Coefficients in the units of y: ``predict = k(X, basis_vectors_) dual_coef_.T +
         intercept_``.
-    intercept_, target_mean_, target_scale_, tube_
-        As in `CoreVectorRegressor`.
-    certificate_, history_, n_iter_, n_core_
-        As in `CoreVectorClassifier`.
+    intercept_ : ndarray of shape (n_targets,)
+        The bias plus the mean of y.
+    target_mean_ : ndarray of shape (n_targets,)
+        Mean m of each target.
+    target_scale_ : ndarray of shape (n_targets,)
+        Standard deviation d of each target.
+    tube_ : float or ndarray of shape (n_targets,)
+        Half-width of the tube, in the units of y.
+    certificate_ : Certificate
+        Primal and dual value, relative gap, and what was verified.
+    history_ : list of dict
+        One record per round.
+    n_iter_ : int
+        Number of rounds.
+    n_core_ : int
+        Rows in the largest core set or basis.
 
     Examples
     --------
@@ -331,5 +404,6 @@ class SubspaceRegressor(InSpan, CoreVectorRegressor):
         if not (number and 0 <= float(self.tube) < np.inf):
             raise InvalidInputError(
                 f"{type(self).__name__}: tube={self.tube!r} must be a number of at "
-                "least 0, in the units of y. CoreVectorRegressor finds the width."
+                "least 0, in the units of y. CoreVectorRegressor can find the width.",
+                parameter="tube",
             )

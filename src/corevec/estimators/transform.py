@@ -1,9 +1,9 @@
-"""CoreSetNystroem: kernel features for any linear model."""
+"""CoreSetNystroem: explicit kernel features for linear models."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sklearn.base import (
@@ -22,7 +22,7 @@ from corevec.data.sources import (
     as_source,
     brought_here,
 )
-from corevec.estimators._base import CoreVectorEstimator
+from corevec.estimators._base import kernel_for
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import (
     _check_gamma,
@@ -30,7 +30,7 @@ from corevec.estimators._parameters import (
     check_choice,
     check_number,
 )
-from corevec.estimators._rows import CHECKS, check_square, named
+from corevec.estimators._rows import CHECKS, check_square, checked_weights, named
 from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.detect import CoreVectorOneClass
 from corevec.estimators.regress import CoreVectorRegressor
@@ -39,55 +39,62 @@ from corevec.kernels import AnyKernel, Rows, check_kernel_name, finite
 from corevec.models.basis import SPREAD_THRESHOLD, Basis, basis_of_rows
 from corevec.solvers.basis.select import BY_NAME, randomly_pivoted_cholesky
 
-# Numbers in y with more different values than this are a regression's targets: one
-# machine per class would cost so many times one machine.
+# Numbers in y with more distinct values than this are regression targets: one machine
+# per class would cost this many times one machine.
 MOST_CLASSES = 100
 
 
 class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    r"""Features of a kernel from few basis rows, for any linear model.
+    r"""Kernel features from a small basis, for any linear model.
 
     With basis rows b and the Cholesky factor L of their kernel matrix,
 
     .. math:: z(x) = L^{-1} k(b, x), \qquad L L^\top = k(b, b),
 
     so that inner products of features are kernel values: exactly in the span of the
-    basis, approximately elsewhere (Williams and Seeger 2001).
+    basis, and approximately outside it (Williams and Seeger 2001).
 
     Parameters
     ----------
     n_components : int, default=100
-        Basis rows, and features, at most. There are fewer where there are fewer
-        different rows, or where what a row adds to the others is at most 1e-9 of the
-        largest k(x, x), which is rounding. Not used if `basis` is an array.
+        Maximum number of basis rows, and of features. There are fewer where there are
+        fewer distinct rows, or where a further row adds at most 1e-9 of the largest
+        k(x, x), which is rounding. Ignored if `basis` is an array.
     basis : str or array-like of shape (n_basis, n_features), default="coreset"
-        "coreset": the core rows of a `CoreVectorClassifier` or `CoreVectorRegressor`
-        with ``max_core=n_components``, or without y of a `CoreVectorOneClass`,
-        completed by "rpcholesky"; "uniform": random rows, as scikit-learn's
-        ``Nystroem``; "kmeans": centres of k-means; "rpcholesky": randomly pivoted
-        Cholesky; "cholesky": incomplete Cholesky; or the rows themselves.
-    kernel, gamma, degree, coef0 : optional
-        As in `CoreVectorClassifier`. The kernel must be positive definite.
+        How the basis rows are chosen. "coreset": the core rows of a
+        `CoreVectorClassifier` or `CoreVectorRegressor` with ``max_core=n_components``,
+        or, without y, of a `CoreVectorOneClass`, completed by "rpcholesky". "uniform":
+        random rows, as in scikit-learn's ``Nystroem``. "kmeans": centres of k-means.
+        "rpcholesky": randomly pivoted Cholesky factorisation. "cholesky": incomplete
+        Cholesky factorisation. An array: the given rows.
+    kernel : str or callable, default="rbf"
+        Kernel function, which must be positive definite. See `CoreVectorClassifier`.
+    gamma : float or {"scale", "auto", "mean-distance"}, default="scale"
+        Kernel coefficient. See `CoreVectorClassifier`.
+    degree : float, default=3
+        Degree of the "poly" kernel.
+    coef0 : float, default=0.0
+        Constant term of the "poly" and "sigmoid" kernels.
     memory_budget : float, default=2**28
-        Bytes to use beside the data and the features (256 MiB).
-    n_jobs : int, optional
-        Threads; None uses the available cores (or ``OMP_NUM_THREADS``).
-    random_state : int or RandomState, optional
+        Memory budget in bytes, beside the data and the features (256 MiB).
+    n_jobs : int, default=None
+        Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
+    random_state : int or RandomState, default=None
         Seed of all sampling.
 
     Attributes
     ----------
-    components_ : ndarray or CSR of shape (n_features_out, n_features)
+    components_ : ndarray or CSR matrix of shape (n_features_out, n_features)
         Basis rows, in pivot order; empty for ``kernel="precomputed"``.
     component_indices_ : ndarray of shape (n_features_out,)
-        Their row numbers; -1 for vectors that are no training row.
+        Row numbers of the basis rows; -1 for vectors that are not training rows.
     normalization_ : ndarray of shape (n_features_out, n_features_out)
         ``L^-1``: ``transform(X) = k(X, components_) normalization_.T``.
 
     Notes
     -----
-    For "coreset", y is taken for classes if it holds words or at most 100 different
-    whole numbers, and for a regression's targets otherwise.
+    For "coreset", y is interpreted as class labels if it contains strings or at most
+    100 distinct whole numbers, and as regression targets otherwise.
 
     Examples
     --------
@@ -132,9 +139,9 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         X : array-like, CSR matrix or memmap of shape (n_rows, n_features)
             Training rows; a square kernel matrix for ``kernel="precomputed"``.
         y : array-like of shape (n_rows,) or (n_rows, n_targets), optional
-            Labels or targets; only ``basis="coreset"`` looks at them.
+            Labels or targets; used by ``basis="coreset"`` only.
         sample_weight : array-like of shape (n_rows,), optional
-            Weight 0 leaves a row out.
+            Weights of the rows: 0 excludes a row.
 
         Returns
         -------
@@ -148,14 +155,10 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             raise named(self, error) from None
         if self.kernel == "precomputed":
             check_square(type(self).__name__, X)
-        # The two methods look at parameters only, and those have the same names here.
-        shared = cast(Any, self)
-        weights = CoreVectorEstimator._checked_weights(
-            shared, sample_weight, X.shape[0]
-        )
+        weights = checked_weights(self, sample_weight, X.shape[0])
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
-            kernel = CoreVectorEstimator._make_kernel(shared, source, weights)
+            kernel = kernel_for(self, source, weights)
             rows = self._choose(source, kernel, X, y, weights)
             self._set_basis(rows, kernel, workers)
         return self
@@ -167,7 +170,7 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows (kernel values against the training rows if precomputed).
+            Rows to predict (kernel values against the training rows if precomputed).
 
         Returns
         -------
@@ -203,7 +206,7 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return randomly_pivoted_cholesky(source, kernel, size, rng, present, first)
 
     def _core_rows(self, X: Any, y: Any, weights: Array | None, size: int) -> Array:
-        """Return the numbers of the core rows, those of the largest coefficients."""
+        """Return the row numbers of the core rows with the largest coefficients."""
         model = self._machine(y, weights)
         model.set_params(
             kernel=self.kernel,
@@ -211,16 +214,16 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             degree=self.degree,
             coef0=self.coef0,
             low_rank=False,
-            # A core set of one row knows no second class.
+            # A core set of one row has one class only.
             max_core=max(size, 2),
             memory_budget=self.memory_budget,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         )
-        if "weights" in model.get_params():  # not a detector's
+        if "weights" in model.get_params():  # detectors have no such parameter
             model.set_params(weights="core")
         with warnings.catch_warnings():
-            # What is wanted are the rows, however far the machine has come with them.
+            # Only the rows are needed, whether or not the fit has converged.
             warnings.simplefilter("ignore", NotCertifiedWarning)
             model.fit(X, y, sample_weight=weights)
         worth = np.abs(model.dual_coef_).max(axis=0)
@@ -228,10 +231,10 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return np.asarray(model.support_[best])
 
     def _machine(self, y: Any, weights: Array | None) -> Any:
-        """Return the machine whose core rows are wanted, by the type of y."""
+        """Return the estimator whose core rows are used, by the type of y."""
         # Nearly the hard ball, whose few core rows mark the outline: 24 of 600 rows of
-        # two moons. With C = 1 they are 198, all far from the middle, and 40 of those
-        # leave 58 of the trace where 40 of "rpcholesky" leave 1.6.
+        # two moons. With C = 1 there are 198, all far from the middle, and 40 of them
+        # leave 58 of the trace where 40 rows of "rpcholesky" leave 1.6.
         alone = CoreVectorOneClass(C=1e4)
         if y is None:
             return alone
@@ -251,13 +254,13 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return CoreVectorClassifier() if few else CoreVectorRegressor()
 
     def _own_rows(self, source: Source) -> Rows:
-        """Return the user's own array as basis rows."""
+        """Return the array that was given as `basis`, as basis rows."""
         who = type(self).__name__
         if self.kernel == "precomputed":
             raise InvalidInputError(
-                f"{who}: basis is an array, but kernel='precomputed' knows its rows by "
-                "their numbers only. Use basis='rpcholesky', 'cholesky', 'uniform' or "
-                "'coreset'."
+                f"{who}: basis is an array, but with kernel='precomputed' rows are "
+                "given by their numbers only. Use basis='rpcholesky', 'cholesky', "
+                "'uniform' or 'coreset'."
             )
         try:
             values = check_array(self.basis, input_name="basis", **CHECKS)
@@ -266,7 +269,7 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if values.shape[1] != source.n_features:
             raise InvalidInputError(
                 f"{who}: basis has {values.shape[1]} columns, X has "
-                f"{source.n_features}; basis rows are rows like those of X."
+                f"{source.n_features}; basis rows must have the columns of X."
             )
         return Rows(values, np.full(values.shape[0], -1))
 
@@ -274,19 +277,19 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         who = type(self).__name__
         basis, is_definite = None, True
         if len(rows):
-            # Pivots tie (k(x, x) = 1 for all rows): one order for one set of rows.
+            # Pivots tie (k(x, x) = 1 for all rows): a fixed order for a set of rows.
             rows = _in_order_of_values(rows)
             basis, is_definite = basis_of_rows(rows, kernel, workers, SPREAD_THRESHOLD)
         if not is_definite:
             raise KernelError(
                 f"{who}: the {kernel.name} kernel is not positive definite on these "
-                "rows, so no features have it as their inner product. Use 'rbf', "
+                "rows, so that it is not an inner product of features. Use 'rbf', "
                 "'laplacian', 'linear', or 'poly' with coef0 >= 0 and a whole degree."
             )
         if basis is None:
             raise InvalidInputError(
                 f"{who}: k(x, x) is zero for every basis row, so there are no "
-                "features. Give rows that are not all zero, or kernel='rbf'."
+                "features. Give rows that are not all zero, or use kernel='rbf'."
             )
         self._basis = basis
         stored = self.kernel != "precomputed"
@@ -299,7 +302,8 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if not _is_count(self.n_components):
             raise InvalidInputError(
                 f"{who}: n_components={self.n_components!r} must be a whole number of "
-                "at least 1."
+                "at least 1.",
+                parameter="n_components",
             )
         if isinstance(self.basis, str):
             names = "coreset", *BY_NAME
@@ -339,7 +343,7 @@ def _in_order_of_values(rows: Rows) -> Rows:
 
 
 def _features(source: Source, basis: Basis) -> Array:
-    """Return the features of all rows; memory is the result and a few tiles."""
+    """Return the features of all rows; the memory is the result plus a few tiles."""
     out = np.empty((source.n_rows, len(basis)), dtype=source.dtype)
     kernel, points = basis.kernel, basis.points
     # A tile of kernel values and one of features per thread take a quarter of the

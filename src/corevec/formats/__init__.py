@@ -1,4 +1,4 @@
-"""Model files: LIBSVM's text, corevec's own container, ONNX, skops."""
+"""Model files: LIBSVM text, the native container, ONNX, skops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return the two functions for ONNX, imported when they are asked for."""
+    """Return the two functions for ONNX, which are imported on first use."""
     if name not in ("save_onnx", "to_onnx"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from corevec.formats.onnx import graph as onnx_graph

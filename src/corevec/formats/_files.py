@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AnyPath = str | os.PathLike[str]
 
 @contextmanager
 def replacing(who: str, path: AnyPath) -> Iterator[IO[bytes]]:
-    """Open a file beside `path` for writing, which takes its place at the end.
+    """Open a temporary file beside `path`, which replaces it at the end.
 
     A reader never meets half a file: `os.replace` is atomic within a folder. After an
     error what was there before is there still, and the half file is gone.

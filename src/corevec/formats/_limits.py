@@ -1,8 +1,7 @@
-"""Limits on what a file may make a reader allocate."""
+"""Limits on the memory that a reader allocates for a file."""
 
-# Bytes of numbers in a model, 4 GiB: 5 million dense vectors of 100 columns. A file
-# that asks for more than the machine has is an attack or a mistake more often than a
-# model; whoever has such a model gives a larger one.
+# Bytes of numbers in a model, 4 GiB: 5 million dense vectors of 100 columns. A larger
+# claim is more often an attack or an error than a model; `memory_limit` raises it.
 MEMORY_LIMIT = 2.0**32
 # Bytes of a container's header, 16 MiB: 50,000 rounds of a fit's history.
 HEADER_LIMIT = 1 << 24

@@ -131,6 +131,8 @@ class Certificate:
             Rows, passes and seconds of the fit.
         tol : float
             The relative gap asked for; the fit has converged at or below it.
+        unit : float
+            Factor from the unit of the solver to that of the user.
         stopped_by : str
             What ended the fit, if not the tolerance.
         **measured

@@ -111,7 +111,8 @@ class Checkpoint:
     def _damaged(self, error: Exception) -> InvalidInputError:
         return InvalidInputError(
             f"checkpoint={str(self.path)!r} is no checkpoint of corevec, or is damaged "
-            f"({type(error).__name__}: {error}). Remove it to start anew."
+            f"({type(error).__name__}: {error}). Remove it to start anew.",
+            parameter="checkpoint",
         )
 
     def check_place(self) -> None:
@@ -123,7 +124,8 @@ class Checkpoint:
         except OSError as error:
             raise InvalidInputError(
                 f"checkpoint={str(self.path)!r} cannot be written "
-                f"({type(error).__name__}: {error}). Give a path in a folder that can."
+                f"({type(error).__name__}: {error}). Give a path in a folder that can.",
+                parameter="checkpoint",
             ) from None
 
     def on_round(self, record: dict[str, Any], state: RoundState | None) -> None:
@@ -199,7 +201,8 @@ class Checkpoint:
                 raise InvalidInputError(
                     f"checkpoint={str(self.path)!r} belongs to another fit: {name} is "
                     f"{theirs!r} there and {mine!r} here. Remove the file to start "
-                    "anew, or give another path."
+                    "anew, or give another path.",
+                    parameter="checkpoint",
                 )
 
 

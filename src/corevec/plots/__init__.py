@@ -1,9 +1,9 @@
-"""Pictures of models and certificates: Display objects in scikit-learn's manner.
+"""Plots of models and certificates: Display objects in the style of scikit-learn.
 
 Each class has ``from_estimator`` (or another ``from_...``), which computes and draws,
-and ``plot(ax=None)``, which draws again; then ``figure_``, ``ax_`` and, where there
-are several, ``axes_`` hold what was drawn. Needs matplotlib:
-``pip install "corevec[plot]"``. Importing this module does not import it.
+and ``plot(ax=None)``, which draws again. The attributes ``figure_``, ``ax_`` and, for
+several panels, ``axes_`` hold the drawing. The displays need matplotlib
+(``pip install "corevec[plot]"``); importing this module does not import it.
 """
 
 from corevec.plots.ball import BallDisplay

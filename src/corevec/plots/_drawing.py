@@ -1,4 +1,4 @@
-"""What the displays share: colours, fonts, axes, and the import of matplotlib."""
+"""Common parts of the displays: colours, fonts, axes, and the import of matplotlib."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from corevec.exceptions import InvalidInputError
 
-# Okabe and Ito's colours (2008), told apart by every kind of colour-blind reader, in
-# an order whose first two differ in lightness as well.
+# The colours of Okabe and Ito (2008), which readers with any colour blindness can tell
+# apart, in an order whose first two also differ in lightness.
 COLOURS = (
     "#0072B2",
     "#E69F00",
@@ -18,19 +18,19 @@ COLOURS = (
     "#CC79A7",
     "#56B4E9",
     "#D55E00",
-    "#B8A800",  # their yellow, darkened: #F0E442 is invisible on white
+    "#B8A800",  # darkened yellow: their #F0E442 is invisible on white
     "#5D5D5D",
 )
 BLUE, ORANGE, GREEN, VERMILION = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[5]
 INK, GREY, PALE = "#222222", "#6B6B6B", "#C9CDD2"
-# One marker per class as well, so that a grey print still tells them apart.
+# One marker per class as well, so that a grey print still distinguishes them.
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "p")
 
 LABEL_SIZE, TICK_SIZE, TEXT_SIZE = 12.0, 10.5, 10.5
 
 
 def import_pyplot(who: str) -> Any:
-    """Return matplotlib.pyplot, or say how to install it."""
+    """Return matplotlib.pyplot; raise ImportError with the remedy if it is missing."""
     try:
         from matplotlib import pyplot
     except ImportError:
@@ -41,19 +41,19 @@ def import_pyplot(who: str) -> Any:
 
 
 def part_of_matplotlib(name: str) -> Any:
-    """Return a module of matplotlib, which `import_pyplot` has found to be there."""
+    """Return a module of matplotlib, once `import_pyplot` has succeeded."""
     return import_module(f"matplotlib.{name}")
 
 
 def one_axes(who: str, ax: Any, size: tuple[float, float] = (6.4, 4.8)) -> Any:
-    """Return the axes given, or those of a new figure."""
+    """Return the given axes, or those of a new figure."""
     return several_axes(who, None if ax is None else [ax], 1, size)[0]
 
 
 def several_axes(
     who: str, ax: Any, count: int, size: tuple[float, float], **shared: Any
 ) -> Any:
-    """Return `count` axes as a flat array: those given, or new ones side by side."""
+    """Return `count` axes as a flat array: the given ones, or new ones side by side."""
     if ax is None:
         pyplot = import_pyplot(who)
         _, axes = pyplot.subplots(
@@ -64,14 +64,14 @@ def several_axes(
     axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
     if len(axes) != count:
         raise InvalidInputError(
-            f"{who}: {len(axes)} axes were given, {count} are drawn into. Give as many "
-            "axes as there are panels, or ax=None for a new figure."
+            f"{who}: {len(axes)} axes were given, but {count} are needed. Give one per "
+            "panel, or ax=None for a new figure."
         )
     return axes
 
 
 def tidy(ax: Any, xlabel: str, ylabel: str) -> None:
-    """Name the axes in readable letters and take away what carries no information."""
+    """Label the axes and remove the spines without information."""
     ax.set_xlabel(xlabel, fontsize=LABEL_SIZE)
     ax.set_ylabel(ylabel, fontsize=LABEL_SIZE)
     ax.tick_params(labelsize=TICK_SIZE, colors=INK)
@@ -80,7 +80,7 @@ def tidy(ax: Any, xlabel: str, ylabel: str) -> None:
 
 
 def title(ax: Any, text: str, note: str = "") -> None:
-    """Write a title, and under it in grey what the reader must know."""
+    """Write a title, and a grey note under it."""
     ax.set_title(text, fontsize=LABEL_SIZE + 1, loc="left", pad=24 if note else 8)
     if note:
         ax.annotate(
@@ -97,7 +97,7 @@ def title(ax: Any, text: str, note: str = "") -> None:
 
 
 def legend(ax: Any, handles: Any = None, **where: Any) -> Any:
-    """Draw the legend beside the picture, where it hides nothing, unless told where."""
+    """Return the legend, drawn beside the axes unless a place is given."""
     where = where or {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
     form = {"fontsize": TEXT_SIZE, "frameon": False, "handlelength": 1.6}
     return ax.legend(handles=handles, borderaxespad=0.2, **form, **where)
@@ -109,12 +109,12 @@ def colour_of(number: int) -> str:
 
 
 def marker_of(number: int) -> str:
-    """Return the marker of a class; changes once more when the colours repeat."""
+    """Return the marker of a class; it changes when the colours repeat."""
     return MARKERS[(number + number // len(COLOURS)) % len(MARKERS)]
 
 
 def draw_rings(ax: Any, places: Any, label: str) -> None:
-    """Draw core vectors as dark rings with a white one around, on any background."""
+    """Draw core vectors as dark rings with a white outline, for any background."""
     # Many rings are drawn smaller: 40 of full size still leave the rows visible.
     size = min(55.0, max(20.0, 55.0 * 40 / max(len(places), 1)))
     hollow = {"s": size, "facecolors": "none"}
@@ -133,12 +133,12 @@ def rgb(colour: str) -> tuple[float, ...]:
 
 
 def class_name(value: Any) -> str:
-    """Return a class label for a legend: a bare number says that it is a class."""
+    """Return a class label for a legend: "class 1" for a number."""
     return plain(value) if isinstance(value, str) else f"class {plain(value)}"
 
 
 def plain(value: Any) -> str:
-    """Return a label as people write it: no ``np.str_('a')``, no ``1.0``."""
+    """Return a label as plain text: ``a``, not ``np.str_('a')``; ``1``, not ``1.0``."""
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     return str(value)

@@ -1,4 +1,4 @@
-"""The rounds of a fit as curves: what was known, when, and after how many passes."""
+"""The rounds of a fit as curves over time and passes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from corevec.models.certificate import Certificate
 
 @dataclass(frozen=True)
 class Curves:
-    """One value per round; nan where the solver did not know it then.
+    """One value per round; nan where the solver did not compute it.
 
     Attributes
     ----------
     round, seconds, passes, core : ndarray
-        Number of the round, time and passes since the fit began, vectors.
+        Number of the round, time and passes since the start of the fit, vectors.
     gap : ndarray
-        Relative duality gap of the full problem, the worst of several. Rounds that
-        looked at a part of the rows only (``exact`` False) know the gap there.
+        Relative duality gap of the full problem, or the worst of several problems. In
+        rounds that scanned a subset of the rows (``exact`` is False), the gap on it.
     span_gap : ndarray
-        Relative gap of the problem within the span of the basis, where one is used: it
-        says that the weights are solved, not that the basis is rich enough.
+        Relative gap of the problem in the span of the basis, if there is one: a small
+        value means that the weights are solved, not that the basis is large enough.
     upper, lower : ndarray
         Bounds of the optimum, summed over the problems: primal and dual value.
     exact : ndarray of bool
-        Whether the round looked at all rows.
+        Whether the round scanned all rows.
     """
 
     round: Array
@@ -46,7 +46,7 @@ class Curves:
 
 
 def curves_of(model: Any) -> Curves:
-    """Return the curves of a fitted model; empty for one that keeps no history."""
+    """Return the curves of a fitted model; empty if it has no history."""
     history = list(getattr(model, "history_", ()))
     certificate = getattr(model, "certificate_", None)
 
@@ -70,10 +70,10 @@ def curves_of(model: Any) -> Curves:
 
 
 def _upper(primal: Array, gap: Array, lower: Array, one_problem: bool) -> Array:
-    """Return the primal value where it is known, or follows from gap and dual.
+    """Return the primal value where it is known or follows from the gap and the dual.
 
-    Of one problem with 0 < D <= P, gap = (P - D) / P gives P = D / (1 - gap). Of
-    several, the worst gap says nothing about the sum.
+    For one problem with 0 < D <= P, gap = (P - D) / P gives P = D / (1 - gap). For
+    several problems, the worst gap does not determine the sum.
     """
     if not one_problem:
         return primal
@@ -82,9 +82,9 @@ def _upper(primal: Array, gap: Array, lower: Array, one_problem: bool) -> Array:
 
 
 def bounds_of(certificate: Certificate) -> tuple[float, float]:
-    """Return dual and primal value, summed over the problems where there are several.
+    """Return the dual and primal value, summed over several problems.
 
-    The sum is what the rounds of a fit record.
+    The rounds of a fit record the same sum.
     """
     parts = certificate.parts or (certificate,)
     lower = sum(part.dual for part in parts)

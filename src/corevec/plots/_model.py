@@ -1,4 +1,4 @@
-"""What a display asks of a fitted model, whether it stands in a pipeline or not."""
+"""What the displays read from a fitted model or pipeline."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from corevec.exceptions import InvalidInputError
 
 
 def last_step(model: Any) -> Any:
-    """Return the estimator itself: the last step where the model is a pipeline."""
+    """Return the estimator itself: the last step of a pipeline."""
     return model[-1] if isinstance(model, Pipeline) else model
 
 
 def vectors_of(model: Any) -> tuple[Any, Array] | None:
-    """Return core vectors in the units of the rows, and their coefficients.
+    """Return the core vectors in the units of the rows, and their coefficients.
 
-    Those of a pipeline are taken back through the steps before the model. None where
-    there are none: a linear model of one pass, a precomputed kernel.
+    Those of a pipeline are transformed back through the earlier steps. None for a
+    model without vectors: a linear streaming model, or a precomputed kernel.
     """
     own = last_step(model)
     check_is_fitted(own)
@@ -44,7 +44,7 @@ def vectors_of(model: Any) -> tuple[Any, Array] | None:
 
 
 def names_of(model: Any, n_columns: int) -> list[str]:
-    """Return the names of the columns, as the fit saw them or by number."""
+    """Return the names of the columns: those of the fit, or numbers."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         return [f"column {j}" for j in range(n_columns)]
@@ -52,20 +52,20 @@ def names_of(model: Any, n_columns: int) -> list[str]:
 
 
 def rows_of(X: Any) -> Any:
-    """Return rows as an array or a CSR matrix, without a frame's names."""
+    """Return rows as an array or a CSR matrix, without column names."""
     if sparse.issparse(X):
         return X.tocsr()
     return np.asarray(X)
 
 
 def rows_for(who: str, model: Any, X: Any) -> Any:
-    """Return rows as an array or a CSR matrix; a frame must have the fit's columns."""
+    """Return rows as an array or a CSR matrix, after a check of the column names."""
     check_same_names(who, model, column_names(X))
     return rows_of(X)
 
 
 def some_rows(n_rows: int, most: int, seed: Any) -> Array:
-    """Return the numbers of at most `most` rows, in order."""
+    """Return the numbers of a random subset of at most `most` rows, in order."""
     if n_rows <= most:
         return np.arange(n_rows)
     chosen = np.random.default_rng(seed).choice(n_rows, most, replace=False)
@@ -79,13 +79,13 @@ def dense(rows: Any) -> Array:
 
 
 def as_seen(model: Any, rows: Array) -> Any:
-    """Return rows as the fit saw them: a frame where columns had names."""
+    """Return rows in the form of the fit: a frame if its columns had names."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         return rows
     try:
         frames = import_module("pandas")
-    except ImportError:  # then the fit saw another kind of frame; names are lost
+    except ImportError:  # the fit used another kind of frame; the names are lost
         return rows
     return frames.DataFrame(rows, columns=names)
 

@@ -1,4 +1,4 @@
-"""A rectangle spanned by two columns, the other columns held at fixed values."""
+"""A grid over two columns, with the other columns held at fixed values."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.plots._model import as_seen, dense, names_of, rows_for, some_rows
 
-# Rows from which medians and the range of the two columns are taken, and the most
-# values among them: 128 MiB once a sparse matrix with many columns is made dense.
+# Rows for the medians and the range of the two columns, and the maximum number of
+# values in them: 128 MiB when a sparse matrix with many columns becomes dense.
 _MEASURED_ROWS, _MEASURED_VALUES = 10_000, 1 << 24
-# The map reaches this share of the range beyond the rows, on each side.
+# The map extends beyond the rows by this share of the range, on each side.
 _MARGIN = 0.08
 
 
 @dataclass(frozen=True)
 class Plane:
-    """The grid of a map: coordinates, and the full rows behind them."""
+    """The grid of a map: its coordinates, and the complete rows at its points."""
 
     columns: tuple[int, int]
     names: tuple[str, str]
@@ -31,29 +31,29 @@ class Plane:
     yy: Array
 
     def rows(self) -> Array:
-        """Return one full row per place of the grid."""
+        """Return one complete row per grid point."""
         rows = np.tile(self.held, (self.xx.size, 1))
         rows[:, self.columns[0]] = self.xx.ravel()
         rows[:, self.columns[1]] = self.yy.ravel()
         return rows
 
     def values(self, model: Any, method: str) -> Array:
-        """Return what a method of the model says at each place of the grid."""
+        """Return the values of a method of the model at the grid points."""
         values = np.asarray(getattr(model, method)(as_seen(model, self.rows())))
         return values.reshape(*self.xx.shape, *values.shape[1:])
 
     def place(self, rows: Any) -> Array:
-        """Return the two columns of full rows."""
+        """Return the two columns of complete rows."""
         return dense(rows[:, list(self.columns)])
 
     @property
     def is_slice(self) -> bool:
-        """Whether other columns were held."""
+        """Whether there are other columns, which are held."""
         return len(self.held) > 2
 
     @property
     def extent(self) -> tuple[float, float, float, float]:
-        """The rectangle, as matplotlib's images want it."""
+        """The rectangle, in the form of ``imshow`` of matplotlib."""
         return (self.xx[0, 0], self.xx[0, -1], self.yy[0, 0], self.yy[-1, 0])
 
 
@@ -65,26 +65,27 @@ def make_plane(
     Parameters
     ----------
     who : str
-        For error messages.
+        Name of the caller, for error messages.
     model : estimator
-        Its ``feature_names_in_`` name the columns.
+        Model whose ``feature_names_in_`` are the names of the columns.
     X : array-like or sparse matrix of shape (n_rows, n_features)
-        Decides the range of the map and the medians.
+        Rows that determine the range of the map and the medians.
     columns : pair of int or str
         The two columns.
     held : None, mapping {column: value} or sequence of n_features values
-        Values of the other columns; the median where nothing is said.
+        Values of the other columns; their medians by default.
     resolution : int
-        Places along each side.
+        Grid points along each side.
     """
     if not isinstance(resolution, Integral) or resolution < 2:
         raise InvalidInputError(
-            f"{who}: resolution={resolution!r} must be a whole number of at least 2."
+            f"{who}: resolution={resolution!r} must be a whole number of at least 2.",
+            parameter="resolution",
         )
     rows = rows_for(who, model, X)
     if rows.ndim != 2 or rows.shape[1] < 2:
         raise InvalidInputError(
-            f"{who}: X of shape {rows.shape} has no two columns to draw a map of."
+            f"{who}: X of shape {rows.shape} has fewer than two columns to draw."
         )
     names = names_of(model, rows.shape[1])
     first, second = two_columns(who, columns, names)
@@ -108,16 +109,19 @@ def _side(values: Array, resolution: int) -> Array:
 
 
 def two_columns(who: str, columns: Any, names: list[str]) -> tuple[int, int]:
-    """Return the numbers of two columns that were given by number or name."""
+    """Return the numbers of two columns that are given by number or name."""
     try:
         first, second = columns
     except (TypeError, ValueError):
         raise InvalidInputError(
-            f"{who}: columns={columns!r} must be two columns, by number or name."
+            f"{who}: columns={columns!r} must be two columns, by number or name.",
+            parameter="columns",
         ) from None
     found = _column(who, first, names), _column(who, second, names)
     if found[0] == found[1]:
-        raise InvalidInputError(f"{who}: columns={columns!r} names one column twice.")
+        raise InvalidInputError(
+            f"{who}: columns={columns!r} names one column twice.", parameter="columns"
+        )
     return found
 
 
@@ -146,6 +150,6 @@ def _held(who: str, held: Any, medians: Array, names: list[str]) -> Array:
     if values.shape != medians.shape:
         raise InvalidInputError(
             f"{who}: held has shape {values.shape}, expected {medians.shape}: one "
-            "value per column. A mapping {column: value} leaves others at the median."
+            "value per column. {column: value} holds the others at the median."
         )
     return values

@@ -32,44 +32,46 @@ from corevec.plots._model import (
 )
 
 WHO = "BallDisplay"
-# Core vectors that decide the two directions: an eigenvalue problem of this size.
+# Core vectors that determine the two directions: an eigenvalue problem of this size.
 _MOST_VECTORS = 1500
 
 
 class BallDisplay:
-    r"""A ball in the kernel's feature space, seen along its two main directions.
+    r"""A ball in the feature space of the kernel, projected on its two main directions.
 
     Use `from_estimator`. The directions are those in which the core vectors vary most
     around the centre: the first two eigenvectors of their kernel matrix taken about
     the centre (kernel PCA, with the ball's centre in place of the mean).
 
-    What is projected: the ball onto a plane through its centre, so its outline is
-    exactly a circle of its own radius, and every row inside the ball falls inside it.
-    The converse fails: a row outside the ball can fall inside the circle, because the
-    plane hides all other directions; such rows keep the marker of outliers. With
-    ``distance="true"`` each row is moved outward, in its direction within the plane,
-    to its true distance from the centre: then it is inside the circle if and only if
-    it is inside the ball, and places no longer are a projection.
+    The ball is projected on a plane through its centre, so that its outline is exactly
+    a circle of the same radius, and every row inside the ball lies inside the circle.
+    The converse does not hold: a row outside the ball can lie inside the circle,
+    because the plane hides all other directions; such rows keep the marker of
+    outliers. With ``distance="true"`` each row is moved outward, in its direction
+    within the plane, to its true distance from the centre: then it is inside the
+    circle if and only if it is inside the ball, and the plot is not a projection.
 
     Parameters
     ----------
     places : ndarray of shape (n, 2)
-        Projected rows, the centre at 0.
+        Projected rows; the centre is at 0.
     distances : ndarray of shape (n,)
         True distances from the centre, in the feature space.
     vectors : ndarray of shape (n_vectors, 2)
         Projected core vectors.
     vector_distances : ndarray of shape (n_vectors,)
-        Their true distances.
+        True distances of the core vectors.
     radius : float
-        Of the ball.
+        Radius of the ball.
     share : float
-        Share of the core vectors' squared distances that lies within the plane.
+        Share of the squared distances of the core vectors that lies in the plane.
 
     Attributes
     ----------
-    figure_, ax_ : Figure, Axes
-        Where it was drawn last.
+    figure_ : Figure
+        Figure of the last drawing.
+    ax_ : Axes
+        Axes of the last drawing.
 
     Examples
     --------
@@ -115,23 +117,23 @@ class BallDisplay:
         Parameters
         ----------
         model : SVDD or CoreVectorOneClass
-            The one-class machine needs a kernel of constant k(x, x) (rbf, laplacian,
-            any normalised one), for then it is a ball. A pipeline too.
+            Fitted detector, or a pipeline that ends in one. CoreVectorOneClass is a
+            ball only for a kernel of constant k(x, x) (rbf, laplacian, normalised).
         X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to place.
+            Rows to draw.
         distance : {"projected", "true"}, default="projected"
-            Whether rows are projected, or moved to their true distance.
+            Whether the rows are projected, or moved to their true distance.
         max_rows : int, default=1000
-            At most so many rows are drawn, a random choice.
+            Maximum number of rows to draw; a random subset of more rows.
         random_state : int, optional
-            Seed of that choice.
+            Seed of the random subset.
         ax : Axes, optional
-            Where to draw; a new figure if not given.
+            Axes to draw on. None: those of a new figure.
 
         Returns
         -------
         BallDisplay
-            With the picture drawn.
+            The display, drawn.
         """
         own = last_step(model)
         functions, radius = _ball(own)
@@ -159,20 +161,21 @@ class BallDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            Where to draw; a new figure if not given.
+            Axes to draw on. None: those of a new figure.
         distance : {"projected", "true"}, default="projected"
-            Whether rows are projected, or moved to their true distance.
+            Whether the rows are projected, or moved to their true distance.
         legend : bool, default=True
-            Whether to draw the legend, beside the ball.
+            Whether to draw the legend.
 
         Returns
         -------
         self
-            With `figure_` and `ax_`.
+            The display, with `figure_` and `ax_`.
         """
         if distance not in ("projected", "true"):
             raise InvalidInputError(
-                f"{WHO}: distance={distance!r} must be 'projected' or 'true'."
+                f"{WHO}: distance={distance!r} must be 'projected' or 'true'.",
+                parameter="distance",
             )
         ax = one_axes(WHO, ax, (7.0, 5.2))
         places, vectors = self.places, self.vectors
@@ -182,7 +185,7 @@ class BallDisplay:
             vectors = _moved(vectors, self.vector_distances)
             note = "rows at their true distance from the centre"
         self._draw_circle(ax)
-        # Core rows lie on the sphere up to the tolerance of the fit: not outliers.
+        # Core rows lie on the sphere up to the tolerance of the fit: no outliers.
         outside = self.distances > self.radius * (1 + 1e-9)
         ax.scatter(*places[~outside].T, s=10, color="#1B3A57", alpha=0.5, lw=0)
         ax.plot([], [], "o", ms=4, color="#1B3A57", alpha=0.6, label="inside the ball")
@@ -234,12 +237,12 @@ class _Plane:
         values, directions = np.linalg.eigh((gram + gram.T) / 2)
         main = np.maximum(values[::-1][:2], 0.0)
         self.share = float(main.sum() / max(np.trace(gram), 1e-300))
-        # A direction without length (one or two vectors, one column) stays at 0.
+        # A direction of length 0 (one or two vectors, one column) stays at 0.
         scale = np.where(main > 1e-12 * max(main.max(), 1e-300), main, np.inf)
         self.directions = directions[:, ::-1][:, :2] / np.sqrt(scale)
 
     def place(self, rows: Rows) -> tuple[Array, Array]:
-        """Return coordinates within the plane, and true distances from the centre."""
+        """Return the coordinates in the plane, and true distances from the centre."""
         own = self.kernel.diagonal(rows)
         distances_sq = own - 2 * self._along(rows) + self.norm_sq
         places = self._about_centre(rows) @ self.directions
@@ -266,7 +269,7 @@ def _ball(model: Any) -> tuple[KernelExpansion, float]:
         raise refuse(
             WHO,
             model,
-            "with cells is many machines, not one ball",
+            "with cells is not a single ball",
             "Fit it without cells; OneClassMapDisplay draws its decision.",
         )
     if isinstance(model, SVDD) and hasattr(model, "radius_"):
@@ -282,10 +285,10 @@ def _ball(model: Any) -> tuple[KernelExpansion, float]:
 
 
 def _one_class_ball(model: Any) -> tuple[KernelExpansion, float]:
-    """Return the ball that a one-class machine is, for a constant k(x, x).
+    """Return the ball of a one-class machine with a constant k(x, x).
 
-    Its multipliers divided by their sum are the weights of the centre, and at the
-    optimum that sum is twice the dual value (b'Qb = sum b). A row with f = offset lies
+    Its multipliers divided by their sum are the weights of the centre; at the optimum
+    that sum is twice the dual value (b'Qb = sum b). A row with f = offset lies
     on the sphere: R^2 = k(x, x) - 2 <phi(x), c> + |c|^2 there.
     """
     functions: KernelExpansion = model._functions
@@ -294,7 +297,7 @@ def _one_class_ball(model: Any) -> tuple[KernelExpansion, float]:
         raise refuse(
             WHO,
             model,
-            f"with kernel={model.kernel!r} is no ball: k(x, x) varies",
+            f"with kernel={model.kernel!r} is not a ball: k(x, x) varies",
             "Use SVDD, or a normalised kernel.",
         )
     total = 2 * model.certificate_.dual
@@ -309,7 +312,7 @@ def _one_class_ball(model: Any) -> tuple[KernelExpansion, float]:
 def _refuse_precomputed(model: Any) -> None:
     if model.kernel == "precomputed":
         raise refuse(
-            WHO, model, "has a precomputed kernel", "New rows cannot be placed then."
+            WHO, model, "has a precomputed kernel", "New rows cannot be projected."
         )
 
 

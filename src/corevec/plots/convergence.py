@@ -25,7 +25,7 @@ from corevec.plots._model import last_step, refuse
 
 WHO = "ConvergenceDisplay"
 _X = {
-    "seconds": "time since the fit began (s)",
+    "seconds": "elapsed time (s)",
     "passes": "passes over the rows",
     "round": "round",
 }
@@ -35,25 +35,27 @@ _LEAST_GAP = 1e-10
 
 
 class ConvergenceDisplay:
-    """Gap and objective of a fit, round by round, and what the certificate says.
+    """Gap and objective of a fit, round by round, with the certificate.
 
-    Use `from_estimator`. The gap is that of the full problem, the worst of several
-    (classes, targets); hollow markers are rounds that looked at a part of the rows. A
-    model in the span of a basis knows during the fit only the gap within the span; the
-    diamond is the certified gap, measured at the end. The objective lies between dual
-    and primal value, summed over the problems.
+    Use `from_estimator`. The gap is that of the full problem, or the worst of several
+    (classes, targets); hollow markers are rounds that scanned a subset of the rows. For
+    a model in the span of a basis, only the gap in the span is known during the fit;
+    the diamond is the certified gap, measured at the end. The objective lies between
+    the dual and the primal value, summed over the problems.
 
     Parameters
     ----------
     curves : Curves
         One value per round.
     certificate : Certificate
-        Of the model.
+        Certificate of the model.
 
     Attributes
     ----------
-    figure_, ax_ : Figure, Axes
-        Where it was drawn last; `ax_` is the first of the panels.
+    figure_ : Figure
+        Figure of the last drawing.
+    ax_ : Axes
+        First panel of the last drawing.
     axes_ : ndarray of Axes
         The panels.
 
@@ -82,18 +84,19 @@ class ConvergenceDisplay:
         Parameters
         ----------
         model : estimator
-            With ``history_`` and ``certificate_``; a pipeline too.
+            Fitted model with ``history_`` and ``certificate_``, or a pipeline that ends
+            in one.
         x : {"seconds", "passes", "round"}, default="seconds"
-            What the gap is drawn against.
+            Quantity on the horizontal axis.
         y : {"gap", "objective", "both"}, default="both"
             Which panels to draw.
         ax : Axes or pair of Axes, optional
-            Where to draw, one per panel; a new figure if not given.
+            Axes to draw on, one per panel. None: those of a new figure.
 
         Returns
         -------
         ConvergenceDisplay
-            With the picture drawn.
+            The display, drawn.
         """
         own = last_step(model)
         curves = curves_of(own)
@@ -102,7 +105,7 @@ class ConvergenceDisplay:
                 WHO,
                 own,
                 "has no history_ of rounds",
-                "Models of one pass keep none; corevec.certify(model, X, y) measures "
+                "Streaming models have none; corevec.certify(model, X, y) measures "
                 "their gap, and CertificateDisplay.from_certificate draws it.",
             )
         return cls(curves=curves, certificate=own.certificate_).plot(ax, x=x, y=y)
@@ -115,22 +118,22 @@ class ConvergenceDisplay:
         Parameters
         ----------
         ax : Axes or pair of Axes, optional
-            Where to draw, one per panel; a new figure if not given.
+            Axes to draw on, one per panel. None: those of a new figure.
         x : {"seconds", "passes", "round"}, default="seconds"
-            What the gap is drawn against.
+            Quantity on the horizontal axis.
         y : {"gap", "objective", "both"}, default="both"
             Which panels to draw.
 
         Returns
         -------
         self
-            With `figure_`, `ax_` and `axes_`.
+            The display, with `figure_`, `ax_` and `axes_`.
         """
         for name, value, allowed in (("x", x, _X), ("y", y, _Y)):
             if value not in allowed:
                 words = ", ".join(repr(word) for word in allowed)
                 raise InvalidInputError(
-                    f"{WHO}: {name}={value!r} is not one of {words}."
+                    f"{WHO}: {name}={value!r} is not one of {words}.", parameter=name
                 )
         panels = _Y[y]
         axes = several_axes(WHO, ax, len(panels), (5.6 * len(panels), 4.2))
@@ -198,7 +201,7 @@ class ConvergenceDisplay:
             legend(ax, loc="best")
 
     def _end(self, x: str) -> float:
-        """Return where the certificate stands: at the end of the fit."""
+        """Return the position of the certificate on the axis: the end of the fit."""
         last = float(getattr(self.curves, x)[-1])
         if x == "round":
             return last
@@ -212,7 +215,7 @@ def _floored(gaps: Array) -> Array:
 def _line(
     ax: Any, x: Array, y: Array, colour: str, label: str, exact: Array | None = None
 ) -> None:
-    """Draw a curve where it is known; hollow markers where `exact` is False."""
+    """Draw the known values of a curve; hollow markers where `exact` is False."""
     known = np.isfinite(y)
     if not known.any():
         return

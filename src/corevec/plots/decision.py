@@ -1,4 +1,4 @@
-"""DecisionMapDisplay: which class wins where, for two columns."""
+"""DecisionMapDisplay: the predicted classes over two columns."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from corevec.plots._model import last_step, refuse, rows_of, some_rows, vectors_
 from corevec.plots._plane import Plane, make_plane
 
 WHO = "DecisionMapDisplay"
-# Bands of a two-class map, in margins: 1 is where the loss begins.
+# Bands of a two-class map, in margins: the loss begins at 1.
 _BANDS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
-# Deepest tint of a region, and that of a place where two classes are level.
+# Strongest tint of a region, and the tint where two classes tie.
 _DEEP, _FAINT = 0.62, 0.12
-# More classes than this are named at their rows, for a legend would be a puzzle.
+# Above this number of classes, names are drawn at the rows instead of in a legend.
 _MOST_IN_LEGEND = 8
 
 
 class DecisionMapDisplay:
-    """Map of a classifier's decisions over two columns, with its core vectors.
+    """Map of the decisions of a classifier over two columns, with its core vectors.
 
-    Use `from_estimator`. Two classes: bands of the decision value, the boundary as a
-    line, the margins (values -1 and 1) dashed. More: each place has the colour of the
-    class that wins, the deeper, the farther the second best is behind.
+    Use `from_estimator`. For two classes: bands of the decision value, the boundary as
+    a line, and dashed margins (values -1 and 1). For more classes: the colour of the
+    predicted class, darker the larger its lead over the second class.
 
-    With more than two columns the map is a slice: the other columns are held, and
-    rows and core vectors, which do not lie in it, are projected on it.
+    With more than two columns the map is a slice: the other columns are held at fixed
+    values, and the rows and core vectors are projected on the slice.
 
     Parameters
     ----------
@@ -52,15 +52,19 @@ class DecisionMapDisplay:
         Decision values on the grid.
     classes : ndarray
         Class labels.
-    places, codes : ndarray, optional
-        Two columns of the rows to draw, and the number of each one's class.
+    places : ndarray of shape (n, 2), optional
+        Two columns of the rows to draw.
+    codes : ndarray of int of shape (n,), optional
+        Index of the class of each row.
     vectors : ndarray of shape (n_vectors, 2), optional
         Two columns of the core vectors.
 
     Attributes
     ----------
-    figure_, ax_ : Figure, Axes
-        Where it was drawn last.
+    figure_ : Figure
+        Figure of the last drawing.
+    ax_ : Axes
+        Axes of the last drawing.
 
     Examples
     --------
@@ -110,28 +114,28 @@ class DecisionMapDisplay:
         Parameters
         ----------
         model : classifier
-            Any fitted classifier with ``classes_``; a pipeline too.
+            Any fitted classifier with ``classes_``, or a pipeline that ends in one.
         X : array-like or CSR matrix of shape (n_rows, n_features)
             Rows that the map covers.
         y : array-like of shape (n_rows,), optional
-            Their labels; without them the rows are not drawn.
+            Labels of the rows; without them the rows are not drawn.
         columns : pair of int or str, default=(0, 1)
             The two columns, by number or name.
         held : sequence of n_features values or mapping {column: value}, optional
-            Values of the other columns; the medians of `X` by default.
+            Values of the other columns. The default is their medians in `X`.
         resolution : int, default=200
-            Places along each side; the model is evaluated at the square of it.
+            Grid points along each side; the model predicts the square of it.
         max_rows : int, default=1000
-            At most so many rows are drawn, a random choice.
+            Maximum number of rows to draw; a random subset of more rows.
         random_state : int, optional
-            Seed of that choice.
+            Seed of the random subset.
         ax : Axes, optional
-            Where to draw; a new figure if not given.
+            Axes to draw on. None: those of a new figure.
 
         Returns
         -------
         DecisionMapDisplay
-            With the map drawn.
+            The display, drawn.
         """
         if not (is_classifier(model) and hasattr(model, "classes_")):
             raise refuse(
@@ -170,18 +174,18 @@ class DecisionMapDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            Where to draw; a new figure if not given.
+            Axes to draw on. None: those of a new figure.
         rows : bool, default=True
             Whether to draw the rows.
         vectors : bool, optional
             Whether to draw the core vectors; by default up to 300 of them.
         legend : bool, default=True
-            Whether to draw the legend, beside the map.
+            Whether to draw the legend.
 
         Returns
         -------
         self
-            With `figure_` and `ax_`.
+            The display, with `figure_` and `ax_`.
         """
         ax = one_axes(WHO, ax, (7.2, 4.8))
         if len(self.classes) == 2:
@@ -217,7 +221,7 @@ class DecisionMapDisplay:
     def _draw_many(self, ax: Any) -> None:
         ranked = np.sort(self.response, axis=2)
         lead = ranked[..., -1] - ranked[..., -2]
-        # Most places lead by less than the 90th percentile: the tint uses its range.
+        # The tint covers leads up to the 90th percentile.
         strength = np.clip(lead / max(np.percentile(lead, 90), 1e-12), 0, 1)
         strength = _FAINT + (_DEEP - _FAINT) * strength[..., None]
         winner = self.response.argmax(axis=2)
@@ -287,7 +291,7 @@ class DecisionMapDisplay:
 
 
 def _response(model: Any, plane: Plane) -> Array:
-    """Return decision values, or 1 for the class predicted where there are none."""
+    """Return the decision values, or 1 for the predicted class if there are none."""
     classes = np.asarray(model.classes_)
     if hasattr(model, "decision_function"):
         values = plane.values(model, "decision_function")

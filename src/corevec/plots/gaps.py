@@ -1,4 +1,4 @@
-"""CertificateDisplay: the gap of every problem behind a model."""
+"""CertificateDisplay: the gap of every problem of a model."""
 
 from __future__ import annotations
 
@@ -22,30 +22,32 @@ from corevec.plots._drawing import (
 from corevec.plots._model import last_step, refuse
 
 WHO = "CertificateDisplay"
-# The axis begins here: a smaller gap is rounding.
+# The axis starts here: a smaller gap is rounding.
 _LEAST_GAP = 1e-10
-# More problems than this are numbered every so many, not named one by one.
+# Above this number of problems, only some of the lines have a label.
 _MOST_NAMED = 30
 
 
 class CertificateDisplay:
-    """The relative gap of each problem of a certificate, against the one asked for.
+    """The relative gap of each problem of a certificate, with the tolerance.
 
-    Use `from_certificate` or `from_estimator`. One line per problem: a class against
-    the rest, a pair of classes, a target, a scale of a surface. The optimum of each is
-    below its model's objective by at most the share drawn.
+    Use `from_certificate` or `from_estimator`. There is one line per problem: a class
+    against the rest, a pair of classes, a target, or a scale of a surface. The gap
+    bounds the relative distance of the objective from the optimum.
 
     Parameters
     ----------
     certificate : Certificate
-        What to draw.
+        Certificate to draw.
     names : list of str, optional
-        One per problem; numbers if not given.
+        Names of the problems. The default is numbers.
 
     Attributes
     ----------
-    figure_, ax_ : Figure, Axes
-        Where it was drawn last.
+    figure_ : Figure
+        Figure of the last drawing.
+    ax_ : Axes
+        Axes of the last drawing.
 
     Examples
     --------
@@ -76,16 +78,16 @@ class CertificateDisplay:
         Parameters
         ----------
         certificate : Certificate
-            ``model.certificate_``, or what `corevec.certify` returns.
+            The attribute ``certificate_`` of a model, or a result of `corevec.certify`.
         names : list of str, optional
-            One per problem.
+            Names of the problems.
         ax : Axes, optional
-            Where to draw; a new figure if not given.
+            Axes to draw on. None: those of a new figure.
 
         Returns
         -------
         CertificateDisplay
-            With the picture drawn.
+            The display, drawn.
         """
         return cls(certificate=certificate, names=names).plot(ax)
 
@@ -96,14 +98,14 @@ class CertificateDisplay:
         Parameters
         ----------
         model : estimator
-            With ``certificate_``; a pipeline too.
+            Fitted model with ``certificate_``, or a pipeline that ends in one.
         ax : Axes, optional
-            Where to draw; a new figure if not given.
+            Axes to draw on. None: those of a new figure.
 
         Returns
         -------
         CertificateDisplay
-            With the picture drawn.
+            The display, drawn.
         """
         own = last_step(model)
         if getattr(own, "certificate_", None) is None:
@@ -111,7 +113,7 @@ class CertificateDisplay:
                 WHO,
                 own,
                 "has no certificate_",
-                "corevec.certify(model, X, y) makes one for from_certificate.",
+                "Give from_certificate the result of corevec.certify(model, X, y).",
             )
         return cls(certificate=own.certificate_, names=_names(own)).plot(ax)
 
@@ -121,12 +123,12 @@ class CertificateDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            Where to draw; a new figure if not given.
+            Axes to draw on. None: those of a new figure.
 
         Returns
         -------
         self
-            With `figure_` and `ax_`.
+            The display, with `figure_` and `ax_`.
         """
         parts = self.certificate.parts or (self.certificate,)
         high = float(np.clip(1.7 + 0.28 * len(parts), 2.4, 9.0))
@@ -177,14 +179,14 @@ class CertificateDisplay:
 
 
 def _not_done(certificate: Certificate) -> tuple[str, str, str]:
-    """Return colour, marker and words of what is not converged."""
+    """Return the colour, marker and label of problems that have not converged."""
     if is_of_cells(certificate):
         return BLUE, "D", "worst of the cells, each by itself"
     return VERMILION, "X", "not converged"
 
 
 def _names(model: Any) -> list[str] | None:
-    """Return the names of a classifier's problems, where they are one per class."""
+    """Return the names of the problems of a classifier; None for other models."""
     classes = getattr(model, "classes_", None)
     if classes is None:
         return None

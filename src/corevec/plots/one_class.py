@@ -35,10 +35,10 @@ WHO = "OneClassMapDisplay"
 
 
 class OneClassMapDisplay:
-    """Level sets of a detector's decision over two columns, the boundary in bold.
+    """Level sets of the decision function of a detector, over two columns.
 
-    Use `from_estimator`. Blue is inside, the deeper the farther from the boundary;
-    grey is outside. Other columns are held, as in `DecisionMapDisplay`.
+    Use `from_estimator`. The boundary is bold. Blue is inside, and darker farther from
+    the boundary; grey is outside. Other columns are held, as in `DecisionMapDisplay`.
 
     Parameters
     ----------
@@ -49,14 +49,16 @@ class OneClassMapDisplay:
     places : ndarray of shape (n, 2)
         Two columns of the rows to draw.
     is_outlier : ndarray of bool of shape (n,)
-        What the model says about each of them.
+        Whether the model predicts each of them to be an outlier.
     vectors : ndarray of shape (n_vectors, 2), optional
         Two columns of the core vectors.
 
     Attributes
     ----------
-    figure_, ax_ : Figure, Axes
-        Where it was drawn last.
+    figure_ : Figure
+        Figure of the last drawing.
+    ax_ : Axes
+        Axes of the last drawing.
     colorbar_ : Colorbar
         The scale of the level sets.
 
@@ -105,16 +107,28 @@ class OneClassMapDisplay:
         Parameters
         ----------
         model : outlier detector
-            With ``decision_function``, 0 on the boundary; a pipeline too.
+            Fitted detector whose ``decision_function`` is 0 on the boundary, or a
+            pipeline that ends in one.
         X : array-like or CSR matrix of shape (n_rows, n_features)
             Rows that the map covers.
-        columns, held, resolution, max_rows, random_state, ax
-            As in `DecisionMapDisplay.from_estimator`.
+        columns : pair of int or str, default=(0, 1)
+            The two columns of the map, by number or name.
+        held : mapping or sequence, optional
+            Values of the other columns: a mapping {column: value} or one value per
+            column. The default is the median of each column.
+        resolution : int, default=200
+            Grid points along each side.
+        max_rows : int, default=1000
+            Maximum number of rows to draw; a random subset of more rows.
+        random_state : int, optional
+            Seed of the random subset.
+        ax : Axes, optional
+            Axes to draw on. None: those of a new figure.
 
         Returns
         -------
         OneClassMapDisplay
-            With the map drawn.
+            The display, drawn.
         """
         if not hasattr(model, "decision_function") or hasattr(model, "classes_"):
             raise refuse(
@@ -143,7 +157,7 @@ class OneClassMapDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            Where to draw; a new figure if not given.
+            Axes to draw on. None: those of a new figure.
         rows : bool, default=True
             Whether to draw the rows.
         vectors : bool, optional
@@ -152,7 +166,7 @@ class OneClassMapDisplay:
         Returns
         -------
         self
-            With `figure_`, `ax_` and `colorbar_`.
+            The display, with `figure_`, `ax_` and `colorbar_`.
         """
         ax = one_axes(WHO, ax, (7.2, 5.2))
         self._draw_levels(ax)
@@ -179,9 +193,9 @@ class OneClassMapDisplay:
         cmap = colors.LinearSegmentedColormap.from_list(
             "inside", list(zip((0, 0.4999, 0.5, 1), colours, strict=True))
         )
-        # Both sides must exist for a colour scale with 0 in the middle.
+        # A colour scale with 0 in the middle needs values on both sides.
         norm = colors.TwoSlopeNorm(0.0, min(low, -1e-3 * span), max(high, 1e-3 * span))
-        # Each side has its own steps: inside values often span far less than outside.
+        # Each side has its own levels: the range inside is often much smaller.
         steps = [nice.tick_values(*side) for side in ((low, 0), (0, high))]
         levels = np.unique(np.concatenate([*steps, [0.0]]))
         grid = (self.plane.xx, self.plane.yy, self.response)

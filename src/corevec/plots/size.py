@@ -1,4 +1,4 @@
-"""ModelSizeDisplay: what fewer vectors cost in error."""
+"""ModelSizeDisplay: the error against the number of vectors."""
 
 from __future__ import annotations
 
@@ -23,37 +23,44 @@ from corevec.plots._drawing import (
 from corevec.plots._model import last_step, refuse, vectors_of
 
 WHO = "ModelSizeDisplay"
-# Sizes tried where none are given: powers of two up to this share of the model's own.
+# Default sizes: powers of two up to this share of the vectors of the model.
 _LARGEST_SHARE = 0.5
+_WRONG_CLASS = "share of rows classified wrongly"
+_UNLIKE_LABEL = "share of rows judged otherwise than labelled"
+_UNLIKE_LARGEST = "share of rows judged otherwise than by the largest model"
+# Errors that are shares: their axis is in per cent.
+_SHARES = (_WRONG_CLASS, _UNLIKE_LABEL, _UNLIKE_LARGEST)
 
 
 class ModelSizeDisplay:
     """Error of models of several sizes on the same rows.
 
-    `from_estimator` makes the smaller models itself, by `corevec.compress`, out of one
-    fitted model; `from_models` draws models that you have fitted (another ``n_basis``,
-    ``C`` or ``max_core`` each). Classifiers: share of the rows that are classified
-    wrongly, with bars of one standard error. Regressors: root mean squared error.
-    Detectors: share of the rows judged otherwise than `y` says or, without `y`, than
-    the largest model says.
+    `from_estimator` computes the smaller models by `corevec.compress` from one fitted
+    model; `from_models` draws given models (fitted with different ``n_basis``, ``C`` or
+    ``max_core``). The error of classifiers is the share of misclassified rows, with
+    bars of one standard error; that of regressors is the root mean squared error; that
+    of detectors is the share of rows whose prediction differs from `y` or, without
+    `y`, from that of the largest model.
 
     Parameters
     ----------
     sizes : ndarray of shape (n_models,)
-        Vectors of each model.
+        Number of vectors of each model.
     errors : ndarray of shape (n_models,)
-        Error of each.
+        Error of each model.
     spread : ndarray of shape (n_models,)
-        Standard error of each (0 where it is not known).
-    full : tuple of (int, float), optional
-        Vectors and error of the model that the others were made from.
+        Standard error of each error (0 where it is unknown).
     measure : str
         Name of the error, for the axis.
+    full : tuple of (int, float), optional
+        Number of vectors and error of the model that was compressed.
 
     Attributes
     ----------
-    figure_, ax_ : Figure, Axes
-        Where it was drawn last.
+    figure_ : Figure
+        Figure of the last drawing.
+    ax_ : Axes
+        Axes of the last drawing.
 
     Examples
     --------
@@ -98,22 +105,22 @@ class ModelSizeDisplay:
         Parameters
         ----------
         model : estimator
-            What `corevec.compress` takes.
+            A model that `corevec.compress` accepts.
         X : array-like or CSR matrix of shape (n_rows, n_features)
-            Rows to measure on; take rows that the fit has not seen.
+            Rows to measure the error on, preferably held-out rows.
         y : array-like of shape (n_rows,), optional
-            Their labels or targets; not needed for detectors.
+            Labels or targets of the rows; not needed for detectors.
         sizes : sequence of int, optional
-            Numbers of vectors; powers of two up to half of the model's by default.
+            Numbers of vectors. The default is powers of two up to half of the model.
         random_state : int, optional
-            Seed of `compress`.
+            Seed of `corevec.compress`.
         ax : Axes, optional
-            Where to draw; a new figure if not given.
+            Axes to draw on. None: those of a new figure.
 
         Returns
         -------
         ModelSizeDisplay
-            With the picture drawn.
+            The display, drawn.
         """
         n_full = _size(model)
         if sizes is None:
@@ -139,16 +146,18 @@ class ModelSizeDisplay:
         Parameters
         ----------
         models : sequence of estimators
-            Of one kind; pipelines too.
-        X, y
-            As in `from_estimator`.
+            Fitted models of one kind, or pipelines that end in them.
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows to measure the error on, preferably held-out rows.
+        y : array-like of shape (n_rows,), optional
+            Labels or targets of the rows; not needed for detectors.
         ax : Axes, optional
-            Where to draw; a new figure if not given.
+            Axes to draw on. None: those of a new figure.
 
         Returns
         -------
         ModelSizeDisplay
-            With the picture drawn.
+            The display, drawn.
         """
         if len(models) == 0:
             raise InvalidInputError(f"{WHO}: models is empty. Give fitted models.")
@@ -167,12 +176,12 @@ class ModelSizeDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            Where to draw; a new figure if not given.
+            Axes to draw on. None: those of a new figure.
 
         Returns
         -------
         self
-            With `figure_` and `ax_`.
+            The display, with `figure_` and `ax_`.
         """
         ax = one_axes(WHO, ax, (6.4, 4.4))
         ticker = part_of_matplotlib("ticker")
@@ -196,7 +205,7 @@ class ModelSizeDisplay:
             ax.plot([size], [error], "D", ms=8, color=INK, mec="white", label=label)
         ax.set_xscale("log", base=2)
         ax.xaxis.set_major_formatter(ticker.ScalarFormatter())
-        if self.measure.startswith("share"):
+        if self.measure in _SHARES:
             ax.yaxis.set_major_formatter(ticker.PercentFormatter(1.0))
         ax.set_ylim(bottom=0)
         ax.grid(axis="y", color="#E6E8EA", lw=0.8)
@@ -213,20 +222,18 @@ def _size(model: Any) -> int:
         raise refuse(
             WHO,
             last_step(model),
-            "keeps no vectors",
-            "Its size is that of the columns.",
+            "has no vectors",
+            "Its size is the number of columns.",
         )
     return int(found[0].shape[0])
 
 
 def _measure(model: Any, y: Any) -> str:
     if is_classifier(model):
-        return "share of rows classified wrongly"
+        return _WRONG_CLASS
     if is_regressor(model):
         return "root mean squared error"
-    return "share of rows judged otherwise than " + (
-        "by the largest model" if y is None else "labelled"
-    )
+    return _UNLIKE_LARGEST if y is None else _UNLIKE_LABEL
 
 
 def _error(model: Any, X: Any, y: Any, full: Any) -> tuple[float, float]:

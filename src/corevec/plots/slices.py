@@ -1,4 +1,4 @@
-"""SurfaceSliceDisplay: an implicit surface, cut by planes."""
+"""SurfaceSliceDisplay: planar slices of an implicit surface."""
 
 from __future__ import annotations
 
@@ -25,37 +25,41 @@ from corevec.surfaces import ImplicitSurface
 
 WHO = "SurfaceSliceDisplay"
 _AXES = ("x", "y", "z")
-# The slice reaches beyond the points by this share of their box's diagonal.
+# The slice extends beyond the points by this share of the diagonal of their box.
 _MARGIN = 0.1
 
 
 class SurfaceSliceDisplay:
-    """The field of an `ImplicitSurface` on planes across one axis.
+    """The field of an `ImplicitSurface` on planes perpendicular to one axis.
 
     Use `from_estimator`. The bold line is the surface; blue is inside, orange outside.
-    In the signed formulation the values are about signed distances, in the units of
-    the points; in the one-set formulation they have no unit. Points nearer to the
-    plane than half their spacing are drawn.
+    In the signed formulation the values approximate signed distances, in the units of
+    the points; in the one-set formulation they have no unit. Points that are closer to
+    the plane than half their spacing are drawn.
 
     Parameters
     ----------
     axis : {"x", "y", "z"}
-        The axis that the planes are across.
+        The axis that the planes are perpendicular to.
     at : ndarray of shape (n_slices,)
-        Where they cut it.
-    xx, yy : ndarray of shape (resolution, resolution)
-        The grid, in the two other coordinates.
+        Positions of the planes on that axis.
+    xx : ndarray of shape (resolution, resolution)
+        First of the two other coordinates of the grid points.
+    yy : ndarray of shape (resolution, resolution)
+        Second of the two other coordinates of the grid points.
     values : ndarray of shape (n_slices, resolution, resolution)
-        The field.
+        Values of the field.
     points : list of ndarray of shape (n, 2)
         Points near each plane, in the two other coordinates.
     unit : str
-        What the values are.
+        Description of the values, for the colour bar.
 
     Attributes
     ----------
-    figure_, ax_ : Figure, Axes
-        Where it was drawn last; `ax_` is the first panel.
+    figure_ : Figure
+        Figure of the last drawing.
+    ax_ : Axes
+        First panel of the last drawing.
     axes_ : ndarray of Axes
         One panel per slice.
 
@@ -106,26 +110,28 @@ class SurfaceSliceDisplay:
         Parameters
         ----------
         surface : ImplicitSurface
-            Fitted.
+            Fitted surface.
         axis : {"x", "y", "z"}, default="z"
-            The axis that the planes are across.
+            The axis that the planes are perpendicular to.
         at : float or sequence of float, optional
-            Where they cut it, in the units of the points; three planes at a quarter,
-            half and three quarters of the points' range by default.
+            Positions of the planes, in the units of the points. The default is three
+            planes, at a quarter, half and three quarters of the range of the points.
         resolution : int, default=150
-            Places along the longer side of a slice.
+            Grid points along the longer side of a slice.
         ax : Axes or sequence of Axes, optional
-            Where to draw, one per slice; a new figure if not given.
+            Axes to draw on, one per slice. None: those of a new figure.
 
         Returns
         -------
         SurfaceSliceDisplay
-            With the slices drawn.
+            The display, drawn.
         """
         if not isinstance(surface, ImplicitSurface) or not hasattr(surface, "points_"):
             raise refuse(WHO, surface, "is not a fitted ImplicitSurface", "Fit one.")
         if axis not in _AXES:
-            raise InvalidInputError(f"{WHO}: axis={axis!r} must be 'x', 'y' or 'z'.")
+            raise InvalidInputError(
+                f"{WHO}: axis={axis!r} must be 'x', 'y' or 'z'.", parameter="axis"
+            )
         across = _AXES.index(axis)
         others = [j for j in range(3) if j != across]
         points = surface.points_
@@ -163,12 +169,12 @@ class SurfaceSliceDisplay:
         Parameters
         ----------
         ax : Axes or sequence of Axes, optional
-            Where to draw, one per slice; a new figure if not given.
+            Axes to draw on, one per slice. None: those of a new figure.
 
         Returns
         -------
         self
-            With `figure_`, `ax_` and `axes_`.
+            The display, with `figure_`, `ax_` and `axes_`.
         """
         count = len(self.at)
         size = (3.6 * count + 1.6, 4.2)
@@ -186,11 +192,11 @@ class SurfaceSliceDisplay:
         return self
 
     def _draw(self, ax: Any, k: int) -> Any:
-        # Blue and orange, far apart for every eye, white on the surface.
+        # Blue and orange are distinguishable for every reader; the surface is white.
         cmap = part_of_matplotlib("colors").LinearSegmentedColormap.from_list(
             "sides", ["#0072B2", "#8CBEDD", "#FFFFFF", "#F3CF8A", "#E69F00"]
         )
-        # Far from the surface the field says little: nine tenths of it set the scale.
+        # The field is not informative far from the surface: 90 % of it set the scale.
         most = float(np.percentile(np.abs(self.values), 90)) or 1.0
         nice = part_of_matplotlib("ticker").MaxNLocator(12, symmetric=True)
         levels = nice.tick_values(-most, most)

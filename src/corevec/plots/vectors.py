@@ -1,4 +1,4 @@
-"""CoreVectorsDisplay: where a model's vectors lie among the rows, and their weight."""
+"""CoreVectorsDisplay: the vectors of a model among the rows, with their weights."""
 
 from __future__ import annotations
 
@@ -34,36 +34,38 @@ from corevec.plots._plane import two_columns
 WHO = "CoreVectorsDisplay"
 # Areas of the smallest and the largest marker, in square points.
 _SMALLEST, _LARGEST = 14.0, 260.0
-# So many lines fit beside the picture: 25 left no room for the axes.
+# Maximum number of legend entries: 25 of them left no space for the axes.
 _MOST_IN_LEGEND = 15
 
 
 class CoreVectorsDisplay:
-    """The vectors that a model keeps, among the rows, their area by their weight.
+    """The vectors of a model among the rows, drawn by their weights.
 
-    Use `from_estimator`. The area of a vector is in proportion to its largest absolute
-    coefficient. Colours: the class of the row that a vector is, where that is known,
-    else the sign of its coefficient (several outputs: one colour).
+    Use `from_estimator`. The area of a marker is proportional to the largest absolute
+    coefficient of its vector. The colour is the class of the vector if it is a training
+    row, and otherwise the sign of its coefficient (one colour for several outputs).
 
     Parameters
     ----------
     places : ndarray of shape (n, 2)
-        The rows, in the coordinates drawn.
+        The rows, in the coordinates of the plot.
     vectors : ndarray of shape (n_vectors, 2)
-        The vectors, in the same.
+        The vectors, in the same coordinates.
     weights : ndarray of shape (n_vectors,)
-        Their largest absolute coefficients.
+        Largest absolute coefficient of each vector.
     groups : list of str
-        What the colours mean.
+        Names of the colours.
     codes : ndarray of int of shape (n_vectors,)
-        Which group each vector belongs to.
+        Group of each vector.
     names : pair of str
         Labels of the axes.
 
     Attributes
     ----------
-    figure_, ax_ : Figure, Axes
-        Where it was drawn last.
+    figure_ : Figure
+        Figure of the last drawing.
+    ax_ : Axes
+        Axes of the last drawing.
 
     Examples
     --------
@@ -106,38 +108,39 @@ class CoreVectorsDisplay:
         random_state: int | None = 0,
         ax: Any = None,
     ) -> CoreVectorsDisplay:
-        """Place a fitted model's vectors among the rows and draw them.
+        """Compute the places of the vectors of a fitted model and draw them.
 
         Parameters
         ----------
         model : estimator
-            With ``support_vectors_`` or ``basis_vectors_``; a pipeline too.
+            Fitted model with ``support_vectors_`` or ``basis_vectors_``, or a pipeline
+            that ends in one.
         X : array-like or CSR matrix of shape (n_rows, n_features)
             The training rows.
         y : array-like of shape (n_rows,), optional
             Labels of a classifier, for the colours.
         columns : pair of int or str, optional
-            The columns to draw, by number or name. By default both of two, or the two
-            main directions of the rows (principal components) of more.
+            The columns to draw, by number or name. The default is both of two columns,
+            or the first two principal components of more columns.
         max_rows : int, default=2000
-            At most so many rows are drawn, a random choice.
+            Maximum number of rows to draw; a random subset of more rows.
         random_state : int, optional
-            Seed of that choice.
+            Seed of the random subset.
         ax : Axes, optional
-            Where to draw; a new figure if not given.
+            Axes to draw on. None: those of a new figure.
 
         Returns
         -------
         CoreVectorsDisplay
-            With the picture drawn.
+            The display, drawn.
         """
         found = vectors_of(model)
         if found is None:
             raise refuse(
                 WHO,
                 last_step(model),
-                "keeps no vectors",
-                "Linear models of one pass and precomputed kernels have none to draw.",
+                "has no vectors",
+                "Linear streaming models and precomputed kernels have none to draw.",
             )
         vectors, coef = found
         rows = rows_for(WHO, model, X)
@@ -159,20 +162,20 @@ class CoreVectorsDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            Where to draw; a new figure if not given.
+            Axes to draw on. None: those of a new figure.
         legend : bool, default=True
-            Whether to draw the legend, beside the picture.
+            Whether to draw the legend.
 
         Returns
         -------
         self
-            With `figure_` and `ax_`.
+            The display, with `figure_` and `ax_`.
         """
         ax = one_axes(WHO, ax, (7.2, 4.8))
         ax.scatter(*self.places.T, s=9, color=PALE, lw=0, zorder=1, label="rows")
         share = self.weights / max(float(self.weights.max()), 1e-300)
         areas = np.maximum(_LARGEST * share, _SMALLEST)
-        # Large ones first: a small one on top of a large one stays visible.
+        # Large markers first: a small one on top of a large one stays visible.
         order = np.argsort(-areas)
         for t, name in enumerate(self.groups):
             own = order[self.codes[order] == t]
@@ -208,7 +211,7 @@ class CoreVectorsDisplay:
 
 
 class _Columns:
-    """Two columns as they are."""
+    """Projection on two columns."""
 
     def __init__(self, columns: tuple[int, int], names: list[str]):
         self.columns = list(columns)
@@ -219,7 +222,7 @@ class _Columns:
 
 
 class _Components:
-    """The two main directions of the rows."""
+    """Projection on the first two principal components of the rows."""
 
     def __init__(self, rows: Any):
         solver = "arpack" if sparse.issparse(rows) else "auto"
@@ -239,7 +242,7 @@ def _view(model: Any, rows: Any, columns: Any) -> Any:
     if columns is None:
         if rows.shape[1] < 2:
             raise InvalidInputError(
-                f"{WHO}: X of shape {rows.shape} has no two columns to draw."
+                f"{WHO}: X of shape {rows.shape} has fewer than two columns to draw."
             )
         if rows.shape[1] == 2:
             return _Columns((0, 1), names)
@@ -248,7 +251,7 @@ def _view(model: Any, rows: Any, columns: Any) -> Any:
 
 
 def _groups(model: Any, y: Any, coef: Array) -> tuple[list[str], Array]:
-    """Return what the colours mean, and the colour of each vector."""
+    """Return the names of the colours, and the colour of each vector."""
     index = getattr(model, "support_", getattr(model, "basis_indices_", None))
     classes = getattr(model, "classes_", None)
     if y is not None and classes is not None and _are_rows(index, coef):
@@ -260,7 +263,7 @@ def _groups(model: Any, y: Any, coef: Array) -> tuple[list[str], Array]:
 
 
 def _are_rows(index: Any, coef: Array) -> bool:
-    """Whether each vector is a training row whose number is known."""
+    """Whether every vector is a training row with a known number."""
     if index is None or len(index) != coef.shape[1]:
         return False
     return bool((np.asarray(index) >= 0).all())

@@ -1,4 +1,4 @@
-"""The other solvers of the papers, each written from its publication: witnesses.
+"""Reference solvers of the papers, written from the publications, for comparison.
 
 Short, literal, one file per solver; they share kernels and sources with the rest of the
 package, and no solver.

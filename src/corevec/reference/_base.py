@@ -1,4 +1,4 @@
-"""The thin scikit-learn class under every reference solver: no numerics.
+"""Base class of the reference solvers with the interface of scikit-learn.
 
 A solver fills in `_fit_binary` for two classes; more classes are one machine per class
 against the rest. All machines of a fit share one store of kernel rows.
@@ -35,17 +35,17 @@ from corevec.reference._kernel_rows import KernelRows
 
 @dataclass(frozen=True)
 class Machine:
-    """What a solver found for two classes: ``f(x) = sum_i coef_i k(x_i, x) + b``."""
+    """Solution for two classes: ``f(x) = sum_i coef_i k(x_i, x) + b``."""
 
     coef: Array  # alpha_i y_i, one per row
     intercept: float
     n_iter: int
     converged: bool = True
-    reason: str = ""  # why it did not converge, and what to do; one sentence or two
+    reason: str = ""  # why it did not converge, and the remedy
 
 
 class ReferenceClassifier(ClassifierMixin, BaseEstimator):
-    """Base of the reference classifiers; not to be used on its own.
+    """Base class of the reference classifiers; not for direct use.
 
     A subclass lists its parameters in its own constructor, among them ``kernel``,
     ``gamma``, ``degree``, ``coef0`` and ``class_weight``; ``cache_size`` (megabytes of
@@ -100,7 +100,7 @@ class ReferenceClassifier(ClassifierMixin, BaseEstimator):
         weight = self._row_weights(sample_weight, X.shape[0])
         codes = self._set_classes(y, weight)
         total_weight = weight * self._class_weights(codes, weight)[codes]
-        # One thread, as LIBSVM has, so that times compare.
+        # One thread, as in LIBSVM, so that times are comparable.
         with Workers(1) as workers:
             source = as_source(X, workers=workers)
             try:
@@ -109,12 +109,13 @@ class ReferenceClassifier(ClassifierMixin, BaseEstimator):
                 rows = KernelRows(kernel, source, cache)
                 machines = self._fit_machines(rows, codes, total_weight)
             except (KernelError, InvalidInputError) as error:
-                raise type(error)(f"{type(self).__name__}: {error}") from None
+                text = f"{type(self).__name__}: {error}"
+                raise type(error)(text, parameter=error.parameter) from None
         self._set_fitted(machines, source, kernel, codes)
         return self
 
     def decision_function(self, X: Any) -> Array:
-        """Return signed values: above 0 for ``classes_[1]``, or one column per class.
+        """Return decision values: above 0 for ``classes_[1]``, or one column per class.
 
         Parameters
         ----------
@@ -152,7 +153,7 @@ class ReferenceClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def coef_(self) -> Array:
-        """Weights of the columns, for the linear kernel, shape (n_machines, d)."""
+        """Weights of the columns, for the linear kernel only."""
         if self.get_params(deep=False)["kernel"] != "linear":
             raise AttributeError("coef_ exists for kernel='linear' only")
         return np.asarray(self.dual_coef_ @ self.support_vectors_)
@@ -216,7 +217,7 @@ class ReferenceClassifier(ClassifierMixin, BaseEstimator):
     def _class_weights(self, codes: Array, weight: Array) -> Array:
         given = self.get_params(deep=False)["class_weight"]
         if isinstance(given, str) and given == "balanced":
-            # By weight, so that weight 2 is the row twice here too.
+            # By weight, so that weight 2 equals the row given twice here as well.
             mass = np.bincount(codes, weight)
             return np.asarray(mass.sum() / (len(mass) * mass))
         classes = self.classes_
@@ -224,7 +225,8 @@ class ReferenceClassifier(ClassifierMixin, BaseEstimator):
         if (found < 0).any() or np.count_nonzero(found) < 2:
             raise InvalidInputError(
                 f"{type(self).__name__}: class_weight={given!r} must be at least 0 for "
-                "every class and above 0 for two of them."
+                "every class and above 0 for two of them.",
+                parameter="class_weight",
             )
         return np.asarray(found)
 
@@ -278,12 +280,12 @@ class ReferenceClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-# Larger than any count of steps or rows, and safe to add to.
+# Larger than any number of steps or rows, without overflow in sums.
 NO_LIMIT = 2**62
 
 
 def limit_of(given: int) -> int:
-    """Return a limit as a number: -1 is none."""
+    """Return a limit as a number; -1 means no limit."""
     return NO_LIMIT if given == -1 else int(given)
 
 
@@ -293,5 +295,6 @@ def check_limit(who: str, name: str, value: Any) -> None:
     if not (whole and (value == -1 or value >= 1)):
         raise InvalidInputError(
             f"{who}: {name}={value!r} must be a whole number of at least 1, or -1 for "
-            "no limit."
+            "no limit.",
+            parameter=name,
         )

@@ -1,10 +1,10 @@
-"""The free rows of SimpleSVM: their kernel matrix and its factor, a row more or less.
+"""The free rows of SimpleSVM: their kernel matrix and its updated factor.
 
 The coefficients of the free rows solve ``K b + bias = right, sum b = total``. The first
 free row is the origin: with its image subtracted from every other the kernel becomes
 ``k_ij - k_i0 - k_0j + k_00``, the sum and the bias are gone, and what is left has a
 Cholesky factor L. One more row is one more row of L; one row less is a rank-one update
-of L; only when the origin itself leaves is L made again.
+of L; only when the origin itself is removed is L recomputed.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.reference import _smo_loops as loops
 
-# A row whose image lies in the flat of the others up to this share of k(x, x) cannot
-# join them. Rounding in the square of a pivot is some 1e-15; 1e-12 leaves three digits.
+# A row whose image lies in the affine hull of the others, up to this share of k(x, x),
+# cannot be added. The rounding of a squared pivot is about 1e-15; 1e-12 leaves a margin
+# of three digits.
 FLAT = 1e-12
 
 
 class Direction(NamedTuple):
-    """How the free rows move, per unit of a new row's coefficient, to stay solved."""
+    """Change of the free rows per unit of a new coefficient that keeps them optimal."""
 
     coef: Array  # of each free row
     bias: float
-    curvature: float  # of the objective; 0 where the new row lies in the others' flat
+    curvature: float  # of the objective; 0 if the new row is in the affine hull
 
 
 class FreeRows:
@@ -56,7 +57,7 @@ class FreeRows:
         return Direction(coef, float(bias), curvature)
 
     def correction(self, residual: Array) -> Array:
-        """Return the change of coefficients, of sum 0, that takes `residual` away.
+        """Return the change of coefficients, of sum 0, that removes `residual`.
 
         A constant residual is the bias's to take away.
         """
@@ -66,7 +67,7 @@ class FreeRows:
         return np.concatenate(([-rest.sum()], rest))
 
     def join(self, row: int, coef: float, column: Array, own: float) -> bool:
-        """Take a row in; False where it lies in the flat of the others."""
+        """Add a row; return False if it lies in the affine hull of the others."""
         k = len(self)
         if k == len(self._K):
             self._K, self._L = _larger(self._K), _larger(self._L)
@@ -83,7 +84,7 @@ class FreeRows:
         return True
 
     def leave(self, place: int) -> list[tuple[int, float]]:
-        """Let the row at `place` go; return (row, coefficient) of rows that must, too.
+        """Remove the row at `place`; return (row, coefficient) of others to remove.
 
         These are rows that a new origin shows to lie in the flat of the others.
         """
@@ -98,7 +99,7 @@ class FreeRows:
         return self.factor_again() if place == 0 else []
 
     def factor_again(self) -> list[tuple[int, float]]:
-        """Make the factor anew; return (row, coefficient) of rows that cannot stay."""
+        """Recompute the factor; return (row, coefficient) of the removed rows."""
         K, members, coef = self.K.copy(), self.members, self.coef
         self.members, self.coef = np.empty(0, dtype=np.int64), np.empty(0)
         kept: list[int] = []
@@ -111,7 +112,7 @@ class FreeRows:
         return out
 
     def _next_row(self, column: Array, own: float) -> tuple[Array, float]:
-        """Return the factor's next row, and the square of its diagonal entry."""
+        """Return the next row of the factor, and the square of its diagonal entry."""
         origin, first = float(self._K[0, 0]), self._K[1 : len(self), 0]
         row = column[1:] - column[0] - (first - origin)
         loops.solve_lower(self._L, len(row), row)

@@ -1,4 +1,4 @@
-"""Rows of the kernel matrix, the last used ones kept: what the reference solvers share.
+"""Rows of the kernel matrix with a cache, for the reference solvers.
 
 The solvers of the papers ask for one row of kernel values after the other, and for the
 same rows again and again. The store is one array, so that a compiled loop can read it:
@@ -16,13 +16,13 @@ from corevec.backend.profiles import FEW_COLUMNS
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Points, Rows, finite
 
-# Rows made by one matrix product. One row reads all the data for few operations each;
-# eight of them read it once, and take about as long as one from 50 columns on.
+# Rows per matrix product. One row reads all the data for few operations; eight rows
+# read it once, and take about as long as one from 50 columns on.
 _AT_ONCE = 8
 
 
 class KernelRows:
-    """Kernel values ``k(x_i, x_j)`` of one row with all rows, the last used ones kept.
+    """Kernel values ``k(x_i, x_j)`` of a row with all rows, with a cache of rows.
 
     All values are float64; the rows themselves are held once more in float64, as the
     kernel wants them.
@@ -34,7 +34,7 @@ class KernelRows:
     source : Source
         Where the rows live.
     budget : float
-        Bytes for kernel values; at least two rows are kept whatever it says.
+        Bytes for kernel values; at least two rows are cached in any case.
     among : ndarray of row numbers, optional
         Use these rows only; they are then numbered 0, 1, ... here.
 
@@ -93,7 +93,7 @@ class KernelRows:
         return np.asarray(self.store[slot])
 
     def fetch(self, rows: Sequence[int] | Array) -> None:
-        """Bring rows that are not there into the store, in place of the oldest ones."""
+        """Add missing rows to the cache, in place of the least recently used ones."""
         values = self.block(rows)
         for i, row in zip(rows, values, strict=True):
             slot = int(np.argmin(self.last_use))
@@ -106,21 +106,21 @@ class KernelRows:
     def block(
         self, rows: Sequence[int] | Array, columns: Points | None = None
     ) -> Array:
-        """Return ``k(x_i, x_j)`` for i in `rows`, j in `columns` (all); not kept."""
+        """Return ``k(x_i, x_j)`` for i in `rows`, j in `columns` (all); not cached."""
         some = self.kernel.prepare_basis(self.take(rows))
         values = self.kernel.block(some, self.points if columns is None else columns)
         return finite(values, self.kernel)
 
     def prepared(self, rows: Sequence[int] | Array) -> Points:
-        """Return some rows as `block` wants them for its columns."""
+        """Return rows in the form of the columns of `block`."""
         return self.kernel.prepare(self.take(rows))
 
     def take(self, rows: Sequence[int] | Array) -> Rows:
-        """Return the rows with these numbers, as the source hands them out."""
+        """Return the rows with these numbers from the source."""
         return self.source.take(self.among[np.asarray(rows, dtype=np.int64)])
 
     def narrowed(self, keep: Array) -> KernelRows:
-        """Return the same for the rows `keep` only, with the kept values of these."""
+        """Return the object for the rows `keep` only, with their cached values."""
         new = KernelRows(self.kernel, self.source, self.budget, self.among[keep])
         slots = self.slot_of[keep]
         there = np.flatnonzero(slots >= 0)

@@ -11,8 +11,8 @@ from corevec.models.expansion import KernelExpansion
 from corevec.reference import _online_loops as loops
 from corevec.reference._kernel_rows import KernelRows
 
-# Rows offered whose kernel values are made together: one matrix product instead of so
-# many products of a matrix and a vector, for those of the rows among themselves.
+# Candidate rows whose kernel values are computed together: one matrix product instead
+# of this many matrix-vector products.
 BLOCK = 256
 
 
@@ -41,16 +41,16 @@ class Expansion:
 
     @property
     def _ends(self) -> tuple[float, float]:
-        """Largest gradient that may go up, least that may go down (REPROCESS 5)."""
+        """Largest gradient that may go up, smallest that may go down (REPROCESS 5)."""
         up = self.g[self.alive & (self.alpha < self.high)]
         down = self.g[self.alive & (self.alpha > self.low)]
-        # Rows of one class only leave one side empty.
+        # One side is empty if all rows have the same class.
         most = up.max() if len(up) else down.min()
         return float(most), float(down.min() if len(down) else most)
 
     @property
     def bias(self) -> float:
-        """``b`` of REPROCESS 5: in the middle of the violation that is left."""
+        """``b`` of REPROCESS 5: the midpoint of the remaining violation."""
         return sum(self._ends) / 2
 
     @property
@@ -60,7 +60,7 @@ class Expansion:
         return most - least
 
     def values(self, numbers: Array) -> Array:
-        """Return the machine's values on some rows."""
+        """Return the values of the machine on rows."""
         has = self.alpha != 0
         coef = self.alpha[has, None]
         basis = self.rows.take(self.index[has])
@@ -68,7 +68,7 @@ class Expansion:
         return f.evaluate(self.rows.take(numbers), f.prepared())[:, 0]
 
     def seed(self, numbers: Array) -> None:
-        """Put rows into S, without weight."""
+        """Add rows to S, with coefficient 0."""
         self._admit(numbers)
         self.alive[:] = True
 
@@ -81,7 +81,7 @@ class Expansion:
         return done
 
     def online_within(self, numbers: Array, most: int) -> bool:
-        """As `online`, until S has `most` rows: each row offered adds one at most."""
+        """As `online`, until S has `most` rows: each candidate adds at most one."""
         going = True
         while going and len(numbers) and (room := most - len(self.index)) > 0:
             going, numbers = self.online(numbers[:room]), numbers[room:]
@@ -96,7 +96,7 @@ class Expansion:
         return done
 
     def _run(self, loop: Callable[..., int]) -> bool:
-        """Call a compiled loop, with the kernel rows that it asks for."""
+        """Call a compiled loop, and compute the kernel rows that it requests."""
         cache = self.cache
         arrays = (self.alpha, self.g, self.low, self.high, self.alive)
         while True:
@@ -113,14 +113,14 @@ class Expansion:
         return np.asarray(self.rows.block(self.index[[slot]], self.points)[0])
 
     def _admit(self, numbers: Array) -> Array:
-        """Give slots to rows that have none; return the slots of all of `numbers`."""
+        """Return the slots of the rows `numbers`, after assigning missing ones."""
         new = np.unique(numbers[self.slot_of[numbers] < 0])
         n, b = len(self.index), len(new)
         self.slot_of[new] = np.arange(n, n + b)
         self.index = np.append(self.index, new)
         self.points = self.rows.prepared(self.index)
         self.fresh = self.rows.block(new, self.points) if b else np.empty((0, n))
-        # PROCESS 2, for all of them: a zero multiplier and its gradient.
+        # PROCESS 2 for all of them: a multiplier of 0 and its gradient.
         self.g = np.append(self.g, self.y[new] - self.fresh[:, :n] @ self.alpha)
         self.alpha = np.append(self.alpha, np.zeros(b))
         ends = self.box[new] * self.y[new]
@@ -131,7 +131,7 @@ class Expansion:
         return np.asarray(self.slot_of[numbers])
 
     def _compact(self) -> None:
-        """Take away the slots of rows that are not in S; the last fill the gaps."""
+        """Remove the slots of rows that are not in S; the last slots fill the gaps."""
         n = int(np.count_nonzero(self.alive))
         gaps = np.flatnonzero(~self.alive[:n])
         last = n + np.flatnonzero(self.alive[n:])
@@ -146,7 +146,7 @@ class Expansion:
 
 
 class LineCache:
-    """Kernel rows of slots against all slots, the last used ones, within a budget.
+    """Cache of the kernel rows of slots against all slots, within a budget.
 
     Rows that get a slot get a column in every line, from their own kernel values: the
     matrix is symmetric. A line is therefore always whole.
@@ -160,7 +160,7 @@ class LineCache:
         self.used = np.empty(0, dtype=np.int64)  # when; -1: free
 
     def put(self, slot: int, values: Array, state: Array) -> None:
-        """Keep the kernel row of a slot, in place of the line not used for longest."""
+        """Cache the kernel row of a slot, in place of the least recently used line."""
         line = int(np.argmin(self.used))
         if self.owner[line] >= 0:
             self.line_of[self.owner[line]] = -1
@@ -170,7 +170,7 @@ class LineCache:
         state[loops.CLOCK] += 1
 
     def add_columns(self, first: int, rows: Array) -> None:
-        """Give slots from `first` on their column in each line, and no line."""
+        """Add the columns of the slots from `first` on to each line."""
         last = first + len(rows)
         self._widen(last)
         taken = np.flatnonzero(self.owner >= 0)
@@ -178,7 +178,7 @@ class LineCache:
         self.line_of = np.append(self.line_of, np.full(len(rows), -1))
 
     def move(self, last: Array, gaps: Array, dead: Array, n: int) -> None:
-        """Forget the slots that are `dead`, put slots `last` into `gaps`, keep n."""
+        """Remove the slots `dead`, move the slots `last` into `gaps`, keep n."""
         free = self.line_of[dead]
         free = free[free >= 0]
         self.owner[free], self.used[free] = -1, -1

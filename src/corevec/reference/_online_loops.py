@@ -1,4 +1,4 @@
-"""The compiled loops of LASVM, the Ball Vector Machine and Pegasos, and nothing else.
+"""The compiled loops of LASVM, the Ball Vector Machine and Pegasos.
 
 The rules are those of ``_loops.py``. Kernel values come in as arrays, so that no loop
 knows a kernel; a loop that lacks some returns to Python and is called again. Twins:
@@ -6,7 +6,7 @@ knows a kernel; a loop that lacks some returns to Python and is called again. Tw
 """
 
 # mypy: ignore-errors
-# Numba reads these functions, not Python: annotations would say nothing of use.
+# Numba compiles these functions: annotations would not help.
 
 import numpy as np
 from numba import njit
@@ -17,12 +17,12 @@ _SUMS = {"error_model": "numpy", "fastmath": {"contract", "reassoc"}}
 
 # --- LASVM ----------------------------------------------------------------------------
 
-# What a loop returns beside the number (>= 0) of the kernel row that it lacks.
+# Return values of a loop, beside the number (>= 0) of a missing kernel row.
 DONE, AT_LIMIT = -1, -2
 # Places in `state`: row of the order, whether it is processed, clock of the cache,
 # steps taken and steps allowed.
 AT, IS_PROCESSED, CLOCK, STEPS, LIMIT = range(5)
-# Least curvature along a pair: equal rows have 0, and rounding may make it negative.
+# Minimum curvature along a pair: duplicate rows have 0, or less by rounding.
 _FLAT = 1e-12
 
 
@@ -62,7 +62,7 @@ def _pair_step(up, down, alpha, g, low, high, row_up, row_down):
     move = (g[up] - g[down]) / curve
     room_up, room_down = high[up] - alpha[up], alpha[down] - low[down]
     move = min(move, min(room_up, room_down))
-    # Bounds are met exactly, whatever the rounding of alpha + (bound - alpha).
+    # Bounds are reached exactly, without the rounding of alpha + (bound - alpha).
     alpha[up] = high[up] if move == room_up else alpha[up] + move
     alpha[down] = low[down] if move == room_down else alpha[down] - move
     for s in range(g.shape[0]):

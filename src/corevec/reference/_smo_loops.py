@@ -1,4 +1,4 @@
-"""Every compiled loop of the exact reference solvers, and nothing else.
+"""The compiled loops of the exact reference solvers.
 
 SMO: pairs of rows, as long as the kernel rows they need are in the store. SimpleSVM:
 the triangular factor of a few rows, one row more or less. The rules are those of
@@ -7,7 +7,7 @@ the triangular factor of a few rows, one row more or less. The rules are those o
 """
 
 # mypy: ignore-errors
-# Numba reads these functions, not Python: annotations would say nothing of use.
+# Numba compiles these functions: annotations would not help.
 
 import numpy as np
 from llvmlite import ir

@@ -1,4 +1,4 @@
-"""Ball Vector Machine: a ball of fixed radius instead of the smallest one, no QP.
+"""Ball Vector Machine: an enclosing ball of fixed radius, without a QP.
 
 Tsang, Kocsor, Kwok, "Simpler core vector machines with enclosing balls", ICML 2007:
 the algorithm of section 3 for one tolerance, and its multi-scale form.
@@ -56,10 +56,10 @@ from corevec.reference._base import (
 )
 from corevec.reference._kernel_rows import KernelRows
 
-# Samples looked at before all rows are. With 59 rows a sample misses the worst 5 % of
-# all rows with probability 0.05; eight of them in a row do with 4e-11.
+# Samples that are scanned before all rows are. A sample of 59 rows misses the worst 5 %
+# of the rows with probability 0.05; eight samples in succession do with 4e-11.
 _TRIES = 8
-# Rows of a full pass whose kernel values are made together.
+# Rows of a full pass whose kernel values are computed together.
 _PASS = 4096
 
 
@@ -143,7 +143,7 @@ class BallVectorMachine(ReferenceClassifier):
     True
     """
 
-    # Which problem `corevec.certify` judges it by.
+    # The problem that `corevec.certify` uses.
     loss, bias = "squared_hinge", "penalized"
 
     def __init__(
@@ -222,14 +222,14 @@ class BallVectorMachine(ReferenceClassifier):
         )
 
     def _move(self, ball: Ball, epsilon: float) -> None:
-        """Move towards rows that are outside, while there are any (steps 2 and 3)."""
+        """Move towards rows that are outside, until there are none (steps 2 and 3)."""
         sample = len(ball.present) if self.sampling is None else int(self.sampling)
-        # Where a few samples are all rows, all rows are looked at.
+        # All rows are scanned if a few samples would contain as many.
         sampled = _TRIES * sample < len(ball.present)
         if sampled:
             ball.go_to_sampled(epsilon, sample)
         before = -1
-        # No move in between: what is outside is so by a rounding.
+        # No move in between: rows are outside by rounding only.
         while ball.find_outside(epsilon) and before < ball.moves and ball.allowed > 0:
             before = ball.moves
             ball.go_to_farthest(ball.pool if sampled else ball.all_rows, epsilon)
@@ -254,9 +254,9 @@ class Ball:
         self.slack = np.zeros(len(y))  # 1 / (C s_i)
         self.slack[self.present] = 1 / price[self.present]
         self.own = rows.diagonal + 1 + self.slack
-        # A row that is absent has all the radius that it may want.
+        # A row of weight 0 has an unlimited radius.
         self.own[price == 0] = np.inf
-        # Step 1: the centre is some row.
+        # Step 1: the centre is one of the rows.
         first = rng.choice(self.present)
         self.weights = np.zeros(len(y))
         self.weights[first] = 1.0
@@ -268,12 +268,12 @@ class Ball:
 
     @property
     def allowed(self) -> int:
-        """Moves that cannot pass a limit: each adds one row to the centre at most."""
+        """Number of moves within the limits; a move adds at most one row."""
         room = self.max_core - int(np.count_nonzero(self.weights))
         return min(room, self.max_moves - self.moves)
 
     def products(self, numbers: Array) -> Array:
-        """Return ``c.phi_i`` of some rows."""
+        """Return ``c.phi_i`` of the given rows."""
         core = np.flatnonzero(self.weights)
         coef = (self.weights * self.y)[core, None]
         basis = self.rows.take(core)
@@ -287,9 +287,9 @@ class Ball:
         return np.asarray(self.y[numbers] * np.concatenate(values) + slack)
 
     def find_outside(self, epsilon: float) -> bool:
-        """Look at all rows: is any farther away than ``1 + epsilon`` radii."""
+        """Return whether any row is farther away than ``1 + epsilon`` radii."""
         self.product = self.products(self.all_rows)
-        self.norm_sq = float(self.weights @ self.product)  # without rounding's drift
+        self.norm_sq = float(self.weights @ self.product)  # no accumulated rounding
         outside = self.ratios() > (1 + epsilon) ** 2
         self.was_outside |= outside
         return bool(outside.any())
@@ -338,13 +338,13 @@ class Ball:
                 return
 
     def _state(self, numbers: Array) -> tuple[Array, ...]:
-        """Return what the loops want of some rows, and change."""
+        """Return the arrays that the compiled loops read and update."""
         gains, left = np.zeros(len(numbers)), np.array([self.norm_sq, 1.0])
         own, product = self.own[numbers], self.products(numbers)
         return self.y[numbers], own, product, gains, left
 
     def _take(self, numbers: Array, state: tuple[Array, ...]) -> None:
-        """Take over what the loops made of `_state`."""
+        """Store the arrays of `_state` after the compiled loops."""
         *_, gains, left = state
         self.norm_sq = float(left[loops.NORM])
         self.weights *= left[loops.LEFT]
@@ -359,12 +359,12 @@ class Ball:
 
     @property
     def reach(self) -> float:
-        """How far out the farthest row is: at ``1 + reach`` radii."""
+        """Distance of the farthest row: ``1 + reach`` radii."""
         return float(np.sqrt(max(self.ratios().max(), 0.0)) - 1)
 
     @property
     def scale(self) -> float:
-        """What makes the least margin 1, or 4 |c|^-2 where that is unreasonable."""
+        """Scale that makes the smallest margin 1, at most 4 |c|^-2."""
         margin = float(self.product[self.present].min())
         return 1 / max(margin, self.norm_sq / 4)
 
@@ -382,11 +382,12 @@ class Ball:
 
 def _check_diagonal(diagonal: Array, kernel: str) -> None:
     least, most = float(diagonal.min()), float(diagonal.max())
-    # 1e-8: what the rounding of a normalised kernel can leave, with room.
+    # 1e-8: the rounding of a normalised kernel, with a margin.
     if least <= 0 or most - least > 1e-8 * most:
         raise InvalidInputError(
             f"kernel={kernel!r} has k(x, x) from {least:g} to {most:g} on these rows; "
             "the ball's radius needs the same positive k(x, x) for all of them. Use "
             "'rbf', 'laplacian', 'inverse-distance' or a 'normalized-...' kernel, or "
-            "CoreVectorClassifier, which takes any kernel."
+            "CoreVectorClassifier, which takes any kernel.",
+            parameter="kernel",
         )

@@ -197,7 +197,7 @@ class LASVM(ReferenceClassifier):
     def _picks(
         self, S: Expansion, present: Array, rng: np.random.Generator, most: float
     ) -> Iterator[Array]:
-        """Yield the rows of one epoch, at most so many, a few at a time."""
+        """Yield the rows of one epoch in small blocks, up to a limit."""
         unseen = rng.permutation(present)
         n = int(min(len(unseen), np.ceil(most)))
         if self.selection == "random":

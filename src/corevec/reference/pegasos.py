@@ -33,7 +33,7 @@ from corevec.reference import _online_loops as loops
 from corevec.reference._base import Machine, ReferenceClassifier, check_limit
 from corevec.reference._kernel_rows import KernelRows
 
-# Rows drawn whose kernel values are made together.
+# Sampled rows whose kernel values are computed together.
 _BLOCK = 256
 
 
@@ -148,7 +148,7 @@ class Pegasos(ReferenceClassifier):
 
     @property
     def bias(self) -> str:
-        """Which bias `corevec.certify` judges it by."""
+        """The kind of bias that `corevec.certify` uses."""
         return "penalized" if self.fit_intercept else "none"
 
     def _check_parameters(self) -> None:
@@ -177,7 +177,7 @@ class Pegasos(ReferenceClassifier):
         return Machine(coef, intercept, -(-len(draws) // batch))
 
     def _draws(self, present: Array, weight: Array, rng: np.random.Generator) -> Array:
-        """Return the rows of all steps, one after the other."""
+        """Return the rows of all steps, in order."""
         n = int(np.ceil(self.n_epochs * len(present)))
         if self.order == "given":
             return np.resize(present, n)
@@ -188,7 +188,7 @@ class Pegasos(ReferenceClassifier):
     def _linear(
         self, rows: KernelRows, y: Array, pull: Array, draws: Array, batch: int
     ) -> Array:
-        """Return a coefficient per row; w is kept beside them, for the margins."""
+        """Return a coefficient per row; w is stored beside them, for the margins."""
         d = rows.source.n_features
         flags = (bool(self.projection), bool(self.average))
         settings = (self.lambda_, float(self.fit_intercept), d, *flags)
@@ -206,7 +206,7 @@ class Pegasos(ReferenceClassifier):
     def _kernelised(
         self, rows: KernelRows, y: Array, pull: Array, draws: Array, batch: int
     ) -> Array:
-        """Return a coefficient per row; kernel values are made a block at a time."""
+        """Return a coefficient per row; kernel values are computed in blocks."""
         settings = (self.lambda_, bool(self.projection))
         v, sums, numbers = np.zeros(len(y)), np.zeros(len(y)), np.zeros(2)
         size = batch * max(1, _BLOCK // batch)
@@ -226,7 +226,7 @@ class Pegasos(ReferenceClassifier):
         return np.asarray((sums if self.average else v / self.lambda_) / steps)
 
     def _values(self, rows: KernelRows, v: Array, numbers: Array) -> Array:
-        """Return the values of v, which is w up to its scale, on some rows."""
+        """Return the values of v, which is w up to its scale, on rows."""
         core = np.flatnonzero(v)
         if len(core) == 0:
             return np.zeros(len(numbers))

@@ -1,4 +1,4 @@
-"""SimpleSVM: the exact machine by moving rows between three groups, one at a time.
+"""SimpleSVM: an exact active-set method that moves one row at a time.
 
 From section 2.1.3 of Loosli and Canu's comments on the Core Vector Machine (2006),
 whose step numbers the comments bear, after Vishwanathan, Smola and Murty (2003). In
@@ -23,8 +23,8 @@ from corevec.reference._kernel_rows import KernelRows
 # steps are wasted, and no more, so that a step over a million rows costs what it does
 # over these. Fewer where the kernel values of these with the free rows pass cache_size.
 _WINDOW, _LEAST_WINDOW = 1 << 14, 1 << 8
-# So many rows added in a row without the objective falling: rounding is all that is
-# left. Ties at a bound take one or two such steps each.
+# Steps without a decrease of the objective after which only rounding is left. Ties at a
+# bound take one or two such steps each.
 _IDLE = 100
 
 
@@ -127,15 +127,15 @@ class SimpleSVM(ReferenceClassifier):
 
 
 class _Groups:
-    """The three groups: free rows, and one coefficient for each row that is not."""
+    """The active sets: the free rows, and one coefficient per row at a bound."""
 
     def __init__(self, rows: KernelRows, y: Array, size: Array, tol: float):
         self.rows, self.tol = rows, tol
         self.low, self.high = np.where(y < 0, -size, 0.0), np.where(y > 0, size, 0.0)
         self.free = FreeRows()
         self.is_free = np.zeros(len(y), dtype=bool)
-        self.b = np.zeros(len(y))  # what it was when they became free, for free rows
-        self.rest = -y  # gradient K b - y without the free rows' part
+        self.b = np.zeros(len(y))  # for free rows: the value when they became free
+        self.rest = -y  # gradient K b - y without the part of the free rows
         self.fixed_sum = 0.0  # of the coefficients of rows that are not free
         self.bias = 0.0
         self.added = 0
@@ -145,10 +145,10 @@ class _Groups:
         """Return the coefficient of every row."""
         coef = self.b.copy()
         coef[self.free.members] = self.free.coef
-        return np.clip(coef, self.low, self.high)  # of rounding only
+        return np.clip(coef, self.low, self.high)  # removes rounding only
 
     def solve(self, max_iter: int) -> str:
-        """Add rows until none violates; return why not, if it came to that."""
+        """Add rows until none violates; return why it stopped earlier, if it did."""
         if not self._start():
             return ""
         total, idle = 0.0, 0
@@ -168,7 +168,7 @@ class _Groups:
                 return f"rounding stopped the descent with {left} Relax tol or lower C."
 
     def _start(self) -> bool:
-        """Step 1: two rows, one of each class; False where one class has none."""
+        """Step 1: two rows, one of each class; return False if a class has none."""
         first = np.flatnonzero(self.high > 0)[:1]
         second = np.flatnonzero(self.low < 0)[:1]
         if len(first) == 0 or len(second) == 0:
@@ -181,7 +181,7 @@ class _Groups:
         return True
 
     def _worst_row(self) -> tuple[int, float]:
-        """Return the row that violates most in the next window that has one (2, 3).
+        """Return the most violating row of the next window that has one (2, 3).
 
         Returns -1 for the row once all windows in turn had none.
         """
@@ -203,7 +203,7 @@ class _Groups:
         return -1, 0.0
 
     def _add(self, row: int) -> float:
-        """Move the row, and the free rows with it (4 to 6); return what is gained."""
+        """Move the row and the free rows with it (4 to 6); return the gain."""
         self._release(row)
         column = self._values_with_free(row)
         own, b = float(self.rows.diagonal[row]), float(self.b[row])
@@ -212,7 +212,7 @@ class _Groups:
         sign = 1.0 if slope < 0 else -1.0
         gain = 0.0
         while len(self.free):
-            # Step 4: the factor gives the way to the solution with this row.
+            # Step 4: the factor gives the direction to the solution with this row.
             way = self.free.direction(column, own)
             whole = np.inf
             if way.curvature > 0:
@@ -237,7 +237,7 @@ class _Groups:
             self._let_go(place, at_high=bool(sign * way.coef[place] > 0))
             column = column[self.is_free[before]]
         else:
-            # Nothing left to balance it with: free on its own, it sets the bias.
+            # No other free row: the single free row determines the bias.
             self.bias -= slope
         self.b[row] = b
         if not self._make_free(row, column):
@@ -245,7 +245,7 @@ class _Groups:
         return gain
 
     def _room(self, way: Array) -> tuple[int, float]:
-        """Return the free row that meets its bound first, and the length until then."""
+        """Return the free row that reaches its bound first, and the step length."""
         members, coef = self.free.members, self.free.coef
         end = np.where(way > 0, self.high[members], self.low[members])
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -274,7 +274,7 @@ class _Groups:
         self._settle([(row, end), *self.free.leave(place)])
 
     def _settle(self, rows: list[tuple[int, float]]) -> None:
-        """Note rows that are no longer free, with the coefficients they keep."""
+        """Record rows that are no longer free, with their coefficients."""
         for row, b in rows:
             self.is_free[row] = False
             self.window.leave(row)
@@ -299,10 +299,10 @@ class _Groups:
         return np.asarray(g + self.bias)
 
     def _repair(self) -> None:
-        """Take away what rounding left of the free rows' equations.
+        """Correct the rounding error in the equations of the free rows.
 
         Corrected with the factor at hand; where that does not help, the factor is
-        made again from the kernel matrix.
+        recomputed from the kernel matrix.
         """
         for again in (False, False, True):
             residual = self._residual()
@@ -316,7 +316,7 @@ class _Groups:
 
 
 class _Window:
-    """Kernel values of the free rows with the rows of one stretch."""
+    """Kernel values of the free rows with the rows of one window."""
 
     def __init__(self, rows: KernelRows, free: FreeRows, start: int):
         slots = 2 * len(free) + 64
@@ -341,14 +341,14 @@ class _Window:
         return np.asarray(coef @ self._store[: self._top])
 
     def join(self, row: int) -> bool:
-        """Note that a row has become free; False where there is no place for it."""
+        """Record that a row has become free; return False if the cache is full."""
         if not self._empty:
             return False
         self._put(row, self.rows.block([row], self._points)[0])
         return True
 
     def leave(self, row: int) -> None:
-        """Note that a row is no longer free."""
+        """Record that a row is no longer free."""
         self._empty.append(self._slot_of.pop(row))
 
     def _put(self, row: int, values: Array) -> None:

@@ -1,4 +1,4 @@
-"""SMO: LIBSVM's dual by pairs of rows, the exact baseline for both losses.
+"""SMO: the dual of LIBSVM by pairs of rows, the exact baseline for both losses.
 
 From Platt (1999), Fan, Chen and Lin (JMLR 2005) and the LIBSVM paper (Chang and Lin
 2011, sections 4 and 5), written in ``b_i = alpha_i y_i`` so that no sign is left in a
@@ -25,14 +25,14 @@ from corevec.reference._base import (
 )
 from corevec.reference._kernel_rows import KernelRows
 
-# LIBSVM looks for rows to leave out every so many steps (or every n, if that is less).
+# Steps between two attempts at shrinking in LIBSVM (or n, if that is less).
 _SHRINK_EVERY = 1000
-# The rows that stay are copied together; below this share that pays.
+# Share of active rows below which copying them together is faster.
 _WORTH_SHRINKING = 0.8
 
 
 class SMO(ReferenceClassifier):
-    r"""Sequential minimal optimisation: the exact kernel machine, LIBSVM's way.
+    r"""Sequential minimal optimisation: the exact kernel machine, as in LIBSVM.
 
     Solves, with a bias that is not penalised,
 
@@ -152,7 +152,7 @@ class SMO(ReferenceClassifier):
 
 @dataclass(frozen=True)
 class Box:
-    """The problem beside its kernel: labels, bounds of b, what is added to k(x, x)."""
+    """The problem without its kernel: labels, bounds of b, ridge on k(x, x)."""
 
     y: Array
     low: Array
@@ -169,12 +169,12 @@ class Box:
         return cls(y, np.where(y < 0, -size, 0.0), np.where(y > 0, size, 0.0), ridge)
 
     def take(self, keep: Array) -> Box:
-        """Return the part of the rows `keep`."""
+        """Return the problem of the rows `keep`."""
         return Box(self.y[keep], self.low[keep], self.high[keep], self.ridge[keep])
 
 
 class _Run:
-    """Coefficients and gradient of all rows, and of the rows that are worked on."""
+    """Coefficients and gradient of all rows, and of the active rows."""
 
     def __init__(self, rows: KernelRows, box: Box, tol: float):
         self.all_rows, self.all_box, self.tol = rows, box, tol
@@ -191,7 +191,7 @@ class _Run:
         self.b[self.active], self.g[self.active] = self.point[0], self.point[1]
 
     def go(self, limit: int, shrinking: bool) -> None:
-        """Step until `tol` is met on all rows, or `limit`, or as rounding allows."""
+        """Step until `tol` or `limit` is reached, or rounding prevents progress."""
         n = len(self.b)
         most = min(n, _SHRINK_EVERY) if shrinking else NO_LIMIT
         while True:
@@ -220,7 +220,7 @@ class _Run:
         return int(wanted)
 
     def _with_others(self, wanted: int) -> list[int]:
-        """Return the missing row, and the rows that will most likely be next."""
+        """Return the missing row, and the rows that are likely to be next."""
         each = self.rows.at_once // 2
         if each == 0:
             return [wanted]
@@ -237,7 +237,7 @@ class _Run:
         return chosen
 
     def _shrink(self) -> None:
-        """Leave rows out that stay at their bound as it looks (LIBSVM paper, 5.1)."""
+        """Shrink: remove rows that probably stay at a bound (LIBSVM paper, 5.1)."""
         _, g, may_rise, may_fall = self.point
         lowest, highest = _extremes(g, may_rise, may_fall)
         stays_high = ~may_rise & (g < lowest)
@@ -247,7 +247,7 @@ class _Run:
             self._work_on(self.active[keep], self.rows.narrowed(keep))
 
     def _take_all_rows(self) -> None:
-        """Work on all rows again; the gradient of those left out is made anew."""
+        """Reactivate all rows; the gradient of the shrunk rows is recomputed."""
         left_out = np.ones(len(self.b), dtype=bool)
         left_out[self.active] = False
         rows = np.flatnonzero(left_out)
@@ -262,12 +262,12 @@ class _Run:
         self._work_on(np.arange(len(self.b)), self.all_rows)
 
     def violation(self) -> float:
-        """Return how much the most violating pair violates the conditions."""
+        """Return the violation of the most violating pair."""
         lowest, highest = _extremes(*self.point[1:])
         return float(max(highest - lowest, 0.0))
 
     def bias(self) -> float:
-        """Return the mean of -g over the free rows, or the middle of what is allowed.
+        """Return the mean of -g over the free rows, or the middle of its bounds.
 
         ``f_i = (Kb)_i + bias`` has margin 1 less its slack exactly where g = -bias.
         """
@@ -280,7 +280,7 @@ class _Run:
 
 
 def _extremes(g: Array, may_rise: Array, may_fall: Array) -> tuple[float, float]:
-    """Return the least g of the rows that may rise, the largest that may fall."""
+    """Return the smallest g of rows that may increase, the largest that may fall."""
     lowest = np.min(g, where=may_rise, initial=np.inf)
     highest = np.max(g, where=may_fall, initial=-np.inf)
     return float(lowest), float(highest)

@@ -1,4 +1,4 @@
-"""What the report says about data, parameters, size and cost, as plain values."""
+"""The facts of the report: data, parameters, size and cost, as plain values."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from corevec.report import _rows
 
 Facts = list[tuple[str, str]]
 
-# Classes named one by one; beyond, the largest and the smallest.
+# Up to this number all classes are listed; beyond, the largest and the smallest.
 _MOST_CLASSES = 12
-# Rows whose prediction is timed, and seconds spent on it at most (and one more call).
+# Rows whose prediction is timed, and the time limit in seconds (plus one call).
 _TIMED_ROWS, _TIMED_SECONDS = 1000, 0.3
-# Longest value of a parameter that is shown in full.
+# Maximum length of a parameter value.
 _LONGEST = 120
 _PACKAGES = ("corevec", "numpy", "scipy", "scikit-learn", "numba")
 
 
 def data_facts(X: Any, y: Any, kind: str, name: str | None) -> Facts:
-    """Return rows, columns, density, kind and classes."""
+    """Return the rows, columns, density, storage and classes of the data."""
     stored = "sparse (CSR)" if sparse.issparse(X) else "dense"
     facts = [("name", name)] if name else []
     facts += [
@@ -75,11 +75,11 @@ def _dtype(X: Any) -> str:
 
 
 def parameter_facts(estimator: Any) -> list[tuple[str, str, bool]]:
-    """Return name, value, and whether it differs from the default, of one step."""
+    """Return each parameter: name, value, and whether it is not the default."""
     own = estimator.get_params(deep=False)
     try:
         defaults = type(estimator)().get_params(deep=False)
-    except TypeError:  # a step that cannot be made without arguments
+    except TypeError:  # a step with required arguments
         defaults = own
     return [
         (name, short(value), repr(value) != repr(defaults[name]))
@@ -88,12 +88,12 @@ def parameter_facts(estimator: Any) -> list[tuple[str, str, bool]]:
 
 
 def found_facts(estimator: Any) -> Facts:
-    """Return what the fit itself decided: a kernel's gamma, the C found for nu."""
+    """Return the values that the fit has determined, such as gamma or C for nu."""
     facts = []
     kernel = _kernel_of(estimator)
     named = getattr(estimator, "kernel", None)
     if named != "linear" and isinstance(getattr(kernel, "gamma", None), float):
-        # Rows of huge entries are scaled by 2**-exponent inside, gamma in exchange.
+        # Rows with huge entries are scaled by 2**-exponent internally, and gamma too.
         exponent = getattr(kernel.row_map, "exponent", 0)
         facts.append(("gamma used", f"{kernel.gamma / 4.0**exponent:.6g}"))
     for name, text in (
@@ -108,15 +108,24 @@ def found_facts(estimator: Any) -> Facts:
 
 
 def _kernel_of(estimator: Any) -> Any:
-    """Return the kernel of a fitted model; the cells of one share theirs."""
+    """Return the kernel of a fitted model; all cells have the same kernel."""
     forest = getattr(estimator, "_forest", None)
     functions = getattr(estimator, "_functions", None)
     found = functions if forest is None else forest.trees[0]
     return getattr(found, "kernel", None)
 
 
+def n_vectors(model: Any) -> int | None:
+    """Return the number of vectors of a model; None if it has weights only."""
+    own = last_step(model)
+    if getattr(own, "_forest", None) is not None:
+        return int(own._forest.n_vectors)
+    found = vectors_of(own)
+    return None if found is None else int(found[1].shape[1])
+
+
 def size_facts(model: Any, X: Any) -> Facts:
-    """Return vectors, outputs, bytes and multiply-adds per row."""
+    """Return the number of vectors and outputs, the memory, and the cost per row."""
     own = last_step(model)
     entries = _rows.entries_per_row(X)
     if getattr(own, "_forest", None) is not None:
@@ -146,9 +155,9 @@ def size_facts(model: Any, X: Any) -> Facts:
 
 
 def _forest_facts(forest: Any, entries: float) -> Facts:
-    """Return the size of a model of cells: a row meets one cell of each tree.
+    """Return the size of a model of cells: a row falls into one cell per tree.
 
-    Cells are balanced, so a row meets about the mean number of vectors.
+    Cells are balanced, so a row needs about the mean number of vectors.
     """
     trees = forest.trees
     met = sum(len(one.basis) / one.tree.n_cells for one in trees)
@@ -186,9 +195,9 @@ def _in_units(size: float) -> str:
 
 
 def microseconds_per_row(model: Any, X: Any) -> tuple[float, int]:
-    """Return the time of one row when some are predicted together, and how many."""
+    """Return the time per row of a joint prediction, and its number of rows."""
     some = _rows.take(X, np.arange(min(X.shape[0], _TIMED_ROWS)))
-    model.predict(some)  # compiles what is not compiled yet
+    model.predict(some)  # compiles the loops if necessary
     times: list[float] = []
     while sum(times) < _TIMED_SECONDS and len(times) < 20:
         start = time.perf_counter()
@@ -198,18 +207,18 @@ def microseconds_per_row(model: Any, X: Any) -> tuple[float, int]:
 
 
 def version_facts() -> Facts:
-    """Return the versions of what the model was made with."""
+    """Return the versions of the packages, and the machine."""
     facts = [("Python", platform.python_version())]
     for package in _PACKAGES:
         try:
             facts.append((package, version(package)))
-        except PackageNotFoundError:  # a source tree on the path, not installed
+        except PackageNotFoundError:  # a source tree on the path, not an installation
             facts.append((package, "not installed"))
     return [*facts, ("machine", f"{platform.system()} {platform.machine()}")]
 
 
 def python_snippet(model: Any, kind: str) -> str:
-    """Return the lines that fit this model again."""
+    """Return Python code that repeats the fit."""
     if isinstance(model, CompressedModel):
         n = model.dual_coef_.shape[1]
         return f"from corevec import compress\n\nsmall = compress(model, n_basis={n})"
@@ -222,7 +231,7 @@ def python_snippet(model: Any, kind: str) -> str:
 
 
 def _public_module(owner: type) -> str:
-    """Return the module people import a class from: no part with an underscore."""
+    """Return the public module of a class: no part with an underscore."""
     parts = owner.__module__.split(".")
     if parts[0] == "corevec":
         return "corevec.reference" if "reference" in parts else "corevec"
@@ -231,6 +240,6 @@ def _public_module(owner: type) -> str:
 
 
 def short(value: Any) -> str:
-    """Return a parameter's value on one line."""
+    """Return a parameter value on one line."""
     text = " ".join(repr(value).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

@@ -1,4 +1,4 @@
-"""The page: sections of escaped HTML, put into the template with style and script."""
+"""The page: sections of escaped HTML in a template with style and script."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from corevec.report._facts import Facts
 from corevec.report._results import Confusion, Results
 from corevec.report._svg import histogram, residual_plot
 
-# Rounds listed in the table under the chart: the first and the last ones.
+# Rounds in the table under the chart: the first and the last ones.
 _MOST_LISTED = 60
-# Classes of which the confusion matrix has large cells, cells with shares, any cells.
+# Maximum classes for a matrix with large cells, with shares, and at all.
 _ROOMY, MOST_WITH_SHARES, _MOST_CLASSES = 5, 10, 40
-# Confusions listed where the matrix would be too large.
+# Number of confusions in the list that replaces a larger matrix.
 _LISTED_CONFUSIONS = 20
 
 
 def page(
     *, title: str, over: str, subtitle: str, tiles: str, sections: str, rounds: Any
 ) -> str:
-    """Return the whole page. `tiles` and `sections` are HTML, the rest is text."""
+    """Return the complete page. `tiles` and `sections` are HTML, the rest is text."""
     script = _file("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # Nothing is fetched, and no script runs but ours: not one smuggled in by a label.
+    # Nothing is fetched, and only our script runs, not one injected by a label.
     policy = (
         "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
         f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
@@ -49,7 +49,7 @@ def page(
         subtitle=escape(subtitle),
         tiles=tiles,
         sections=sections,
-        footer="Made by corevec. This file stands alone: it fetches nothing.",
+        footer="Created by corevec. This file is self-contained: it fetches nothing.",
         policy=policy,
         style=_file("report.css"),
         script=script,
@@ -62,7 +62,7 @@ def _file(name: str) -> str:
 
 
 def _json(value: Any) -> str:
-    """Return JSON that cannot end the script element it stands in."""
+    """Return JSON that cannot close the script element around it."""
     return json.dumps(value, allow_nan=False).replace("<", "\\u003c")
 
 
@@ -90,7 +90,7 @@ def facts(pairs: Facts) -> str:
 
 
 def parameters(values: list[tuple[str, str, bool]]) -> str:
-    """Return parameters, those that differ from the default in bold with a mark."""
+    """Return parameters as a list; those that differ from the default are marked."""
     inside = "".join(
         f"<div><dt>{escape(name)}</dt>"
         f"<dd{_changed(changed)}><code>{escape(value)}</code></dd></div>"
@@ -110,17 +110,17 @@ def words(sentences: Iterable[str]) -> str:
 
 
 def note(text: str) -> str:
-    """Return a remark."""
+    """Return a note."""
     return f'<p class="note">{escape(text)}</p>'
 
 
 def code(text: str) -> str:
-    """Return a listing, which can be reached and scrolled by keyboard."""
+    """Return a code listing that can be focused and scrolled by keyboard."""
     return f'<pre tabindex="0"><code>{escape(text)}</code></pre>'
 
 
 def certificate_words(certificate: Any) -> str:
-    """Return the certificate in words: of what, what is proved, what is not."""
+    """Return the explanation of a certificate: problem, what is proved, what is not."""
     return (
         f"<p>{escape(stopped_in_words(certificate))} The problem solved:</p>"
         f'<p class="problem">{escape(certificate.problem)}</p><div class="halves">'
@@ -130,7 +130,7 @@ def certificate_words(certificate: Any) -> str:
 
 
 def rounds_of(curves: Curves, certificate: Any) -> dict[str, Any]:
-    """Return the rounds and the certificate as the script reads them."""
+    """Return the rounds and the certificate as data for the script."""
     names = ("round", "seconds", "passes", "core", "gap", "span_gap", "upper", "lower")
     rounds = [
         {name: _known(getattr(curves, name)[k]) for name in names}
@@ -154,7 +154,7 @@ def _known(value: Any) -> float | None:
 
 
 def convergence(curves: Curves) -> str:
-    """Return the place of the chart with its controls, and the rounds as a table."""
+    """Return the container of the chart with controls, and a table of the rounds."""
     views = [("gap", "gap"), ("objective", "objective"), ("core", "vectors")]
     known = {
         "gap": np.isfinite([curves.gap, curves.span_gap]).sum(),
@@ -229,10 +229,10 @@ def _cell(value: float) -> str:
 
 
 def results(found: Results) -> str:
-    """Return metrics and figure."""
+    """Return the metrics and the figure of the results."""
     said = f"Measured on {found.rows}."
     if not found.is_test:
-        said += " The fit has seen these rows: new ones are usually judged worse."
+        said += " These are training rows: the error on new rows is usually larger."
     parts = [note(said)]
     if found.metrics:
         parts.append(facts(found.metrics))
@@ -274,10 +274,10 @@ def _confusion(found: Confusion) -> str:
 
 
 def _depth(share: float) -> str:
-    """Return the class of a cell: white letters on deep colours, pale zeros."""
+    """Return the CSS class of a cell: white text on dark colours, pale zeros."""
     if share == 0:
         return ' class="none"'
-    # On the light page black letters have 4.5 : 1 up to here, and white ones beyond.
+    # Black text has a contrast of 4.5 : 1 up to here, and white text beyond.
     return ' class="deep"' if share > 0.82 else ""
 
 

@@ -1,4 +1,4 @@
-"""How the model does on rows: metrics, and the figure that fits its kind."""
+"""Results of a model on rows: metrics, and a figure for its kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from corevec.plots._drawing import plain
 from corevec.plots._model import last_step
 from corevec.report import _rows
 
-# Rows that are predicted for the figure: bounds the time of a report on large data.
+# Maximum number of predicted rows: bounds the time of a report on large data.
 MOST_SCORED = 50_000
 _INSIDE, _OUTSIDE = 1, -1
 
@@ -29,7 +29,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Results:
-    """What was measured, on which rows."""
+    """Metrics, the rows they were measured on, and data of the figure."""
 
     rows: str
     is_test: bool
@@ -51,14 +51,14 @@ def kind_of(model: Any) -> str:
 
 
 def measure(model: Any, X: Any, y: Any, *, is_test: bool) -> Results:
-    """Return how the model does on rows, at most 50,000 of them."""
+    """Return the results of a model on rows, at most 50,000 of them."""
     chosen = _rows.sample(X.shape[0], MOST_SCORED)
     part = _rows.take(X, chosen)
     kind = kind_of(model)
     name = "test rows" if is_test else "training rows"
     rows = f"{len(chosen):,} {name}"
     if len(chosen) < X.shape[0]:
-        rows = f"{len(chosen):,} of {X.shape[0]:,} {name}, a random choice"
+        rows = f"{len(chosen):,} of {X.shape[0]:,} {name}, a random subset"
     labels = None if y is None else np.asarray(y)[chosen]
     if kind == "classifier" and labels is not None:
         return _classified(rows, is_test, labels, model.predict(part), last_step(model))
@@ -75,7 +75,7 @@ def measure(model: Any, X: Any, y: Any, *, is_test: bool) -> Results:
 def _classified(
     rows: str, is_test: bool, y: Array, predicted: Array, own: Any
 ) -> Results:
-    # Test rows may hold classes that the model does not know.
+    # Test rows may contain classes that the model does not know.
     labels = np.union1d(np.asarray(own.classes_), y)
     right = float(np.mean(predicted == y))
     error = _with_error(1 - right, len(y))

@@ -1,4 +1,4 @@
-"""Rows of any kind, a few at a time: arrays, frames, sparse matrices."""
+"""Access to rows of arrays, data frames and sparse matrices."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from scipy import sparse
 
 from corevec._runtime.types import Array
 
-# Values counted at a time when the density of dense rows is measured: 8 MiB.
+# Values per block when the density of dense rows is measured: 8 MiB.
 _BLOCK_VALUES = 1 << 20
 
 
 def as_rows(X: Any) -> Any:
-    """Return rows that know their shape: lists become arrays, the rest stays."""
+    """Return rows with a shape: lists become arrays, others are unchanged."""
     if sparse.issparse(X):
         return X.tocsr()
     return X if hasattr(X, "shape") else np.asarray(X)
 
 
 def take(X: Any, rows: Array) -> Any:
-    """Return some rows, of the same kind."""
+    """Return a subset of rows, of the same type."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def sample(n_rows: int, most: int) -> Array:
-    """Return the numbers of at most `most` rows, the same ones every time."""
+    """Return the numbers of at most `most` random rows, reproducibly."""
     if n_rows <= most:
         return np.arange(n_rows)
     return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
@@ -49,7 +49,7 @@ def density(X: Any) -> float:
 
 
 def entries_per_row(X: Any) -> float:
-    """Return the stored entries of a typical row: all columns of a dense one."""
+    """Return the mean number of stored entries per row."""
     if sparse.issparse(X):
         return float(X.nnz / max(X.shape[0], 1))
     return float(X.shape[1])

@@ -1,7 +1,7 @@
-"""Small static charts as SVG: residuals and histograms, no library needed.
+"""Static SVG charts without a library: residuals and histograms.
 
-Sizes are in a box of 460 x 300: letters of 14 units are 10 pixels on a telephone of
-360 and 18 on a wide page. Colours come from the page's style sheet.
+The view box is 460 x 300: text of 14 units is 10 pixels high on a phone of 360 pixels,
+and 18 on a wide page. The colours are those of the style sheet of the page.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from corevec._runtime.types import Array
 
 _WIDTH, _HEIGHT = 460.0, 300.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 12.0, 12.0, 48.0
-# Dots of a residual plot: more hide each other and make a heavy page.
+# Maximum number of dots: more overlap, and make the page large.
 _MOST_DOTS = 1000
 _BINS = 40
 
 
 def residual_plot(predicted: Array, residual: Array) -> str:
-    """Return residuals against predictions, the line of no error in between."""
+    """Return a plot of residuals against predictions, with the zero line."""
     some = _some(len(predicted))
     x, y = predicted[some], residual[some]
     across, up = _axis(x), _axis(np.append(y, 0.0))
@@ -39,7 +39,7 @@ def residual_plot(predicted: Array, residual: Array) -> str:
 
 
 def histogram(scores: Array, threshold: float | None, name: str) -> str:
-    """Return how often each value occurs, with the threshold as a line."""
+    """Return a histogram of the scores, with the threshold as a line."""
     finite = scores[np.isfinite(scores)]
     ends = np.append(finite, threshold if threshold is not None else [])
     low, high = float(ends.min()), float(ends.max())
@@ -108,10 +108,10 @@ def _some(count: int) -> Array:
 
 
 def _axis(values: Array) -> tuple[float, float]:
-    """Return the range to draw: that of the values, and a little more."""
+    """Return the range of the axis: that of the values plus a margin."""
     low, high = float(values.min()), float(values.max())
-    room = 0.04 * (high - low) or 0.5 * abs(high) or 1.0
-    return low - room, high + room
+    margin = 0.04 * (high - low) or 0.5 * abs(high) or 1.0
+    return low - margin, high + margin
 
 
 def _ticks(ends: tuple[float, float]) -> list[float]:

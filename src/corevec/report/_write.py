@@ -32,11 +32,11 @@ def write_report(
 ) -> Path:
     """Write a one-page HTML report of a fitted model and return its path.
 
-    The page says what the data were, which parameters were used, what the certificate
-    proves and what not, how the fit converged (an interactive chart), how the model
-    does on rows (confusion matrix, residuals or a histogram of scores), how large it
-    is and what a prediction costs, measured now, and how to make it again. It stands
-    alone: style and script are inside, nothing is fetched.
+    The page describes the data, the parameters, what the certificate proves and what it
+    does not, the convergence of the fit (an interactive chart), the results on rows
+    (confusion matrix, residuals or a histogram of scores), the size of the model, the
+    measured cost of a prediction, and how to repeat the fit. It is self-contained:
+    style and script are part of the file, and nothing is fetched.
 
     Parameters
     ----------
@@ -48,18 +48,20 @@ def write_report(
     X : array-like, frame or CSR matrix of shape (n_rows, n_features)
         The training rows.
     y : array-like, optional
-        Their labels or targets; None for detectors.
-    X_test, y_test : array-like, optional
-        Rows that the fit has not seen. Without them the training rows are judged, and
-        the page says so. At most 50,000 rows are judged, a random choice.
+        Labels or targets of the training rows; None for detectors.
+    X_test : array-like, frame or CSR matrix, optional
+        Test rows. Without them the results are those on the training rows, which the
+        page says. At most 50,000 rows are used, a random subset.
+    y_test : array-like, optional
+        Labels or targets of the test rows.
     title : str, optional
-        Heading; the estimator and the name of the data by default.
+        Heading. The default is the estimator and the name of the data.
     command : str, optional
-        The command that made the model, for the section on reproducing it.
+        The command that fitted the model, for the section on how to reproduce it.
     data_name : str, optional
         Name of the data, for example the file.
     seconds : float, optional
-        Time of the fit; that of the certificate by default.
+        Elapsed time of the fit. The default is that of the certificate.
 
     Returns
     -------
@@ -83,7 +85,7 @@ def write_report(
     check_is_fitted(own)
     if not hasattr(model, "predict"):
         raise InvalidInputError(
-            f"write_report: {type(own).__name__} does not predict. A report needs a "
+            f"write_report: {type(own).__name__} has no predict. A report needs a "
             "classifier, regressor, detector or ranker."
         )
     _refuse_unknown_diagonal(own)
@@ -119,7 +121,7 @@ def write_report(
         over=f"corevec report · {name}",
         subtitle=f"{X.shape[0]:,} rows, {X.shape[1]:,} columns"
         + (f" · {data_name}" if data_name and title else ""),
-        tiles=_tiles(certificate, found, cost, speed, seconds),
+        tiles=_tiles(certificate, found, _facts.n_vectors(model), speed, seconds),
         sections="\n".join(sections),
         rounds=_page.rounds_of(curves, certificate),
     )
@@ -129,13 +131,13 @@ def write_report(
 
 
 def _refuse_unknown_diagonal(own: Any) -> None:
-    """Refuse a ball that judges rows only where it is told their k(x, x)."""
+    """Refuse a ball that needs `diagonal` for every prediction."""
     if getattr(own, "diagonal_", 0.0) is None:
         raise InvalidInputError(
             f"write_report: k(x, x) varies in the precomputed kernel of this "
-            f"{type(own).__name__}, so that it judges rows with diagonal= only, which "
-            "a report cannot give. Fit it with a kernel by its name, or on a "
-            "normalised matrix, K[i, j] / sqrt(K[i, i] K[j, j])."
+            f"{type(own).__name__}, so that its predictions need diagonal=, which a "
+            "report does not have. Fit it with a named kernel, or on a normalised "
+            "matrix, K[i, j] / sqrt(K[i, i] K[j, j])."
         )
 
 
@@ -171,7 +173,7 @@ def _measured(model: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> Results:
 def _tiles(
     certificate: Any,
     found: Results,
-    cost: _facts.Facts,
+    n_vectors: int | None,
     speed: float,
     seconds: float | None,
 ) -> str:
@@ -182,12 +184,11 @@ def _tiles(
         tiles.append(_page.tile(gap, f"{certificate.relative_gap:.2g}"))
     if found.headline is not None:
         tiles.append(_page.tile(*found.headline))
-    vectors = dict(cost).get("vectors", "")
-    if vectors[:1].isdigit():
-        tiles.append(_page.tile("vectors", vectors))
+    if n_vectors is not None:
+        tiles.append(_page.tile("vectors", f"{n_vectors:,}"))
     tiles.append(_page.tile("per prediction", f"{speed:.3g} µs"))
     if seconds is not None:
-        tiles.append(_page.tile("time of the fit", f"{seconds:.3g} s"))
+        tiles.append(_page.tile("elapsed time", f"{seconds:.3g} s"))
     return "".join(tiles)
 
 
@@ -196,16 +197,15 @@ def _state_tile(certificate: Any) -> str:
         return _page.tile("certified", "each cell, not the whole")
     state = "good" if certificate.converged else "bad"
     if certificate.stopped_by == "n_vectors":
-        state = ""  # as many vectors as asked for: neither
+        state = ""  # as many vectors as requested: neither
     return _page.tile("training", short_state(certificate), state)
 
 
 def _certificate_section(certificate: Any, bound: Any, name: str) -> str:
     if bound is not None:
         said = (
-            f"{name} has no certificate: one pass cannot measure how far the machine "
-            "that predicts is from the best one. What is proved concerns the ball "
-            "around the rows seen."
+            f"{name} has no certificate: one pass cannot measure the duality gap. What "
+            "is proved concerns the ball around the rows seen."
         )
         body = _page.note(said) + _page.facts(ball_facts(bound))
         return _page.section("certificate", "Bound of the ball", body, wide=True)
@@ -225,7 +225,7 @@ def _convergence_section(curves: Any, own: Any) -> str:
     elif hasattr(own, "history_"):
         body = _page.note("The fit needed no round.")
     else:
-        body = _page.note("This model keeps no history of rounds.")
+        body = _page.note("This model has no history of rounds.")
     return _page.section("convergence", "Convergence", body, wide=True)
 
 

@@ -1,4 +1,4 @@
-"""Checks of what a user hands to `ImplicitSurface`."""
+"""Checks of the parameters and points of `ImplicitSurface`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from corevec.kernels import DISTANCE_KERNELS
 
 WHO = "ImplicitSurface"
 FORMULATIONS = ("signed", "one-set")
-# Three points span a plane, fewer no normal.
+# Three points span a plane; fewer define no normal.
 LEAST_POINTS = 3
 # Points whose second extent is below this share of the first lie on a line: rounding
 # of coordinates near 1e6 around an object of size 1 leaves 1e-10.
@@ -43,12 +43,13 @@ def check_whole(value: Any, name: str, least: int) -> None:
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_whole or value < least:
         raise InvalidInputError(
-            f"{WHO}: {name}={value!r} must be a whole number of at least {least}."
+            f"{WHO}: {name}={value!r} must be a whole number of at least {least}.",
+            parameter=name,
         )
 
 
 def checked_widths(widths: Any, n_scales: int) -> Array | None:
-    """Return the widths as an array, one per scale and falling; None if not given."""
+    """Return the widths as an array, one per scale, decreasing; None if not given."""
     if widths is None:
         return None
     try:
@@ -60,7 +61,8 @@ def checked_widths(widths: Any, n_scales: int) -> Array | None:
         return found
     raise InvalidInputError(
         f"{WHO}: widths={widths!r} must be {n_scales} positive lengths (scales="
-        f"{n_scales}), each smaller than the one before, in the units of the points."
+        f"{n_scales}), each smaller than the one before, in the units of the points.",
+        parameter="widths",
     )
 
 
@@ -74,8 +76,8 @@ def checked_places(points: Any, least: int = 1) -> Array:
         raise InvalidInputError(f"{WHO}: {error}") from None
     if places.shape[1] != 3:
         raise InvalidInputError(
-            f"{WHO}: points of shape {places.shape} were given; a surface lies in "
-            "space: give three columns x, y, z."
+            f"{WHO}: points of shape {places.shape} were given; expected three "
+            "columns: x, y, z."
         )
     return np.ascontiguousarray(places)
 
@@ -114,7 +116,7 @@ def checked_normals(normals: Any, n_points: int) -> Array:
     if not (lengths > 0).all():
         row = int(np.argmin(lengths))
         raise InvalidInputError(
-            f"{WHO}: normals[{row}] has length 0 and points nowhere. Leave out such "
+            f"{WHO}: normals[{row}] has length 0. Remove such "
             "points, or give normals=None to estimate all normals."
         )
     return np.asarray(found / lengths[:, None])

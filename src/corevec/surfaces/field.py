@@ -1,4 +1,4 @@
-"""The fitted field: a constant far away plus one kernel expansion per scale."""
+"""The fitted field: a constant at infinity plus one kernel expansion per scale."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from corevec.models.expansion import KernelExpansion
 
 @dataclass(frozen=True)
 class Frame:
-    """Unit coordinates: the middle of the box at 0, its diagonal of length 1.
+    """Unit coordinates: the centre of the box is 0, its diagonal has length 1.
 
-    The fit sees these only, so its parameters mean the same for every unit of length,
-    and an object of size 1 at 1e6 from the origin loses no digits in a distance.
+    The fit uses only these, so that its parameters do not depend on the unit of length,
+    and the distances of an object of size 1 at 1e6 from the origin lose no digits.
     """
 
     centre: Array
@@ -35,7 +35,7 @@ class Frame:
         return np.asarray((points - self.centre) / self.size)
 
     def leave(self, points: Array) -> Array:
-        """Return points of unit coordinates in the user's."""
+        """Return points of unit coordinates in the coordinates of the user."""
         return np.asarray(points * self.size + self.centre)
 
 
@@ -56,7 +56,7 @@ class Field:
         return replace(self, scales=(*self.scales, scale))
 
     def shifted(self, amount: float) -> Field:
-        """Return the field with `amount` taken off everywhere."""
+        """Return the field minus a constant `amount`."""
         return replace(self, far=self.far - amount)
 
     def __call__(self, places: Array) -> Array:
@@ -73,10 +73,10 @@ class Field:
             return self.far + as_source(places, self.memory_budget, workers).map(score)
 
     def slopes(self, places: Array, step: float) -> Array:
-        """Return the gradient's length, by central differences of width ``2 step``.
+        """Return the norm of the gradient, by central differences of width ``2 step``.
 
-        Differences and not derivatives: the Laplacian kernel has a cusp at each of its
-        points, which a step of the size of the details looks across.
+        Differences instead of derivatives, because the Laplacian kernel has a cusp at
+        each of its points; a step of the size of the details smooths it.
         """
         columns = [
             self(places + step * axis) - self(places - step * axis)

@@ -1,4 +1,4 @@
-"""Triangle meshes as files: PLY (binary), OBJ and STL (binary)."""
+"""Files of triangle meshes: PLY (binary), OBJ and STL (binary)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ end_header
 
 
 def save_mesh(path: str | Path, vertices: Array, faces: Array) -> None:
-    """Write the mesh in the format that the suffix of `path` names."""
+    """Write the mesh in the format of the suffix of `path`."""
     path = Path(path)
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
         known = ", ".join(_WRITERS)
         raise InvalidInputError(
-            f"Mesh.save: {path.name!r} ends in {path.suffix!r}; the suffix chooses the "
-            f"format and must be one of {known}."
+            f"Mesh.save: {path.name!r} ends in {path.suffix!r}; the suffix determines "
+            f"the format and must be one of {known}."
         )
     writer(path, vertices, faces)
 
@@ -54,7 +54,7 @@ def _write_obj(path: Path, vertices: Array, faces: Array) -> None:
 
 
 def _write_stl(path: Path, vertices: Array, faces: Array) -> None:
-    """Write float32 triangles: STL has no other, and no shared vertices."""
+    """Write float32 triangles: STL has no other type, and no shared vertices."""
     corners = vertices[faces]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     lengths = np.linalg.norm(normals, axis=1, keepdims=True)

@@ -40,95 +40,102 @@ from corevec.surfaces.picture import draw_mesh
 from corevec.surfaces.plan import Scale, plan_scales
 from corevec.surfaces.targets import Background, Targets, near_surface
 
-# Value of the field far from all points, in diagonals of their box: there the kernels
-# vanish, and the outside must stay outside. 0.05 instead: a quarter more support
-# vectors in the widest scale (bunny), and more places to correct in the next.
+# Value of the field far from all points, in diagonals of their box: the kernels vanish
+# there, and the outside must stay positive. With 0.05 the widest scale has a quarter
+# more support vectors (bunny), and the next one more locations to correct.
 FAR = 0.25
-# The one-set of the paper: f = 1 on the points and 0 far away; 1 - f is the field.
+# The one-set formulation of the paper: f = 1 on the points, 0 far away; field 1 - f.
 FAR_ONE_SET = 1.0
-# The mesh's box is larger than the points' by this share of the diagonal on each side,
-# room for the surface to close where the points leave a hole.
+# The box of the mesh exceeds that of the points by this share of the diagonal on each
+# side, so that the surface can close where the points leave a hole.
 MARGIN = 0.08
-# Points, at most twice as many, at which the fitted field is centred and its typical
-# slope measured.
+# Points (at most twice this number) at which the fitted field is centred and its
+# typical slope is measured.
 CENTRE_POINTS, SLOPE_POINTS = 5000, 500
-# A piece of the mesh is dropped when fewer than this share of the points lie nearest
-# to it: it is an artefact away from the points.
+# A component of the mesh is removed if it is the nearest one for less than this share
+# of the points: it is an artefact away from the points.
 LEAST_SHARE = 1e-3
 
 
 class ImplicitSurface(BaseEstimator):
-    r"""The closed surface through a cloud of points, as the zero set of a field.
+    r"""Closed surface through a point cloud, as the zero set of a field.
 
-    The field is a sum of kernel expansions, wide to narrow, each of them a
-    `CoreVectorRegressor` without bias and with a fixed tube that fits what the wider
-    ones left (Tsang, Kwok and Lai 2005, section 4.2, after Schölkopf, Giesen and
-    Spalinger 2005).
+    The field is a sum of kernel expansions, from wide to narrow kernels. Each of them
+    is a `CoreVectorRegressor` without bias and with a fixed tube, fitted to the
+    residual of the wider ones (Tsang, Kwok and Lai 2005, section 4.2, after Schölkopf,
+    Giesen and Spalinger 2005).
 
-    ``formulation="signed"`` asks for the signed distance: 0 on the points, +d and -d
-    at a distance d along the outward and the inward normal. Two things keep the sign
-    right away from the points, so that one closed surface comes out and no shells.
-    First, the field is a positive constant plus kernels that vanish far away: what
-    nobody has seen is outside. Second, places of a coarse lattice whose sign is
-    wrong or weak join the rows of the next scale, the true sign taken from the winding
-    number of the oriented points, which also bridges the holes of a scan. What may
-    still appear far from every point is left out of the mesh (see `mesh`).
+    ``formulation="signed"`` fits the signed distance: 0 on the points, +d and -d at a
+    distance d along the outward and the inward normal. Two measures keep the sign right
+    away from the points, so that the result is one closed surface without extra shells.
+    First, the field is a positive constant plus kernels that vanish far away, so that
+    unobserved space is outside. Second, locations of a coarse lattice whose sign is
+    wrong or weak are added to the rows of the next scale; their true sign is that of
+    the winding number of the oriented points, which also closes the holes of a scan.
+    Artefacts far from every point are removed from the mesh (see `mesh`).
 
-    ``formulation="one-set"`` is the paper's: f = 1 on the points and nothing else is
-    asked. The field is 1 - f, its zero set may have several shells, and its size means
-    nothing but its sign (`distance` divides by the slope).
+    ``formulation="one-set"`` is that of the paper: f = 1 on the points, without further
+    conditions. The field is 1 - f; its zero set may have several shells, and only its
+    sign is meaningful (`distance` divides by the slope).
 
     Parameters
     ----------
     kernel : {"laplacian", "rbf", "inverse-distance"}, default="laplacian"
         Kernel of every scale, with ``gamma = width**-2``. The Laplacian with a large
-        width is the biharmonic spline, which bends least.
+        width approximates the biharmonic spline, the smoothest interpolant.
     scales : int, default=3
         Number of scales.
     formulation : {"signed", "one-set"}, default="signed"
-        What is asked of the field.
+        Conditions on the field; see above.
     widths : sequence of float, optional
-        Width of each scale, falling, in the units of the points. Chosen from the
-        spacing of the points if not given.
+        Width of each scale, decreasing, in the units of the points. The default is
+        derived from the spacing of the points.
     tube : float, optional
-        How far the surface may pass from a point at no cost (finest scale), in the
-        units of the points; 0.15 % of the diagonal of their box if not given. Half of
-        it needs about twice the support vectors. For noisy points give the size of
-        the noise.
+        Distance up to which the surface may deviate from a point at no cost (finest
+        scale), in the units of the points. The default is 0.15 % of the diagonal of
+        their box; half of it needs about twice the support vectors. For noisy points
+        give the size of the noise.
     C : float, default=100.0
-        Weight of errors beyond the tube, for each scale's values at unit root mean
-        square, as in `CoreVectorRegressor`.
+        Weight of errors beyond the tube, for targets of unit root mean square in each
+        scale, as in `CoreVectorRegressor`.
     neighbors : int, default=12
-        Neighbours of a point that its normal and spacing are estimated from.
+        Number of neighbours for the normal and the spacing of a point.
     tol : float, default=1e-2
         Relative duality gap to reach in each scale.
-    max_core, max_time : optional
-        Limits for each scale, as in `CoreVectorRegressor`.
+    max_core : int, optional
+        Maximum number of core rows of each scale.
+    max_time : float, optional
+        Maximum time of each scale in seconds.
     memory_budget : float, default=2**28
-        Bytes beside the points, for each fit and for the lattice of `mesh`.
+        Memory budget in bytes, beside the points, for each fit and for the lattice of
+        `mesh`.
     n_jobs : int, optional
-        Threads; all cores by default.
+        Number of threads. The default is all cores.
     random_state : int, RandomState instance or None, default=None
         Seed of the regressions.
     verbose : int, default=0
-        As in `CoreVectorRegressor`.
+        1 shows a progress line on a terminal; 2 writes one log record per round.
 
     Attributes
     ----------
     estimators_ : list of CoreVectorRegressor
-        The scales, in unit coordinates (middle of the box 0, diagonal 1).
-    widths_, tubes_ : ndarray of shape (scales,)
-        Width and tube of each scale, in the units of the points.
+        Models of the scales, in unit coordinates (centre of the box 0, diagonal 1).
+    widths_ : ndarray of shape (scales,)
+        Width of each scale, in the units of the points.
+    tubes_ : ndarray of shape (scales,)
+        Tube of each scale, in the units of the points.
     spacing_ : float
         Typical distance of neighbouring points.
-    points_, normals_ : ndarray of shape (n_distinct, 3)
-        The distinct points and their unit normals, outward (None for "one-set").
+    points_ : ndarray of shape (n_distinct, 3)
+        Distinct points.
+    normals_ : ndarray of shape (n_distinct, 3) or None
+        Outward unit normals of the points; None for "one-set".
     n_support_ : int
-        Support vectors of all scales together.
+        Number of support vectors of all scales.
     certificate_ : Certificate
-        That of the worst scale; one per scale in ``parts``.
+        Certificate of the worst scale, with one per scale in ``parts``.
     n_features_in_ : int
-        3.
+        Number of columns: 3.
 
     Examples
     --------
@@ -181,12 +188,12 @@ class ImplicitSurface(BaseEstimator):
         Parameters
         ----------
         points : array-like of shape (n, 3)
-            Points on the surface, in any order; repeated ones count once.
+            Points on the surface, in any order; duplicates count once.
         normals : array-like of shape (n, 3), optional
-            Normals of any positive length, pointing outward (if they enclose a
-            negative volume, all are flipped). If not given they are estimated from
-            the neighbours; separate bodies are then oriented each by itself. The
-            one-set formulation needs none and takes no notice of them.
+            Outward normals of any positive length (all of them are flipped if they
+            enclose a negative volume). The default is an estimate from the neighbours,
+            with an orientation of its own for each separate body. The one-set
+            formulation ignores them.
 
         Returns
         -------
@@ -211,14 +218,14 @@ class ImplicitSurface(BaseEstimator):
         Parameters
         ----------
         points : array-like of shape (n, 3)
-            Places to judge.
+            Locations to evaluate.
 
         Returns
         -------
         ndarray of shape (n,)
-            In the signed formulation about the signed distance near the surface, in
-            the units of the points, and a quarter of their box's diagonal far away.
-            In the one-set formulation 1 - f, a number without unit.
+            In the signed formulation approximately the signed distance near the
+            surface, in the units of the points, and a quarter of the diagonal of their
+            box far away. In the one-set formulation 1 - f, without unit.
         """
         places = self._entered(points)
         values = self._field(places)
@@ -230,13 +237,13 @@ class ImplicitSurface(BaseEstimator):
         Parameters
         ----------
         points : array-like of shape (n, 3)
-            Places to judge; seven times as costly as `decision`.
+            Locations to evaluate; seven times as expensive as `decision`.
 
         Returns
         -------
         ndarray of shape (n,)
-            Distances in the units of the points, to first order: good near the
-            surface. Slopes below a tenth of the typical one count as that tenth.
+            Distances in the units of the points, to first order: accurate near the
+            surface. Slopes below a tenth of the typical slope are replaced by it.
         """
         places = self._entered(points)
         slopes = self._field.slopes(places, self._step)
@@ -244,7 +251,7 @@ class ImplicitSurface(BaseEstimator):
         return np.asarray(self._frame.size * self._field(places) / slopes)
 
     def mesh(self, resolution: int = 128, *, keep: str = "near") -> Mesh:
-        """Return the surface as triangles, watertight, seen from outside.
+        """Return the surface as a watertight triangle mesh, oriented outward.
 
         Marching cubes (scikit-image) on a lattice whose nodes are evaluated only near
         the surface, coarse to fine.
@@ -375,15 +382,15 @@ class ImplicitSurface(BaseEstimator):
         found = self.certificate_
         if found.converged:
             return
-        warnings.warn(
+        text = (
             f"{WHO} stopped by {found.stopped_by} with relative gap "
             f"{found.relative_gap:.2e} in its worst scale, {found.tol:.2e} asked. The "
             "surface is usable, but some points may lie farther from it than the tube "
             f"of {self.tubes_[-1]:.3g}. Give a wider tube, or raise max_core, max_time "
-            "or memory_budget.",
-            NotCertifiedWarning,
-            stacklevel=4,
+            "or memory_budget."
         )
+        warning = NotCertifiedWarning(text, stopped_by=found.stopped_by)
+        warnings.warn(warning, stacklevel=4)
 
     def _centre(self, points: Array) -> None:
         """Shift the field to median 0 on the points, and measure its slope there.

@@ -1,10 +1,10 @@
-"""A triangle mesh, and the zero set of a field as one.
+"""Triangle meshes, and the zero set of a field as a mesh.
 
-The field is evaluated coarse to fine: on a coarse lattice everywhere, then, each time
-the lattice is halved, only in cells that may hold the surface; the other nodes get
-interpolated values, whose sign is all that marching cubes needs of them. At the end
-every cell with a change of sign has eight evaluated corners, so the mesh is that of
-the field and closed.
+The field is evaluated from coarse to fine: everywhere on a coarse lattice, and, each
+time the spacing is halved, only in cells that may contain the surface. The other nodes
+get interpolated values, of which marching cubes needs only the sign. In the end every
+cell with a change of sign has eight evaluated corners, so that the mesh is closed and
+that of the field.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from corevec.surfaces.files import save_mesh
 
 Function = Callable[[Array], Array]
 
-# Nodes evaluated at a time, and bytes that each costs meanwhile: its place and value,
-# several times. Both this and the next number were measured on a sphere.
+# Nodes per evaluated block, and the bytes of each: its location and value, several
+# times. This and the next number were measured on a sphere.
 _BLOCK, _BLOCK_BYTES = 1 << 16, 104
-# Bytes per lattice node at the peak: the float32 value, the mark of evaluated nodes,
-# masks of cells, and the triangles, which are few.
+# Bytes per lattice node at the peak: the float32 value, the mask of evaluated nodes,
+# the masks of cells, and the triangles, which are few.
 _NODE_BYTES = 13
 _LEAST = np.finfo(np.float32).tiny
-# Least cells along the longest side of the coarsest lattice: an eighth of the fine one
-# at the default resolution; fewer could step over a thin part.
+# Minimum number of cells along the longest side of the coarsest lattice: an eighth of
+# the default resolution; fewer cells could miss a thin part.
 _COARSEST = 24
-# A cell whose corners agree in sign may hold the surface if the field at a corner is
-# below this slope times half the cell's diagonal: 1 would do for a true distance.
+# A cell whose corners agree in sign may contain the surface if the field at a corner
+# is below this slope times half its diagonal: 1 would suffice for a true distance.
 _SLOPE = 1.5
 
 
@@ -62,7 +62,7 @@ class Mesh:
         Parameters
         ----------
         path : str or Path
-            The suffix chooses the format: ``.ply`` (binary, float64), ``.obj`` (text,
+            The suffix gives the format: ``.ply`` (binary, float64), ``.obj`` (text,
             nine digits) or ``.stl`` (binary, float32, vertices not shared).
         """
         save_mesh(path, self.vertices, self.faces)
@@ -77,7 +77,7 @@ class Mesh:
 
     @property
     def n_components(self) -> int:
-        """How many connected pieces the mesh has."""
+        """Number of connected components."""
         return int(self.components.max(initial=-1)) + 1
 
     @property
@@ -96,13 +96,37 @@ class Mesh:
         return float(np.linalg.det(corners).sum() / 6)
 
     def only(self, wanted: Array) -> Mesh:
-        """Return the part of the mesh on the vertices marked in `wanted`."""
+        """Return the part of the mesh on some of its vertices.
+
+        Parameters
+        ----------
+        wanted : ndarray of bool of shape (n_vertices,)
+            Marks the vertices to keep.
+
+        Returns
+        -------
+        Mesh
+            Those vertices, and the triangles all of whose corners are among them.
+        """
         number = np.cumsum(wanted) - 1
         faces = self.faces[wanted[self.faces].all(axis=1)]
         return Mesh(self.vertices[wanted], number[faces])
 
     def near(self, points: Array, least_share: float) -> Mesh:
-        """Return the connected pieces that enough of the points are nearest to."""
+        """Return the connected components that are near enough of the points.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n_points, 3)
+            Points; each of them counts for the component of its nearest vertex.
+        least_share : float
+            Share of the points that a component needs, and at least one point.
+
+        Returns
+        -------
+        Mesh
+            The components that have this share of the points.
+        """
         if len(self.vertices) == 0:
             return self
         piece = self.components
@@ -113,7 +137,7 @@ class Mesh:
 
 @dataclass
 class Lattice:
-    """Nodes of a box: their values, and which of them were evaluated."""
+    """Lattice nodes of a box: their values, and which of them are evaluated."""
 
     origin: Array
     step: float
@@ -121,7 +145,7 @@ class Lattice:
     known: Array
 
     def evaluate(self, field: Function, wanted: Array) -> None:
-        """Set the values of the nodes marked in `wanted`; positive on the box.
+        """Set the values of the nodes in the mask `wanted`; positive on the border.
 
         The positive border closes the surface where it would leave the box.
         """
@@ -132,12 +156,12 @@ class Lattice:
             found = field(self.origin + self.step * np.column_stack(nodes))
             for along, n in zip(nodes, shape, strict=True):
                 found = np.where((along == 0) | (along == n - 1), np.abs(found), found)
-            # An exact 0 at a node would give triangles without area.
+            # An exact 0 at a node would give degenerate triangles.
             self.values[nodes] = np.where(found == 0, _LEAST, found)
         self.known[wanted] = True
 
     def every(self, stride: int) -> Lattice:
-        """Return the lattice of every `stride`-th node; shares the arrays."""
+        """Return the lattice of every `stride`-th node, a view of the same arrays."""
         part = (slice(None, None, stride),) * 3
         return Lattice(
             self.origin, self.step * stride, self.values[part], self.known[part]
@@ -145,9 +169,9 @@ class Lattice:
 
 
 def _lattice_shape(extent: Array, resolution: int) -> tuple[Array, int]:
-    """Return nodes per axis and the coarsest stride, for a box of this extent.
+    """Return the nodes per axis and the coarsest stride for a box of this extent.
 
-    The stride halves down to 1, so each side gets a multiple of it in cells.
+    The stride is halved down to 1, so each side has a multiple of it in cells.
     """
     stride = 1
     while resolution // (2 * stride) >= _COARSEST:
@@ -158,14 +182,14 @@ def _lattice_shape(extent: Array, resolution: int) -> tuple[Array, int]:
 
 
 def lattice_bytes(extent: Array, resolution: int) -> int:
-    """Return the memory that `zero_set` needs for its lattice."""
+    """Return the bytes of the lattice of `zero_set`."""
     shape, _ = _lattice_shape(extent, resolution)
     n_nodes = math.prod(int(side) for side in shape)  # beyond int64 at 2e6 per side
     return _NODE_BYTES * n_nodes + _BLOCK_BYTES * min(n_nodes, _BLOCK)
 
 
 def check_lattice_memory(extent: Array, resolution: int, budget: float) -> None:
-    """Raise an error that names the resolution that fits, if this one does not."""
+    """Raise an error that names a feasible resolution, if this one is too large."""
     needed = lattice_bytes(extent, resolution)
     if needed <= budget:
         return
@@ -179,7 +203,8 @@ def check_lattice_memory(extent: Array, resolution: int, budget: float) -> None:
     advice = f"resolution={fits} fits; or raise" if fits > 1 else "Raise"
     raise InvalidInputError(
         f"ImplicitSurface: resolution={resolution} needs a lattice of {needed:,} "
-        f"bytes, more than memory_budget={budget:,.0f}. {advice} memory_budget."
+        f"bytes, more than memory_budget={budget:,.0f}. {advice} memory_budget.",
+        parameter="resolution",
     )
 
 
@@ -189,8 +214,8 @@ def zero_set(field: Function, low: Array, high: Array, resolution: int) -> Mesh:
     Parameters
     ----------
     field : callable
-        Values at places of shape (n, 3): negative inside, near the surface about
-        the signed distance.
+        Values at locations of shape (n, 3): negative inside, and approximately the
+        signed distance near the surface.
     low, high : ndarray of shape (3,)
         Corners of the box.
     resolution : int
@@ -217,7 +242,7 @@ def zero_set(field: Function, low: Array, high: Array, resolution: int) -> Mesh:
 def _follow_surface(field: Function, lattice: Lattice) -> None:
     """Evaluate until no cell with a change of sign has an interpolated corner."""
     while True:
-        # On signs, one byte each: these are the arrays of the memory's peak.
+        # On signs, one byte each: these arrays determine the peak memory.
         inside = lattice.values < 0
         mixed = _over_corners(np.logical_or, inside)
         mixed &= ~_over_corners(np.logical_and, inside)
@@ -228,7 +253,7 @@ def _follow_surface(field: Function, lattice: Lattice) -> None:
 
 
 def _cells_near_surface(lattice: Lattice) -> Array:
-    """Return the cells that may hold the surface."""
+    """Return the mask of the cells that may contain the surface."""
     reach = _SLOPE * np.sqrt(3.0) / 2 * lattice.step
     low = _over_corners(np.minimum, lattice.values)
     high = _over_corners(np.maximum, lattice.values)
@@ -245,7 +270,7 @@ def _over_corners(merge: np.ufunc, values: Array) -> Array:
 
 
 def _corners_of(cells: Array) -> Array:
-    """Return the nodes that are corners of a marked cell."""
+    """Return the mask of the nodes that are corners of a marked cell."""
     nodes = cells
     for axis in range(3):
         ends = np.zeros((*nodes.shape[:axis], 1, *nodes.shape[axis + 1 :]), dtype=bool)
@@ -256,9 +281,9 @@ def _corners_of(cells: Array) -> Array:
 
 
 def _interpolate(values: Array) -> None:
-    """Fill the odd nodes of a lattice from the even ones, linearly, in place."""
+    """Interpolate the odd nodes of a lattice linearly from the even ones, in place."""
     for axis in range(3):
-        # Axes before this one are full already, later ones hold even nodes only.
+        # Earlier axes are complete; later axes have even nodes only.
         known = (slice(None),) * (axis + 1) + (slice(None, None, 2),) * (2 - axis)
         view = np.moveaxis(values[known], axis, 0)
         view[1::2] = (view[:-1:2] + view[2::2]) / 2

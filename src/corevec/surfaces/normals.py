@@ -24,7 +24,7 @@ _LEAST_COST = 1e-6
 
 @dataclass(frozen=True)
 class Cloud:
-    """Points, their search tree, and what their neighbours tell.
+    """Points, their search tree, and their neighbours.
 
     Attributes
     ----------
@@ -35,8 +35,8 @@ class Cloud:
     neighbors : ndarray of shape (n, k)
         The nearest other points of each point, nearest first.
     areas : ndarray of shape (n,)
-        The part of the surface that each point stands for: k points share the disc
-        that reaches to the k-th neighbour.
+        Area of the surface per point: k points share the disc that extends to the
+        k-th neighbour.
     """
 
     points: Array
@@ -62,10 +62,10 @@ def make_cloud(points: Array, n_neighbors: int, workers: int = 1) -> Cloud:
 def estimate_normals(cloud: Cloud) -> Array:
     """Return unit normals of shape (n, 3), pointing outward.
 
-    Each connected part of the neighbour graph is oriented by itself, so that the
-    volume it encloses is positive (a majority of all its points decides, where Hoppe
-    trusts the single highest one). Separate parts are taken to lie beside each other:
-    nothing in bare points tells a cavity from a second body.
+    Each connected component of the neighbour graph is oriented so that its enclosed
+    volume is positive (all of its points contribute, whereas Hoppe uses the single
+    highest one). Separate components are assumed to lie beside each other, because
+    points alone do not distinguish a cavity from a second body.
     """
     normals = _flattest_directions(cloud)
     tree, part = _spanning_forest(cloud, normals)
@@ -74,7 +74,7 @@ def estimate_normals(cloud: Cloud) -> Array:
 
 
 def outward_as_a_whole(cloud: Cloud, normals: Array) -> Array:
-    """Return given normals, all flipped where they enclose a negative volume."""
+    """Return the given normals, all flipped if they enclose a negative volume."""
     one_part = np.zeros(len(normals), dtype=np.int64)
     return _outward(cloud, normals, one_part)
 
@@ -89,14 +89,14 @@ def _flattest_directions(cloud: Cloud) -> Array:
 
 
 def _spanning_forest(cloud: Cloud, normals: Array) -> tuple[sparse.csr_array, Array]:
-    """Return the minimum spanning forest, and each point's connected part."""
+    """Return the minimum spanning forest, and the component of each point."""
     n, k = cloud.neighbors.shape
     start = np.repeat(np.arange(n), k)
     end = cloud.neighbors.ravel()
     agreement = np.abs(np.einsum("ij,ij->i", normals[start], normals[end]))
     costs = np.maximum(1.0 - agreement, 0.0) + _LEAST_COST
     low, high = np.minimum(start, end), np.maximum(start, end)
-    # An edge found from both of its ends would be summed: keep it once.
+    # An edge that is found from both ends would be summed: keep it once.
     _, once = np.unique(low * np.int64(n) + high, return_index=True)
     graph = sparse.csr_array((costs[once], (low[once], high[once])), shape=(n, n))
     forest = csgraph.minimum_spanning_tree(graph)
@@ -105,11 +105,11 @@ def _spanning_forest(cloud: Cloud, normals: Array) -> tuple[sparse.csr_array, Ar
 
 
 def _carried_signs(forest: sparse.csr_array, part: Array, normals: Array) -> Array:
-    """Return +-1 per point: the signs' product along the path to the part's root."""
+    """Return +-1 per point: the product of the signs along the path to the root."""
     parent = _parents(forest, part)
     agreement = np.einsum("ij,ij->i", normals, normals[parent])
     signs = np.where(agreement < 0, -1.0, 1.0)
-    # Pointer jumping: each round doubles the length of path that a sign covers.
+    # Pointer jumping: each round doubles the covered path length.
     while (parent != parent[parent]).any():
         signs *= signs[parent]
         parent = parent[parent]
@@ -117,9 +117,9 @@ def _carried_signs(forest: sparse.csr_array, part: Array, normals: Array) -> Arr
 
 
 def _parents(forest: sparse.csr_array, part: Array) -> Array:
-    """Return each point's parent in its tree; a root is its own.
+    """Return the parent of each point in its tree; a root is its own parent.
 
-    One search for all trees: from an extra node that is joined to every root.
+    One search for all trees, from an extra node that is connected to every root.
     """
     n = len(part)
     roots = np.unique(part, return_index=True)[1]
@@ -133,7 +133,7 @@ def _parents(forest: sparse.csr_array, part: Array) -> Array:
 
 
 def _outward(cloud: Cloud, normals: Array, part: Array) -> Array:
-    """Return normals with the sign that makes each part's enclosed volume positive."""
+    """Return the normals with signs that make all enclosed volumes positive."""
     weight = np.bincount(part, cloud.areas)
     centre = np.column_stack(
         [np.bincount(part, cloud.areas * column) / weight for column in cloud.points.T]

@@ -1,4 +1,4 @@
-"""A shaded picture of a mesh."""
+"""A shaded plot of a mesh."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.surfaces.mesh import Mesh
 
-# Direction to the light: from above, over the left shoulder of matplotlib's viewer.
+# Direction of the light: from above, over the left shoulder of the viewer.
 _LIGHT = np.array([0.35, -0.6, 0.72])
-# Light of a face that is turned away from it.
+# Brightness of a face that is turned away from the light.
 _DARKEST = 0.2
-# Matplotlib leaves much of a picture empty; 1.35 cuts off flat bodies.
+# Zoom, because matplotlib leaves much space empty; 1.35 cuts off flat bodies.
 _ZOOM = 1.15
 
 
 def draw_mesh(mesh: Mesh, ax: Any = None, color: Any = "lightsteelblue") -> Any:
-    """Draw the mesh into 3-D axes (new ones if None) and return them."""
+    """Return the 3-D axes (new ones if None) with the mesh drawn."""
     pyplot, colors, art3d = _import_matplotlib()
     if ax is None:
         ax = pyplot.figure(figsize=(6, 6)).add_subplot(projection="3d")
     corners = mesh.vertices[mesh.faces]
     light = np.clip((1 + _normals(corners) @ _LIGHT) / 2, 0, 1) ** 1.5
     shades = np.outer(_DARKEST + (1 - _DARKEST) * light, colors.to_rgb(color))
-    # Edges in the face's colour close the hairlines between anti-aliased triangles.
+    # Edges in the colour of the face hide the gaps between anti-aliased triangles.
     ax.add_collection3d(
         art3d.Poly3DCollection(corners, facecolors=shades, edgecolors=shades, lw=0.2)
     )

@@ -1,6 +1,6 @@
-"""What the field shall be where: rows and target values for each scale.
+"""Targets of the field: rows and target values of each scale.
 
-Near the surface the wanted field is the signed distance: 0 on the points, +d and -d at
+Near the surface the target is the signed distance: 0 on the points, +d and -d at
 a distance d along the normal (Carr et al., "Reconstruction and representation of 3D
 objects with radial basis functions", SIGGRAPH 2001). Far from it, only the sign matters
 for the mesh: it comes from the winding number of the oriented points (Barill et al.,
@@ -21,25 +21,26 @@ from corevec.surfaces.plan import Scale
 
 Function = Callable[[Array], Array]
 
-# A place beside the surface is kept if no point is nearer to it than this share of its
-# distance: else it comes close to another sheet (the far side of an ear) and its sign
-# is doubtful. 1 would drop places in every shallow dent.
+# A location beside the surface is used if no point is closer to it than this share of
+# its distance: otherwise it is close to another sheet (the other side of an ear), and
+# its sign is doubtful. 1 would remove locations in every shallow dent.
 _CLEAR = 0.8
-# Distances tried: d, d/2, d/4, d/8; a point that fits none gets no place beside it.
+# Distances tried: d, d/2, d/4, d/8; a point for which none is free gets no location.
 _HALVINGS = 3
-# Places of the background lattice along its longest side, and how far beyond the box
-# of the points it reaches, as a share of the longest side: as far as a mesh looks.
+# Nodes of the background lattice along its longest side, and its margin around the box
+# of the points as a share of that side: the margin of a mesh.
 _LATTICE, _BEYOND = 16, 0.25
-# Lattice places nearer to a point than this many lattice steps are left to the places
-# beside the surface, whose signs are surer.
+# Lattice nodes closer to a point than this many lattice steps are skipped: the
+# locations beside the surface, whose signs are more reliable, cover them.
 _AWAY = 0.75
-# Points that get places beside them are thinned to this many spacings: the slope of
-# the field varies more slowly than the surface. 1 instead of 2: 30 % more support
-# vectors on the bunny, and no closer to the points.
+# Points with locations beside them are thinned to this many spacings: the slope of the
+# field varies more slowly than the surface. With 1 instead of 2 there are 30 % more
+# support vectors on the bunny, without a smaller distance.
 _BESIDE_SPACING = 2.0
-# A place beside the surface joins a scale when the field so far is off by this share
-# of its distance. A quarter instead of a half: 18 % more support vectors on the bunny,
-# and no closer to the points; the slope there is 0.95 instead of 0.90.
+# A location beside the surface is added to a scale if the error of the field so far
+# exceeds this share of its distance. With a quarter instead of a half there are 18 %
+# more support vectors on the bunny, without a smaller distance; the slope is 0.95
+# instead of 0.90.
 _RELATIVE_ERROR = 0.5
 # Winding numbers are sums over at most about this many clusters of points.
 _CLUSTERS = 4000
@@ -47,7 +48,7 @@ _CLUSTERS = 4000
 
 @dataclass(frozen=True)
 class Targets:
-    """Rows of one regression: places, and the value wanted there."""
+    """Rows of one regression: locations and their target values."""
 
     places: Array
     values: Array
@@ -64,7 +65,7 @@ class Targets:
 
 
 def thinned(cloud: Cloud, spacing: float) -> Array:
-    """Return row numbers of one point per cube of side `spacing`; all if not denser."""
+    """Return the row numbers of one point per cube of side `spacing`."""
     if spacing <= cloud.spacing:
         return np.arange(len(cloud.points))
     return np.sort(np.unique(_cubes(cloud, spacing), axis=0, return_index=True)[1])
@@ -75,10 +76,10 @@ def near_surface(
 ) -> Targets:
     """Return the rows near the surface for one scale.
 
-    The points, thinned to the spacing of the scale, with value 0. Where there are
-    normals, also places one spacing beside them with their signed distance, as far as
-    the field so far is off there by more than half of it: they hold sign and slope,
-    and asking for exact values would spend support vectors off the surface.
+    The points, thinned to the spacing of the scale, have the value 0. With normals,
+    there are also locations one spacing beside them, with their signed distance, where
+    the error of the field so far exceeds half of it: they fix the sign and the slope,
+    and exact values would spend support vectors away from the surface.
     """
     rows = thinned(cloud, scale.spacing)
     found = Targets(cloud.points[rows], np.zeros(len(rows)))
@@ -93,10 +94,10 @@ def near_surface(
 def beside_surface(
     cloud: Cloud, normals: Array, rows: Array, distance: float
 ) -> Targets:
-    """Return places along the normals of `rows`, both ways, with signed distance.
+    """Return locations along both directions of the normals, with signed distances.
 
-    Where the way out is blocked by another part of the surface the distance is halved
-    until it is clear; a point that stays blocked is left out.
+    The distance is halved while another part of the surface is too close; a point for
+    which no distance is free is skipped.
     """
     outside = _along(cloud, normals[rows], rows, distance)
     inside = _along(cloud, -normals[rows], rows, distance)
@@ -117,14 +118,14 @@ def _along(cloud: Cloud, directions: Array, rows: Array, distance: float) -> Tar
 
 @dataclass(frozen=True)
 class Background:
-    """Places of a coarse lattice, away from the surface, and their signed distance."""
+    """Nodes of a coarse lattice away from the surface, with their signed distances."""
 
     places: Array
     values: Array
 
     @classmethod
     def around(cls, cloud: Cloud, normals: Array) -> Background:
-        """Return the background of a cloud; signs come from its winding numbers."""
+        """Return the background of a cloud; the signs are those of winding numbers."""
         places, step = _lattice(cloud.points)
         nearest, _ = cloud.tree.query(places)
         away = nearest > _AWAY * step
@@ -133,10 +134,10 @@ class Background:
         return cls(places, np.where(inside, -nearest, nearest))
 
     def unsecured(self, field: Function) -> Targets:
-        """Return the places where the field's sign is wrong or weak.
+        """Return the locations where the sign of the field is wrong or weak.
 
-        Weak: below half of the distance. That much is asked for, and no more: a place
-        that has it is left alone, so it costs no support vectors.
+        Weak means below half of the distance. That value is the target: a location
+        that reaches it is not added, so that it needs no support vectors.
         """
         wanted = self.values / 2
         weak = field(self.places) * np.sign(wanted) < np.abs(wanted)
@@ -144,7 +145,7 @@ class Background:
 
 
 def _lattice(points: Array) -> tuple[Array, float]:
-    """Return places of a lattice around the points, and its step."""
+    """Return the nodes of a lattice around the points, and its step."""
     low, high = points.min(axis=0), points.max(axis=0)
     margin = _BEYOND * (high - low).max()
     step = (high - low + 2 * margin).max() / _LATTICE
@@ -157,10 +158,10 @@ def _lattice(points: Array) -> tuple[Array, float]:
 
 
 def winding_numbers(cloud: Cloud, normals: Array, places: Array) -> Array:
-    """Return how often the oriented points surround each place.
+    """Return the winding number of the oriented points around each location.
 
-    ``sum_i a_i n_i . (p_i - x) / (4 pi |p_i - x|^3)``, over clusters of points: exact
-    enough a few cluster sizes away from the surface, which is where it is asked.
+    ``sum_i a_i n_i . (p_i - x) / (4 pi |p_i - x|^3)``, over clusters of points: this is
+    accurate a few cluster sizes away from the surface, where it is evaluated.
     """
     centres, dipoles = _clusters(cloud, normals)
     numbers = np.empty(len(places))
@@ -174,7 +175,7 @@ def winding_numbers(cloud: Cloud, normals: Array, places: Array) -> Array:
 
 
 def _clusters(cloud: Cloud, normals: Array) -> tuple[Array, Array]:
-    """Return centres of clusters, and the area-weighted sum of their normals."""
+    """Return the centres of clusters, and the area-weighted sums of their normals."""
     side = np.sqrt(cloud.areas.sum() / _CLUSTERS)
     _, cluster = np.unique(_cubes(cloud, side), axis=0, return_inverse=True)
     weight = np.bincount(cluster, cloud.areas)
@@ -184,7 +185,7 @@ def _clusters(cloud: Cloud, normals: Array) -> tuple[Array, Array]:
 
 
 def _cubes(cloud: Cloud, side: float) -> Array:
-    """Return the number of the cube, per axis, that each point lies in."""
+    """Return the index, per axis, of the cube of each point."""
     low = cloud.points.min(axis=0)
     return np.asarray(np.floor((cloud.points - low) / side), dtype=np.int64)
 

@@ -254,7 +254,7 @@ def test_convert_refuses_cells_and_says_why(suffix, capsys, data):
     target = data.with_suffix(suffix)
     code, _, err = run(capsys, "convert", path, target)
     assert code != 0
-    assert "it is a kernel expansion for each of" in err
+    assert "kernel expansions, one per cell" in err
     assert not target.exists()
     copy = data.with_name("copy.corevec")
     assert run(capsys, "convert", path, copy)[0] == 0

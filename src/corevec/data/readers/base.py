@@ -39,6 +39,10 @@ class BadRecordError(Exception):
     """Why one record cannot be used; becomes an error or a count, with its place."""
 
 
+class NotANumberError(BadRecordError):
+    """A field that must hold a finite number holds other text."""
+
+
 class RowStream(ABC):
     """Blocks ``(X, y)`` or ``(X, y, sample_weight)`` of files, in bounded memory.
 
@@ -84,14 +88,20 @@ class RowStream(ABC):
                 block = next(blocks, None)
             except InvalidInputError as error:
                 raise InvalidInputError(
-                    f"{error} Rows handed out before it: {self.rows}."
+                    f"{error} Rows handed out before it: {self.rows}.",
+                    parameter=error.parameter,
                 ) from error.__cause__
             if block is None:
                 break
             self.rows += block[0].shape[0]
             yield block
         if self.skipped:
-            logger.info("%s: skipped %d records", self.who, self.skipped)
+            logger.info(
+                "%s: skipped %d records",
+                self.who,
+                self.skipped,
+                extra={"n_skipped": self.skipped},
+            )
 
     @abstractmethod
     def _blocks(self) -> Iterator[Block]:
@@ -106,9 +116,11 @@ class RowStream(ABC):
         """Return the error to raise for a bad record; None where it is only counted."""
         message = f"{self.who}: {where}: {bad}."
         if self.errors == "raise":
-            return InvalidInputError(
+            fault = InvalidInputError(
                 f"{message} errors='skip' leaves such records out and counts them."
             )
+            fault.__cause__ = bad
+            return fault
         self.skipped += 1
         if len(self.messages) < _KEPT_MESSAGES:
             self.messages.append(message)
@@ -140,7 +152,7 @@ def finite_number(text: str | bytes, place: str, limit: float = np.inf) -> float
     """Return the number that `text` is; its magnitude must be below `limit`."""
     plain = text if isinstance(text, str) else text.decode("utf-8", "backslashreplace")
     if not _NUMBER.fullmatch(plain):
-        raise BadRecordError(f"expected a finite number {place}, got {shown(plain)}")
+        raise NotANumberError(f"expected a finite number {place}, got {shown(plain)}")
     value = float(plain)
     if not abs(value) < limit:
         raise BadRecordError(f"the number {place}, {shown(plain)}, is out of range")
@@ -163,6 +175,7 @@ __all__ = [
     "Block",
     "DEFAULT_BLOCK_ROWS",
     "DEFAULT_MEMORY_BUDGET",
+    "NotANumberError",
     "Paths",
     "RowStream",
     "check_count",

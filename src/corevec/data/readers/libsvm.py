@@ -127,7 +127,7 @@ class LibsvmFacts:
 
 
 def scan_libsvm(path: Paths, *, errors: str = "raise") -> LibsvmFacts:
-    """Read LIBSVM text files once and return what `read_libsvm` wants to be told.
+    """Return the size and the labels of LIBSVM text files, in one pass.
 
     Parameters
     ----------
@@ -135,6 +135,11 @@ def scan_libsvm(path: Paths, *, errors: str = "raise") -> LibsvmFacts:
         As for `read_libsvm`.
     errors : {"raise", "skip"}, default="raise"
         As for `read_libsvm`.
+
+    Returns
+    -------
+    LibsvmFacts
+        Rows, columns, labels and the first index: the arguments of `read_libsvm`.
     """
     who = "scan_libsvm"
     stream = LibsvmStream(

@@ -370,7 +370,8 @@ def moved_source(
         said = str(error).splitlines()[0]
         raise InvalidInputError(
             f"{who}: device={device!r} cannot be used ({said}). Give a torch device "
-            "that is there, e.g. 'cuda' or 'cuda:1' where torch sees a GPU, or None."
+            "that is there, e.g. 'cuda' or 'cuda:1' where torch sees a GPU, or None.",
+            parameter="device",
         ) from None
     columns = {
         name: np.ascontiguousarray(given, dtype=given.dtype.newbyteorder("="))

@@ -1,1 +1,1 @@
-"""LIBSVM's model files."""
+"""Model files of LIBSVM."""

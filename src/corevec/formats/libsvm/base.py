@@ -1,4 +1,4 @@
-"""LIBSVM's machines on rows: what every model that `load_libsvm` returns shares."""
+"""Base class of the models that `load_libsvm` returns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from corevec.models.expansion import KernelExpansion
 
 
 class LibsvmModel(BaseEstimator):
-    """A model read from a LIBSVM file; `load_libsvm` makes it.
+    """A model from a LIBSVM file, as returned by `load_libsvm`.
 
     ``fit`` returns it as it is, so that it can stand at the end of a pipeline. The
     kernel's parameters are constructor parameters as in scikit-learn, and so are those
@@ -59,7 +59,7 @@ class LibsvmModel(BaseEstimator):
     memory_budget = DEFAULT_MEMORY_BUDGET
 
     def fit(self, X: Any = None, y: Any = None) -> LibsvmModel:
-        """Return the model as it is.
+        """Return the model unchanged.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class LibsvmModel(BaseEstimator):
         return self
 
     def match_rows(self, X: Any) -> Self:
-        """Put rows of X in the place of the vectors that are their text.
+        """Replace the vectors by the rows of X that they are rounded copies of.
 
         svm-train writes eight digits of a vector. `corevec.certify` looks the vectors
         up among the training rows, which may have more: this finds the rows that they
@@ -106,7 +106,7 @@ class LibsvmModel(BaseEstimator):
         return self
 
     def _take(self, text: LibsvmText, n_features: int | None) -> None:
-        """Set everything that follows from the file."""
+        """Set the attributes that follow from the file."""
         self.text_ = text
         columns = text.vectors.shape[1]
         self._any_width = n_features is None
@@ -114,7 +114,8 @@ class LibsvmModel(BaseEstimator):
         if self.n_features_in_ < columns:
             raise InvalidInputError(
                 f"load_libsvm: n_features={n_features}, but the file has the index "
-                f"{columns}. Give at least that."
+                f"{columns}. Give at least that.",
+                parameter="n_features",
             )
         order = self._order()
         self.support_vectors_ = _stored(_widened(text.vectors, self.n_features_in_))[
@@ -127,7 +128,7 @@ class LibsvmModel(BaseEstimator):
         return np.arange(len(self.text_.coef))
 
     def _machine_values(self, X: Any) -> Array:
-        """Return LIBSVM's values of all machines, shape (n_rows, n_machines)."""
+        """Return the values of all machines in LIBSVM, shape (n_rows, n_machines)."""
         check_is_fitted(self)
         X = check_array(X, **CHECKS)
         if X.shape[1] != self.n_features_in_ and not self._any_width:
@@ -142,7 +143,7 @@ class LibsvmModel(BaseEstimator):
             return np.asarray(source.map(machines.values))
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether `load_libsvm` made it."""
+        """Whether `load_libsvm` has set the attributes."""
         return hasattr(self, "text_")
 
     def __sklearn_tags__(self) -> Any:
@@ -152,7 +153,7 @@ class LibsvmModel(BaseEstimator):
 
 
 class _Machines:
-    """The machines of a file, ready for rows of one width."""
+    """The machines of a file, for rows with a fixed number of columns."""
 
     def __init__(self, text: LibsvmText, width: int):
         self.text, self.width = text, max(width, 1)
@@ -160,7 +161,7 @@ class _Machines:
         name = KERNELS[text.kernel_type]
         statistics = None
         if name == "rbf" and vectors.shape[0]:
-            # The shift by the mean, without which a distance cancels.
+            # The shift by the mean prevents cancellation in distances.
             statistics = row_statistics(as_source(vectors))
         kernel = make_kernel(name, *_shape(text), statistics)
         counts = text.counts if text.counts is not None else np.array([len(text.coef)])
@@ -175,7 +176,7 @@ class _Machines:
     def values(self, rows: Rows) -> Array:
         """Return the values of one block.
 
-        Each class's vectors give its share in all its machines at once.
+        The vectors of a class contribute to all of its machines together.
         """
         shares = [part.evaluate(rows, basis) for part, basis in self.parts]
         if len(shares) == 1:
@@ -191,7 +192,7 @@ def _shape(text: LibsvmText) -> tuple[float, float, float]:
 
 
 def _widened(rows: Any, width: int) -> Any:
-    """Return rows with columns of zeros added at the right."""
+    """Return rows with zero columns appended."""
     missing = width - rows.shape[1]
     if missing <= 0:
         return rows
@@ -214,7 +215,7 @@ def _texts(rows: Any) -> Iterator[str]:
 
 
 def _stored(vectors: Any) -> Any:
-    """Return vectors dense where that costs at most four times their entries."""
+    """Return dense vectors if that takes at most four times the stored entries."""
     n, d = vectors.shape
     return vectors.toarray() if n * d <= 4 * vectors.nnz else vectors
 

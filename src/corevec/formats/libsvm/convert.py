@@ -1,4 +1,4 @@
-"""LIBSVM's model files: ours for its programs, its models here."""
+"""`save_libsvm` and `load_libsvm`: write and read LIBSVM model files."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def load_libsvm(
 
     Returns
     -------
-    LibsvmClassifier, LibsvmNuClassifier, LibsvmRegressor, LibsvmNuRegressor or
-    LibsvmOneClass
-        Fitted, with scikit-learn's attributes; classes vote as in LIBSVM. For
-        `corevec.certify` tell it the problem first, which is not in the file:
-        ``model.set_params(C=10.0)``; then the vectors must be among the rows, digit by
-        digit (svm-train writes eight of them).
+    estimator
+        A fitted LibsvmClassifier, LibsvmNuClassifier, LibsvmRegressor,
+        LibsvmNuRegressor or LibsvmOneClass, with the attributes of scikit-learn; the
+        classes vote as in LIBSVM. `corevec.certify` also needs the parameters of the
+        problem, which are not in the file: ``model.set_params(C=10.0)``. The vectors
+        must then be among the rows, digit by digit (svm-train writes eight digits).
 
     Raises
     ------

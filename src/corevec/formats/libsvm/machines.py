@@ -1,4 +1,4 @@
-"""What a fitted model is as a LIBSVM file, or why it is none."""
+"""Conversion of fitted models into LIBSVM model files."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _check_fitted(model: Any) -> None:
 
 
 def _functions_of(model: Any) -> tuple[KernelExpansion, Form]:
-    """Return the functions of a model, and what is made of their values."""
+    """Return the functions of a model, and the form of its predictions."""
     if isinstance(model, THEIRS):
         return _theirs(model)
     if isinstance(model, StructuralSVM):
@@ -100,9 +100,9 @@ def _no_machine(model: Any, reason: str) -> InvalidInputError:
 
 
 def _theirs(model: Any) -> tuple[KernelExpansion, Form]:
-    """Return the functions of one of scikit-learn's machines."""
+    """Return the functions of a scikit-learn model."""
     kernel = model.kernel
-    # `_gamma` is what scikit-learn resolves gamma="scale" to, and hands to LIBSVM.
+    # `_gamma` is the resolved value of gamma="scale" that scikit-learn gives to LIBSVM.
     gamma = float(model._gamma) if isinstance(kernel, str) else 1.0
     made = make_kernel(kernel, gamma, model.degree, model.coef0)
     rows = Rows(model.support_vectors_, np.asarray(model.support_, dtype=np.int64))
@@ -113,7 +113,7 @@ def _theirs(model: Any) -> tuple[KernelExpansion, Form]:
         return KernelExpansion(made, rows, dual.T, intercept), Form(kind)
     classes = model.classes_
     if len(classes) == 2:
-        # scikit-learn turns the sign around; LIBSVM's first class was classes_[0].
+        # scikit-learn flips the sign; the first class in LIBSVM was classes_[0].
         functions = KernelExpansion(made, rows, -dual.T, -intercept)
         return functions, Form("two classes", classes, upright=False)
     coef = _pairs(dual, model.n_support_)
@@ -123,7 +123,7 @@ def _theirs(model: Any) -> tuple[KernelExpansion, Form]:
 
 
 def _structural(model: StructuralSVM) -> tuple[KernelExpansion, Form]:
-    """Return a linear machine as the expansion over its own weights."""
+    """Return a linear machine as an expansion with its weights as the only vector."""
     if not isinstance(model.model, str) or len(model.classes_) != 2:
         raise _no_machine(
             model, "only two classes of the linear model are one machine of LIBSVM's"
@@ -201,7 +201,7 @@ def _whole_labels(classes: Any) -> Array:
 
 
 def _one_vs_one(model: Any) -> LibsvmText:
-    """Return the file of scikit-learn's wrapper around two-class models."""
+    """Return the file of a scikit-learn wrapper around two-class models."""
     labels = _whole_labels(model.classes_)
     pairs = list(combinations(range(len(labels)), 2))
     found = []
@@ -230,14 +230,14 @@ def _same_kernel(model: Any, functions: list[KernelExpansion]) -> AnyKernel:
             raise _no_machine(
                 model,
                 f"its machines have different kernels ({shapes[0]} and {shape}) and a "
-                "file one. Give gamma as a number: in words, each pair of classes "
+                "file one. Give gamma as a number: by name, each pair of classes "
                 "finds its own",
             )
     return functions[0].kernel
 
 
 def _joined(parts: list[Any], coefs: list[Array]) -> tuple[Any, Array]:
-    """Return the distinct vectors of all machines, and a column of each machine."""
+    """Return the distinct vectors of all machines, and one column per machine."""
     rows = sparse.vstack([sparse.csr_matrix(part) for part in parts], format="csr")
     rows = rows.astype(np.float64)
     rows.sum_duplicates()
@@ -283,7 +283,7 @@ def _text(
 
 
 def _kernel_lines(model: Any, kernel: AnyKernel) -> tuple[str, dict[str, float]]:
-    """Return LIBSVM's name and parameters of a kernel, or raise."""
+    """Return the name and the parameters of a kernel in LIBSVM, or raise."""
     name = f"normalized-{kernel.name}" if kernel.normalized else kernel.name
     if not isinstance(kernel, Kernel) or name not in _OUR_NAMES:
         raise _no_machine(
@@ -297,7 +297,7 @@ def _kernel_lines(model: Any, kernel: AnyKernel) -> tuple[str, dict[str, float]]
         )
     values = {
         "degree": kernel.degree,
-        # The kernel sees rows divided by a power of two.
+        # The kernel is applied to rows divided by a power of two.
         "gamma": float(np.ldexp(kernel.gamma, -2 * kernel.row_map.exponent)),
         "coef0": float(kernel.coef0),
     }

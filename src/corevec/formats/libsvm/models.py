@@ -1,4 +1,4 @@
-"""LIBSVM's models as estimators: what `load_libsvm` returns."""
+"""The estimators that `load_libsvm` returns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from corevec.formats.libsvm.text import KERNELS, LibsvmText
 
 
 class _Classifier(ClassifierMixin, LibsvmModel):
-    """What the two classifiers share."""
+    """Base class of the two classifiers."""
 
     def _take(self, text: LibsvmText, n_features: int | None) -> None:
         super()._take(text, n_features)
@@ -45,7 +45,7 @@ class _Classifier(ClassifierMixin, LibsvmModel):
         return bool(self._labels[0] > self._labels[-1])
 
     def pair_values(self, X: Any) -> Array:
-        """Return the value of each pair of classes, as LIBSVM has them.
+        """Return the value of each pair of classes, as in LIBSVM.
 
         Parameters
         ----------
@@ -60,7 +60,7 @@ class _Classifier(ClassifierMixin, LibsvmModel):
         return self._machine_values(X)
 
     def decision_function(self, X: Any) -> Array:
-        """Return signed values: above 0 for ``classes_[1]``, or one column per class.
+        """Return decision values: above 0 for ``classes_[1]``, or one column per class.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class _Classifier(ClassifierMixin, LibsvmModel):
         return np.asarray(votes[:, np.argsort(self._labels)])
 
     def predict(self, X: Any) -> Array:
-        """Return the class of each row, by LIBSVM's rule.
+        """Return the class of each row, by the voting rule of LIBSVM.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class LibsvmNuClassifier(_Classifier):
 
 
 class _Regressor(RegressorMixin, LibsvmModel):
-    """What the two regressors share."""
+    """Base class of the two regressors."""
 
     def predict(self, X: Any) -> Array:
         """Return the predicted targets.
@@ -264,11 +264,11 @@ class LibsvmOneClass(OutlierMixin, LibsvmModel):
 
     @property
     def offset_(self) -> float:
-        """``decision_function = score_samples - offset_``: the file's rho."""
+        """``decision_function = score_samples - offset_``: rho of the file."""
         return float(self.text_.rho[0])
 
     def score_samples(self, X: Any) -> Array:
-        """Return the larger values, the more a row belongs.
+        """Return the score of each row: the larger, the more normal.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ class LibsvmOneClass(OutlierMixin, LibsvmModel):
         return self.decision_function(X) + self.offset_
 
     def decision_function(self, X: Any) -> Array:
-        """Return LIBSVM's value: above 0 for rows that belong.
+        """Return the decision values of LIBSVM: above 0 for inliers.
 
         Parameters
         ----------
@@ -298,7 +298,7 @@ class LibsvmOneClass(OutlierMixin, LibsvmModel):
         return np.ascontiguousarray(self._machine_values(X)[:, 0])
 
     def predict(self, X: Any) -> Array:
-        """Return +1 for rows that belong, -1 for outliers.
+        """Return +1 for inliers and -1 for outliers.
 
         Parameters
         ----------

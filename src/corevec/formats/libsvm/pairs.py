@@ -1,4 +1,4 @@
-"""Machines of pairs of classes, in the form that LIBSVM has for them.
+"""Machines of pairs of classes, in the form of LIBSVM files.
 
 LIBSVM lists each support vector once under one class c, with one coefficient for each
 other class: those of the machines of c. Machines that were solved in a span, or fitted
@@ -17,7 +17,7 @@ from corevec._runtime.types import Array
 
 
 class Listing(NamedTuple):
-    """Which vectors a file lists, in which order, and with which coefficients.
+    """The vectors of a file, in order, with their coefficients.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Listing(NamedTuple):
 
 
 def listed_by_class(coef: Array, n_classes: int) -> Listing:
-    """Return which vector is listed where, and with which coefficients.
+    """Return the order of the vectors in the file, and their coefficients.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def listed_by_class(coef: Array, n_classes: int) -> Listing:
 
 
 def _best_class(coef: Array, left: Array, pairs: Array, n_classes: int) -> Array:
-    """Return for each vector the class that takes most of the pairs left.
+    """Return, for each vector, the class that covers most of the remaining pairs.
 
     A support vector has coefficients in the machines of its own class only, and there
     on that class's side: half a point for the side finds the class where there is only

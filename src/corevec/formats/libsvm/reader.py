@@ -1,4 +1,4 @@
-"""Reading the text of a LIBSVM model; what is wrong is said with file and line."""
+"""Reader of LIBSVM model files; errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from corevec.formats.libsvm.text import (
 
 WHO = "load_libsvm"
 _CHUNK = 1 << 20
-# 16 MiB: a dense vector of 800,000 entries. The words of a longer line would need
+# 16 MiB: a dense vector of 800,000 entries. The fields of a longer line would take
 # gigabytes.
 LONGEST_LINE = 1 << 24
 MOST_COLUMNS = 2**31 - 1  # LIBSVM's indices are C integers
@@ -34,12 +34,12 @@ _NUMBERS = ("rho", *_EXTRAS, "gamma", "coef0")
 _WHOLE = ("nr_class", "total_sv", "label", "nr_sv", "degree")
 _WORDS = ("svm_type", "kernel_type")
 _KEYWORDS = (*_WORDS, *_NUMBERS, *_WHOLE)
-# The entries of a line as nearly every file has them. Nothing in it can be matched in
-# two ways, so that no line takes more than one look.
+# The entries of a line in their usual form. The pattern is unambiguous, so that no line
+# causes backtracking.
 _ENTRIES = re.compile(
     r"(?:[1-9]\d{0,9}:[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)? )*", re.ASCII
 )
-_LONGEST_NUMBER = 1000  # a double in full has 767 digits, and some zeros before
+_LONGEST_NUMBER = 1000  # a complete double has 767 digits after leading zeros
 _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _ENTRY = re.compile(r"([+-]?\d{1,18}):(\S+)", re.ASCII)
 _MARKS = {
@@ -50,7 +50,7 @@ _MARKS = {
 
 
 class _Lines:
-    """The lines of a file as lists of words, counted."""
+    """The lines of a file as lists of fields, with a counter."""
 
     def __init__(self, lines: WholeLines, path: Path):
         self.path, self.number = path, 0
@@ -77,7 +77,7 @@ class _Lines:
 
 
 def read_text(path: Path, memory_limit: float) -> LibsvmText:
-    """Return what a LIBSVM model file says, every line of it checked."""
+    """Return the content of a LIBSVM model file, after a check of every line."""
     with WholeLines(WHO, path, _CHUNK, LONGEST_LINE) as opened:
         lines = _Lines(opened, path)
         words = iter(lines)
@@ -106,7 +106,7 @@ class _Header:
         self.at: dict[str, int] = {}
 
     def take(self, words: list[str]) -> None:
-        """Take in one line."""
+        """Parse one line."""
         if not words:
             self.lines.wrong("an empty line in the header. Remove it.")
         keyword, values = words[0], words[1:]
@@ -144,7 +144,7 @@ class _Header:
         return " ".join(values)
 
     def check(self) -> None:
-        """Raise for the first thing that is missing or does not fit."""
+        """Raise for the first entry that is missing or inconsistent."""
         self._word("svm_type", SVM_TYPES)
         if self.found.get("kernel_type") == "precomputed":
             self.wrong(
@@ -229,7 +229,7 @@ class _Header:
 
 
 class _VectorParts:
-    """Coefficients and entries of the lines so far, in plain growing arrays."""
+    """Coefficients and entries of the lines so far, in growing arrays."""
 
     def __init__(self, lines: _Lines, width: int):
         self.lines, self.width = lines, width
@@ -238,12 +238,12 @@ class _VectorParts:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes that the numbers so far take."""
+        """Bytes of the numbers so far."""
         n = len(self.coef) + len(self.values) + len(self.indices) + len(self.indptr)
         return 8 * n
 
     def take(self, words: list[str]) -> None:
-        """Take in the line of one support vector."""
+        """Parse the line of one support vector."""
         if len(words) < self.width:
             self.lines.wrong(
                 f"expected {self.width} coefficient(s) in front of the vector's "
@@ -259,7 +259,7 @@ class _VectorParts:
             self.lines.wrong(f"{bad}.")
 
     def _quick_entries(self, text: str) -> bool:
-        """Take in a line that is in order; False for any that needs a closer look."""
+        """Parse a well-formed line; return False for any other line."""
         if not _ENTRIES.fullmatch(text):
             return False
         parts = text.replace(":", " ").split()
@@ -275,7 +275,7 @@ class _VectorParts:
         return True
 
     def _entries(self, words: list[str]) -> None:
-        """Take in the entries one by one, and say what is wrong with the first."""
+        """Parse the entries one by one, and raise for the first invalid one."""
         last = 0
         for word in words:
             entry = _ENTRY.fullmatch(word)
@@ -297,7 +297,7 @@ class _VectorParts:
 
 
 def _number(word: str, place: str) -> float:
-    """Return a finite number; one of very many digits is no number of a model."""
+    """Return a finite number; a text with very many digits is an error."""
     if len(word) > _LONGEST_NUMBER:
         raise BadRecordError(f"the number {place}, {shown(word)}, is too long")
     return finite_number(word, place)
@@ -306,7 +306,7 @@ def _number(word: str, place: str) -> float:
 def _read_vectors(
     header: _Header, words: Iterator[list[str]], memory_limit: float
 ) -> LibsvmText:
-    """Return the whole file, its vectors read line by line."""
+    """Return the content of the file, with its vectors read line by line."""
     lines, found = header.lines, header.found
     total, start = found["total_sv"][0], header.lines.number
     width = found["nr_class"][0] - 1

@@ -1,4 +1,4 @@
-"""The text of a LIBSVM model, and what is written there.
+"""The text of LIBSVM model files, and its writer.
 
 A header of ``keyword value ...`` lines, the line ``SV``, then one line per support
 vector: its coefficients (one per other class) and its entries ``index:value``. The
@@ -19,7 +19,7 @@ from corevec._runtime.types import Array
 CLASSIFIERS = ("c_svc", "nu_svc")
 REGRESSORS = ("epsilon_svr", "nu_svr")
 SVM_TYPES = (*CLASSIFIERS, "one_class", *REGRESSORS)
-# LIBSVM's names, and ours.
+# Names in LIBSVM, and in this package.
 KERNELS = {
     "linear": "linear",
     "polynomial": "poly",
@@ -37,7 +37,7 @@ PARAMETERS = {
 
 @dataclass(frozen=True)
 class LibsvmText:
-    """What a LIBSVM model file says.
+    """The content of a LIBSVM model file.
 
     Attributes
     ----------
@@ -71,12 +71,12 @@ class LibsvmText:
 
     @property
     def n_classes(self) -> int:
-        """Classes; 2 where there are none, as LIBSVM has it."""
+        """Number of classes; 2 if there are none, as in LIBSVM."""
         return 2 if self.labels is None else len(self.labels)
 
 
 def write_text(text: LibsvmText, file: IO[bytes]) -> None:
-    """Write a model; numbers with all their digits, vectors in the shortest form."""
+    """Write a model: numbers with all digits, vectors in the shortest form."""
     for line in _header(text):
         file.write(line.encode("ascii") + b"\n")
     for line in _vector_lines(text):
@@ -121,7 +121,7 @@ def _vector_lines(text: LibsvmText) -> Iterator[str]:
 
 
 def _shortest(value: float) -> str:
-    """Return the fewest digits that are read as this very number.
+    """Return the shortest text that is read as exactly this number.
 
     In the form that C's ``%.8g`` has where eight do: so svm-train writes vectors, and
     its files come out again.

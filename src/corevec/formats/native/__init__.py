@@ -1,1 +1,1 @@
-"""corevec's own model files."""
+"""The native model files."""

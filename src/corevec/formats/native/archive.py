@@ -22,20 +22,20 @@ from corevec.formats._limits import HEADER_LIMIT
 from corevec.formats.native.encode import PLAIN_KINDS
 
 HEADER = "header.json"
-# The earliest date that a zip can hold: the same model gives the same bytes.
+# The earliest date of a zip file: the same model gives the same bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
-# Deflate makes at most 1032 bytes of one (zlib's technical notes).
+# Deflate expands one byte to at most 1032 (technical notes of zlib).
 _MOST_EXPANSION = 1032
 _CHUNK = 1 << 20
 
 
 def entry_name(number: int) -> str:
-    """Return the name of an array's entry."""
+    """Return the name of the entry of an array."""
     return f"array_{number}.npy"
 
 
 def write_archive(file: IO[bytes], header: dict[str, Any], arrays: list[Array]) -> None:
-    """Write header and arrays; not compressed, since few numbers repeat."""
+    """Write the header and the arrays, uncompressed, because few numbers repeat."""
     text = json.dumps(header, allow_nan=False, ensure_ascii=True).encode("ascii")
     if len(text) > HEADER_LIMIT:
         raise InvalidInputError(
@@ -98,7 +98,7 @@ class ArchiveReader:
         self.wrong(f"this is no corevec model, which starts with the bytes 'PK'{hint}")
 
     def _entries(self, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-        """Return the entries by name, their names and sizes checked."""
+        """Return the entries by name, after a check of their names and sizes."""
         found: dict[str, zipfile.ZipInfo] = {}
         for info in archive.infolist():
             if info.filename in found:
@@ -166,7 +166,7 @@ class ArchiveReader:
             self._damaged(info, error)
 
     def _read_array(self, entry: IO[bytes], info: zipfile.ZipInfo) -> Array:
-        """Return an array after its own words and the entry's size agree."""
+        """Return an array, after a check of its header against the entry size."""
         version = npy.read_magic(entry)
         if version not in ((1, 0), (2, 0)):
             self.wrong(f"{info.filename} has .npy version {version}, not 1.0 or 2.0")

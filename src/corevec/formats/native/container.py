@@ -1,4 +1,4 @@
-"""corevec's own model files: one .npz with a header, no code in it."""
+"""The native model files: one .npz with a header, without code."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from corevec.formats.native.decode import Decoder
 from corevec.formats.native.encode import Encoder
 
 FORMAT = "corevec model"
-# Goes up when an older reader would misread a file. A reader knows all versions up to
-# its own; `tests/files/` holds a file of each.
+# Incremented when an older reader would misread a file. A reader accepts all versions
+# up to its own; `tests/files/` contains a file of each version.
 VERSION = 1
 
 
 def save(model: Any, path: AnyPath) -> None:
-    """Write a model into corevec's own file: everything `load` needs, and no code.
+    """Write a model to a native file, which contains no code.
 
     Parameters, fitted attributes, certificate, history and the state of a stream are
     kept; predictions after `load` are the same, bit for bit, on the same machine.
@@ -67,7 +67,7 @@ def save(model: Any, path: AnyPath) -> None:
 
 
 def load(path: AnyPath, *, memory_limit: float = MEMORY_LIMIT) -> Any:
-    """Read a model that `save` wrote.
+    """Return the model of a file that was written by `save`.
 
     Nothing in the file is executed: it holds numbers and names, and only classes that
     a model of corevec consists of are made, with the attributes they are known to have.

@@ -19,25 +19,25 @@ WrongAt = Callable[[str, str], NoReturn]
 
 @dataclass(frozen=True)
 class Whole:
-    """A field that holds a whole number from 0 to `most`."""
+    """A field with a whole number from 0 to `most`."""
 
     most: int
 
     def check(self, value: Any, place: str, wrong: WrongAt) -> None:
-        """Call `wrong` where the value is no such number."""
+        """Call `wrong` if the value is not such a number."""
         if type(value) is not int or not 0 <= value <= self.most:
             wrong(place, f"must be a whole number from 0 to {self.most}")
 
 
 @dataclass(frozen=True)
 class Words:
-    """A field that holds an array of so many unsigned numbers."""
+    """A field with an array of a fixed number of unsigned integers."""
 
     dtype: str
     length: int
 
     def check(self, value: Any, place: str, wrong: WrongAt) -> None:
-        """Call `wrong` where the value is no such array."""
+        """Call `wrong` if the value is not such an array."""
         right = isinstance(value, np.ndarray) and value.dtype == np.dtype(self.dtype)
         if not right or value.shape != (self.length,):
             wrong(place, f"must be a {self.dtype} array of shape ({self.length},)")
@@ -47,7 +47,7 @@ _MT19937 = {"key": Words("uint32", 624), "pos": Whole(624)}
 _PCG = {"state": Whole(2**128 - 1), "inc": Whole(2**128 - 1)}
 _PHILOX = {"counter": Words("uint64", 4), "key": Words("uint64", 2)}
 _SFC = {"state": Words("uint64", 4)}
-# Half of a 64-bit number that was drawn for a 32-bit one.
+# The unused half of a 64-bit number that was drawn for a 32-bit one.
 _HALF = {"has_uint32": Whole(1), "uinteger": Whole(2**32 - 1)}
 
 STATES: dict[str, dict[str, Any]] = {
@@ -65,7 +65,7 @@ STATES: dict[str, dict[str, Any]] = {
 
 
 def check_generator(name: str, state: Any, place: str, wrong: WrongAt) -> None:
-    """Call `wrong` with the field of a bit generator's state that cannot be one."""
+    """Call `wrong` with the invalid field of the state of a bit generator."""
     _check_fields(state, {"bit_generator": None, **STATES[name]}, place, wrong)
     if state["bit_generator"] != name:
         wrong(f"{place}.bit_generator", f"must be {name!r}")
@@ -85,7 +85,7 @@ def _check_fields(
 
 
 def check_random_state(parts: list[Any], place: str, wrong: WrongAt) -> None:
-    """Call `wrong` with the field of a RandomState that cannot be one.
+    """Call `wrong` with the invalid field of a RandomState.
 
     The parts are those of ``RandomState.get_state`` behind the name.
     """

@@ -1,4 +1,4 @@
-"""Whether the parts of a model that was read fit together.
+"""Consistency checks of the parts of a model from a file.
 
 The compiled loops do not look at the ends of arrays: sizes that disagree would read
 memory that is not theirs. What is checked here cannot come from a file that `save`
@@ -39,7 +39,7 @@ Wrong = Callable[[str], NoReturn]
 
 @singledispatch
 def check_sound(made: Any, wrong: Wrong) -> None:
-    """Call `wrong` with what does not fit in something that was read."""
+    """Call `wrong` with the inconsistency of an object from a file, if there is one."""
     if is_dataclass(made):
         _check_fields(made, wrong)
 
@@ -55,7 +55,7 @@ _FIELD_KINDS: dict[str, tuple[type, ...]] = {
 
 
 def _check_fields(made: Any, wrong: Wrong) -> None:
-    """Check the fields of a dataclass whose types are plain."""
+    """Check the fields of a dataclass that have plain types."""
     for field in fields(made):
         kinds = _FIELD_KINDS.get(str(field.type))
         if kinds is not None and not isinstance(getattr(made, field.name), kinds):
@@ -80,18 +80,18 @@ def _has_shape(value: Any, shape: tuple[int | None, ...]) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, int | np.integer):  # the compiled loops take 64 bits
+    if isinstance(value, int | np.integer):  # the compiled loops use 64 bits
         return not isinstance(value, bool) and -(2**63) <= int(value) < 2**63
     return isinstance(value, float | np.floating) and math.isfinite(value)
 
 
 def _is_count(value: Any, least: int = 0) -> bool:
-    """Whether a value is a plain whole number; NumPy's own overflow silently."""
+    """Whether a value is a Python integer; those of NumPy overflow silently."""
     return type(value) is int and least <= value < 2**63
 
 
 def _check_row_numbers(value: Any, what: str, wrong: Wrong, least: int = 0) -> None:
-    """Check an array of row numbers; -1 stands for a vector that is no row."""
+    """Check an array of row numbers; -1 is a vector that is not a training row."""
     right = isinstance(value, np.ndarray) and value.dtype == np.int64
     if not right or value.ndim != 1 or value.min(initial=0) < least:
         wrong(f"{what} must be an int64 array of row numbers, from {least} on")
@@ -106,7 +106,7 @@ def _is_rows(values: Any) -> bool:
 def _(made: RowMap, wrong: Wrong) -> None:
     if made.shift is not None:
         check_floats(made.shift, (None,), "shift", wrong)
-    # Doubles end at 2**1024; the exponent is that of a column's size.
+    # Doubles end at 2**1024; the exponent is that of the size of a column.
     if type(made.exponent) is not int or abs(made.exponent) > 2100:
         wrong("exponent must be a whole number within +-2100")
     if not _is_number(made.error) or made.error < 0:
@@ -196,7 +196,7 @@ def _(made: FitResult, wrong: Wrong) -> None:
 @check_sound.register
 def _(made: StreamForm, wrong: Wrong) -> None:
     _check_fields(made, wrong)
-    # Without a ball to keep, elements would be joined for ever.
+    # Without a ball to keep, elements would be merged forever.
     if not _is_count(made.n_balls, least=1):
         wrong("n_balls must be a whole number of at least 1")
     if not _is_number(made.bias):
@@ -297,7 +297,7 @@ def _(made: LibsvmText, wrong: Wrong) -> None:
                 wrong(f"{name} must be whole numbers, one per class")
         k = made.n_classes
         counts: Any = made.counts
-        # Each of them too: a sum beyond 64 bits comes back at a small number.
+        # Each of them as well: a sum beyond 64 bits wraps around.
         possible = len(counts) == k and counts.min() >= 0 and counts.max() <= n
         if not possible or counts.sum() != n:
             wrong("counts must be those of the vectors")

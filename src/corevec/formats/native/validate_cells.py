@@ -1,4 +1,4 @@
-"""Whether the trees and the machines of cells that were read fit together.
+"""Consistency checks of the trees and machines of cells from a file.
 
 See `_sound.py`. The loop that goes down a tree and the vectors of a cell are found by
 numbers that a file gives: each is checked against the arrays that are there.
@@ -22,21 +22,21 @@ from corevec.kernels import Kernel
 from corevec.solvers.cells.forest import Cells, Forest
 from corevec.solvers.cells.tree import Tree
 
-# Levels of a tree: 2^40 cells are more than any file holds.
+# Maximum depth of a tree: 2^40 cells exceed any file.
 DEEPEST = 40
 
 
 @check_sound.register
 def _(made: Tree, wrong: Wrong) -> None:
     _check_fields(made, wrong)
-    # A NumPy number of 8 bits would shift itself to 0 cells.
+    # An 8-bit NumPy number would overflow to 0 cells.
     if type(made.depth) is not int or not 0 <= made.depth <= DEEPEST:
         wrong(f"depth must be a whole number from 0 to {DEEPEST}")
     n_nodes = (1 << int(made.depth)) - 1
     check_floats(made.directions, (n_nodes, None), "directions", wrong)
     check_floats(made.thresholds, (n_nodes,), "thresholds", wrong)
     _check_finite(made.directions, "directions", wrong)
-    # Infinite where a node could not be split: then all rows go to the left.
+    # Infinite where a node could not be split: all rows go to the left.
     if np.isnan(made.thresholds).any():
         wrong("thresholds must be numbers")
 

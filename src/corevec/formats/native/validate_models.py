@@ -1,4 +1,4 @@
-"""Whether an estimator that was read can be asked anything; see `_sound.py`."""
+"""Consistency checks of estimators from a file; see `validate.py`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from corevec.solvers.streaming.stream import BallStream, LinearStream
 from corevec.surfaces import ImplicitSurface
 from corevec.surfaces.field import Field, Frame
 
-# What predictions are made of, and what people look at.
+# Arrays that predictions use, and public ones.
 _KINDS: dict[str, tuple[type, ...]] = {
     "_basis": (Basis,),
     "_field": (Field,),
@@ -61,7 +61,7 @@ _SCALES: dict[type, tuple[str, ...]] = {
 
 
 def check_model(made: Any, wrong: Wrong) -> None:
-    """Call `wrong` with what does not fit in an estimator that was read."""
+    """Call `wrong` with the inconsistency of an estimator, if there is one."""
     inside = vars(made)
     for name, kinds in _KINDS.items():
         if name in inside and not isinstance(inside[name], kinds):
@@ -93,7 +93,7 @@ def _check_pipeline(made: Pipeline, wrong: Wrong) -> None:
     )
     if not right or not steps:
         wrong("steps must be pairs of a name and an estimator")
-    # joblib keeps pickles in such a folder, and opens what it finds there.
+    # joblib stores pickles in such a folder, and loads those that it finds.
     if made.memory is not None:
         wrong("memory must be None")
 
@@ -113,7 +113,7 @@ def _check_text(made: LibsvmModel, inside: dict[str, Any], wrong: Wrong) -> None
 
 
 def _stored_rows(made: Any, inside: dict[str, Any], wrong: Wrong) -> list[Any]:
-    """Return the rows of a model, which new rows are compared with."""
+    """Return the stored rows of a model, for the kernel values of new rows."""
     found = []
     for name in ("_functions", "_outcome"):
         part = inside.get(name)
@@ -142,7 +142,7 @@ def _stored_rows(made: Any, inside: dict[str, Any], wrong: Wrong) -> list[Any]:
 
 
 def _check_numbers(made: Any, inside: dict[str, Any], wrong: Wrong) -> None:
-    """Check how many classes, outputs and columns there are."""
+    """Check the numbers of classes, outputs and columns."""
     n_outputs = None
     if "_functions" in inside:
         n_outputs = made._functions.coef.shape[1]

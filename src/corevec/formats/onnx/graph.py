@@ -42,7 +42,7 @@ from corevec.kernels import Kernel, Rows
 from corevec.models.expansion import KernelExpansion
 
 PRECISIONS = ("float32", "float64")
-# A warning where float32 may lose this share of the values on the first vectors.
+# Relative loss of float32 on the first vectors above which a warning is given.
 FEW_DIGITS, SAMPLE = 1e-3, 500
 
 
@@ -138,7 +138,9 @@ def _checked_precision(dtype: Any) -> str:
         name = ""
     if dtype is not None and name in PRECISIONS:
         return name
-    raise InvalidInputError(f"to_onnx: dtype={dtype!r} must be 'float32' or 'float64'.")
+    raise InvalidInputError(
+        f"to_onnx: dtype={dtype!r} must be 'float32' or 'float64'.", parameter="dtype"
+    )
 
 
 def _check_opset(opset: Any) -> None:
@@ -146,15 +148,16 @@ def _check_opset(opset: Any) -> None:
         return
     raise InvalidInputError(
         f"to_onnx: opset={opset!r} must be a whole number from {OLDEST_OPSET} to "
-        f"{OPSET}. Take the highest that your runtime knows."
+        f"{OPSET}. Take the highest that your runtime knows.",
+        parameter="opset",
     )
 
 
 def _warn_of_rounding(functions: KernelExpansion) -> None:
-    """Say so where large coefficients that cancel leave few digits in float32."""
+    """Warn if large coefficients that cancel leave few digits in float32."""
     few, kernel = functions.basis, functions.kernel
     if len(few) == 0 or not isinstance(kernel, Kernel) or is_linear(kernel):
-        return  # a linear one is written as weights, which do not cancel
+        return  # linear functions are written as weights, without cancellation
     if len(few) > SAMPLE:
         few = Rows(few.values[:SAMPLE], few.index[:SAMPLE])
     largest = float(np.abs(functions.evaluate(few, functions.prepared())).max())
@@ -197,7 +200,7 @@ def _times(graph: GraphWriter, x: str, factors: Array) -> str:
     return graph.call("Mul", x, graph.constant(factors))
 
 
-# What is made of the values -------------------------------------------------------
+# Predictions from the values ------------------------------------------------------
 
 
 def _write_meaning(graph: GraphWriter, x: str, meaning: Meaning) -> None:
@@ -249,7 +252,7 @@ def _write_pairs(graph: GraphWriter, values: str, meaning: Meaning) -> None:
     form, classes = meaning.form, np.asarray(meaning.form.classes)
     upright = values if form.upright else graph.call("Neg", values)
     votes = _votes(graph, upright, len(classes))
-    # The confidence is less than half a vote: rounding leaves the votes.
+    # The confidence is less than half a vote: rounding removes it.
     deciding = votes if form.breaks_ties else graph.call("Round", votes)
     ordered = classes
     if meaning.order is not None:
@@ -286,7 +289,7 @@ def _write_label(graph: GraphWriter, code: str, classes: Array) -> None:
 
 
 def _largest(graph: GraphWriter, values: str) -> str:
-    """Write the number of the largest column, the first of equal ones as in NumPy."""
+    """Write the index of the largest column, the first of equal ones, as in NumPy."""
     return graph.call("ArgMax", values, axis=1, keepdims=0, select_last_index=0)
 
 

@@ -21,10 +21,10 @@ from corevec.formats.onnx.writer import GraphWriter
 from corevec.kernels import AnyKernel, Kernel, Rows
 from corevec.models.expansion import KernelExpansion
 
-# Vectors of a model, dense, in the graph's precision. A protobuf file ends at 2 GiB.
+# Bytes of the dense vectors in a graph. A protobuf file is limited to 2 GiB.
 MOST_BYTES = 1 << 30
-# Error of a Gaussian value by the matrix product above which distances are made of
-# differences, by the bytes of a number in the graph.
+# Error of a Gaussian value by the matrix product above which distances are computed
+# from differences, by the bytes of a number in the graph.
 CANCELS = {4: 1e-4, 8: 1e-10}
 
 
@@ -60,7 +60,7 @@ def write_ball(graph: GraphWriter, x: str, ball: KernelExpansion, rest: float) -
 
 
 def write_difference(graph: GraphWriter, x: str, centre: Array) -> str:
-    """Write ``x - centre``, the centre in two parts of the graph's precision.
+    """Write ``x - centre``, with the centre in two parts of the precision.
 
     In float32 a centre of 1e6 is off by up to 0.03: as much as such rows differ.
     """
@@ -81,7 +81,8 @@ def known_kernel(kernel: AnyKernel) -> Kernel:
     raise InvalidInputError(
         f"to_onnx: kernel={kernel.name!r} cannot be exported: {needs[kernel.name]}. "
         "Use one of 'rbf', 'laplacian', 'inverse-distance', 'linear', 'poly', "
-        "'sigmoid' (each also as 'normalized-...')."
+        "'sigmoid' (each also as 'normalized-...').",
+        parameter="kernel",
     )
 
 
@@ -91,7 +92,7 @@ def _weights_of(functions: KernelExpansion) -> Array:
 
 
 def is_linear(kernel: Kernel) -> bool:
-    """Say whether functions of the kernel are weights of the columns."""
+    """Return whether functions of the kernel are weights of the columns."""
     return kernel.name == "linear" and not kernel.normalized
 
 

@@ -1,4 +1,4 @@
-"""What a fitted model computes, for the ONNX export: steps, functions, their form."""
+"""Fitted models for the ONNX export: steps, functions, form of the predictions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ACCEPTED = (
 
 @dataclass(frozen=True)
 class Meaning:
-    """Functions of a row, and what is made of their values.
+    """The functions of a model, and the form of its predictions.
 
     ``form.kind`` is one of those in `Form`, or "features" for a transformer.
     """
@@ -87,11 +87,11 @@ def meaning_of(model: Any) -> Meaning:
 
 
 def labels_of(classes: Array) -> Array:
-    """Return class labels as int64 or as strings, which is what ONNX knows."""
+    """Return class labels as int64 or as strings, the types of ONNX."""
     values = classes.tolist()
     if all(isinstance(value, str) for value in values):
         return np.asarray(values, dtype=object)
-    # LIBSVM files give labels as floats: 1.0 and -1.0 are whole numbers too.
+    # Labels of LIBSVM files are floats: 1.0 and -1.0 are whole numbers as well.
     if all(_is_whole(value) for value in values):
         return np.asarray([int(value) for value in values], dtype=np.int64)
     raise InvalidInputError(
@@ -109,7 +109,7 @@ def _is_whole(value: Any) -> bool:
 def notes_on(
     steps: list[Any], model: Any, version: str, precision: str
 ) -> dict[str, str]:
-    """Return what a file's metadata say about the model."""
+    """Return the metadata of a file."""
     kernel = known_kernel(meaning_of(model).functions.kernel)
     notes = {
         "corevec.version": version,
@@ -188,7 +188,7 @@ def _of_features(model: CoreSetNystroem) -> Meaning:
 
 
 def _of_libsvm(model: Any) -> Meaning:
-    """Return LIBSVM's machines; its vote looks at no confidence."""
+    """Return the machines of LIBSVM, whose vote ignores the confidence."""
     kernel = make_kernel(model.kernel, model.gamma, model.degree, model.coef0)
     vectors = model.support_vectors_
     rows = Rows(vectors, np.arange(vectors.shape[0]))

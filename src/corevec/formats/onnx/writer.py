@@ -1,4 +1,4 @@
-"""The only file that imports onnx: nodes and constants, one after the other."""
+"""The writer of ONNX graphs, and the only module that imports onnx."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLDEST_OPSET, OPSET = 18, 26
 
 
 def import_onnx() -> Any:
-    """Return the onnx package with its helpers, or say how to install it."""
+    """Return the onnx package with its helpers; raise ImportError with the remedy."""
     try:
         onnx = importlib.import_module("onnx")
         for name in ("checker", "helper", "numpy_helper"):
@@ -33,7 +33,7 @@ def import_onnx() -> Any:
 
 
 class GraphWriter:
-    """Nodes and constants of one graph, whose numbers are all of one precision.
+    """Nodes and constants of one graph, with numbers of one precision.
 
     A method returns the name of the value that its last node computes.
 
@@ -55,11 +55,11 @@ class GraphWriter:
 
     @property
     def number_type(self) -> int:
-        """ONNX's code of the precision."""
+        """The ONNX code of the precision."""
         return int(self.onnx.helper.np_dtype_to_tensor_dtype(self.dtype))
 
     def rounded(self, values: Any) -> Array:
-        """Return numbers as the graph will hold them, in float64."""
+        """Return numbers rounded to the precision of the graph, in float64."""
         values = np.asarray(values, dtype=np.float64)
         with np.errstate(over="ignore", under="ignore"):
             there = values.astype(self.dtype).astype(np.float64)
@@ -72,7 +72,7 @@ class GraphWriter:
         return np.asarray(there)
 
     def constant(self, values: Any) -> str:
-        """Add numbers of the graph's precision."""
+        """Add numbers in the precision of the graph."""
         return self._store(self.rounded(values).astype(self.dtype))
 
     def whole(self, values: Any) -> str:
@@ -117,7 +117,7 @@ class GraphWriter:
         )
 
     def output(self, name: str, value: str, kind: str, *shape: int) -> None:
-        """Give a value the name of an output: one row per row of the input.
+        """Add an output with one row per row of the input.
 
         `kind` is "number", "whole" or "word"; `shape` that of one row's entry.
         """

@@ -132,7 +132,8 @@ def kmeans(
         raise InvalidInputError(
             f"basis='kmeans' needs a kernel of distances or inner products, whose rows "
             f"have a mean; kernel={kernel.name!r} was given. Use basis='rpcholesky', "
-            "'cholesky' or 'coreset', or random rows, which are taken as they are."
+            "'cholesky' or 'coreset', or random rows, which are taken as they are.",
+            parameter="basis",
         )
     _check_centres_fit(source, size)
     if size >= len(present):
@@ -156,7 +157,8 @@ def _check_centres_fit(source: Source, size: int) -> None:
         f"basis='kmeans': {size:,} dense centres of {source.n_features:,} columns take "
         f"{needed / 2**20:,.0f} MiB, more than half of memory_budget "
         f"({source.memory_budget / 2**20:,.0f} MiB). Raise memory_budget, ask for "
-        "fewer centres, or use basis='rpcholesky', which keeps rows sparse."
+        "fewer centres, or use basis='rpcholesky', which keeps rows sparse.",
+        parameter="basis",
     )
 
 
