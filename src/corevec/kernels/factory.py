@@ -116,7 +116,8 @@ def check_kernel_name(who: str, kernel: Any) -> None:
     raise InvalidInputError(
         f"{who}: kernel={kernel!r} is not known. Give one of "
         f"{', '.join(repr(n) for n in KERNEL_CODES)} (each also as 'normalized-...'), "
-        f"'precomputed', or a function k(X, Z) that returns one value per pair of rows.",
+        "'precomputed', or a function k(X, Z) that returns one value per pair of "
+        "rows.",
         parameter="kernel",
     )
 
