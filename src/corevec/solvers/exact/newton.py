@@ -26,9 +26,9 @@ from corevec.solvers.exact.gram import Gram, SquareGram
 from corevec.solvers.exact.preconditioner import LowRank
 from corevec.solvers.numeric.conjugate_gradients import Systems
 
-# Active rows up to which a system is solved by a Cholesky factor: 1500 rows take 20 ms,
-# a low-rank factor and ten products not much less.
-DIRECT_ROWS = 1500
+# Active rows up to which a system is solved by a Cholesky factor: 600 rows take 2 ms,
+# less than ten products and what they cost in Python.
+DIRECT_ROWS = 600
 MOST_STEPS = 40
 # The residual of a system, relative to its right side: the first, and the least as a
 # share of the tolerance. A looser solution is no descent direction (measured: the line
@@ -160,9 +160,12 @@ class Steps:
         """Take one step of each machine."""
         tries = [_Try(one, self.gram) for one in machines]
         iterative = [one for one in tries if not one.is_direct]
+        factors: dict[bytes, _Factor] = {}
         for one in tries:
             if one.is_direct:
-                one.solve_directly()
+                if one.key not in factors:
+                    factors[one.key] = _Factor(one)
+                one.solutions = factors[one.key].solve(one)
         systems = self._systems(iterative) if iterative else None
         residual = self.residual
         for attempt in range(MOST_TRIES):
@@ -187,10 +190,14 @@ class Steps:
             omega = np.concatenate([one.machine.omega[one.rows] for one in tries])
             ridge = 1.0 / float(np.median(omega))
             self._factor = LowRank(self.gram, ridge, self.rng)
+        inverses: dict[bytes, Callable[[Array], Array]] = {}
         for one in tries:
             own = one.machine
-            mu = 1.0 / own.omega[one.rows]
-            one.inverse = self._factor.inverse(one.rows, mu, own.problem.has_bias)
+            if one.key not in inverses:
+                mu = 1.0 / own.omega[one.rows]
+                has_bias = own.problem.has_bias
+                inverses[one.key] = self._factor.inverse(one.rows, mu, has_bias)
+            one.inverse = inverses[one.key]
         right = np.column_stack([one.right for one in tries])
         start = np.column_stack([one.start for one in tries])
         return Systems(start, right - self._operator(tries)(start))
@@ -287,6 +294,14 @@ class _Try:
         few = len(self.rows) <= DIRECT_ROWS or machine.is_hard_to_iterate
         self.is_direct = few and isinstance(gram, SquareGram)
         self.length, self.gap = 1.0, np.inf
+        self.solutions = np.zeros((len(gram), self.width))
+
+    @property
+    def key(self) -> bytes:
+        """What the matrix of the system depends on: classes may share it."""
+        omega = self.machine.omega[self.rows]
+        bias = bytes([self.machine.problem.has_bias])
+        return self.rows.tobytes() + omega.tobytes() + bias
 
     @property
     def right(self) -> Array:
@@ -318,31 +333,6 @@ class _Try:
         if self.width == 1:
             out[self.rows, 0] = known
         return out
-
-    def solve_directly(self) -> None:
-        """Solve the system by a Cholesky factor."""
-        own = self.machine
-        assert isinstance(self.gram, SquareGram)
-        few = self.rows
-        matrix = self.gram.values[np.ix_(few, few)].astype(np.float64)
-        matrix += float(own.problem.has_bias)
-        ridge, jitter = 1.0 / own.omega[few], 0.0
-        diagonal = np.diag_indices_from(matrix)
-        base = matrix[diagonal].copy()
-        while True:
-            matrix[diagonal] = base + ridge + jitter
-            try:
-                factor = linalg.cho_factor(matrix, lower=True, check_finite=False)
-                break
-            except linalg.LinAlgError:
-                jitter = max(10 * jitter, 1e-14 * float(base.max()))
-        matrix[diagonal] = base + ridge
-        right = self.right[few]
-        x = linalg.cho_solve(factor, right, check_finite=False)
-        # Refined once: at C = 1e9 the multipliers of duplicate rows cancel to 1e-8.
-        x += linalg.cho_solve(factor, right - matrix @ x, check_finite=False)
-        self.solutions = np.zeros((len(self.gram), self.width))
-        self.solutions[few] = x
 
     def combine(self) -> None:
         """Set the new coefficients and the offset; and feasible ones beside them."""
@@ -422,6 +412,40 @@ class _Try:
         if changed > SETTLED * len(self.rows):
             return residual
         return residual * float(np.clip(np.sqrt(tol / 2 / self.gap), 0.03, 0.5))
+
+
+class _Factor:
+    """The Cholesky factor of the active rows' system."""
+
+    def __init__(self, first: _Try):
+        own, self.rows = first.machine, first.rows
+        assert isinstance(first.gram, SquareGram)
+        few = self.rows
+        matrix = first.gram.values[np.ix_(few, few)].astype(np.float64)
+        matrix += float(own.problem.has_bias)
+        ridge, jitter = 1.0 / own.omega[few], 0.0
+        diagonal = np.diag_indices_from(matrix)
+        base = matrix[diagonal].copy()
+        while True:
+            matrix[diagonal] = base + ridge + jitter
+            try:
+                self.factor = linalg.cho_factor(matrix, lower=True, check_finite=False)
+                break
+            except linalg.LinAlgError:
+                jitter = max(10 * jitter, 1e-14 * float(base.max()))
+        matrix[diagonal] = base + ridge
+        self.matrix = matrix
+
+    def solve(self, one: _Try) -> Array:
+        """Return the solutions of a step with this matrix, zero at other rows."""
+        right = one.right[self.rows]
+        x = linalg.cho_solve(self.factor, right, check_finite=False)
+        # Refined once: at C = 1e9 the multipliers of duplicate rows cancel to 1e-8.
+        left = right - self.matrix @ x
+        x += linalg.cho_solve(self.factor, left, check_finite=False)
+        out = np.zeros((len(one.gram), one.width))
+        out[self.rows] = x
+        return out
 
 
 @dataclass(frozen=True)
