@@ -633,7 +633,7 @@ X0, Y0, T0 = cloud(22)
         (as_loaded(SVC().fit(X0, Y0), C=1.0, loss="log"), "loss='log'"),
         (as_loaded(SVC().fit(X0, Y0), C=np.inf), "C=inf must be a finite number"),
         (as_loaded(SVC().fit(X0, Y0), C=1.0, kernel="cosine"), "kernel='cosine'"),
-        (as_loaded(SVC().fit(X0 + 1e-9, Y0), C=1.0), "no row of X"),
+        (as_loaded(SVC().fit(X0 + 1e-9, Y0), C=1.0), "not a row of its class in X"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )

@@ -181,9 +181,12 @@ def test_predictions_and_certificates_of_new_rows(where, tmp_path, in_memory):
     assert values == pytest.approx(model.decision_function(X), abs=1e-9)
     found, wanted = certify(model, rows, y), certify(model, X, LABEL)
     assert found.primal == pytest.approx(wanted.primal, rel=1e-9)
-    # Of sparse rows the multipliers of the fit are not known again: another bound.
-    sparse_rows = where in ("csr", "libsvm")
-    assert found.dual == pytest.approx(wanted.dual, rel=1e-3 if sparse_rows else 1e-6)
+    # Rows of a text file are not recognised as those of the fit: its multipliers are
+    # not known again, and the violations prove less.
+    if where == "libsvm":
+        assert 0 < found.dual <= wanted.primal
+    else:
+        assert found.dual == pytest.approx(wanted.dual, rel=1e-6)
 
 
 @pytest.mark.parametrize("where", ["parquet", "dask-1", "dask-2", "dask-7"])

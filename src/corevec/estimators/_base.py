@@ -519,10 +519,11 @@ def _plain(value: Any) -> Any:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    if a.shape != b.shape or sparse.issparse(a) != sparse.issparse(b):
+    if a.shape != b.shape:
         return False
-    if sparse.issparse(a):
+    if sparse.issparse(a) and sparse.issparse(b):
         return bool((a != b).nnz == 0)
+    a, b = (rows.toarray() if sparse.issparse(rows) else rows for rows in (a, b))
     return bool(np.array_equal(a, b))
 
 

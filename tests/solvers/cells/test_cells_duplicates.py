@@ -7,7 +7,7 @@ from cells_twin import NEAR, board, by_hand, solve_one
 from scipy import sparse
 
 from corevec import CoreVectorClassifier
-from corevec.problems.family import Labels, regression, two_class
+from corevec.problems.family import AutomaticTube, Labels, regression, two_class
 from corevec.solvers.cells.duplicates import MERGE_MIN_ROWS
 
 
@@ -69,8 +69,8 @@ def test_duplicates_of_a_regression_are_merged(tube):
     z = np.round(np.sin(few[:, 0]) + 0.3 * rng.normal(size=20), 2)
     n = int(counts.sum())
     assert n > MERGE_MIN_ROWS
-    both = {"tube": tube, "mu": 0.1}
-    many = regression(Labels(n), 2.0, z.repeat(counts), **both)
+    width = AutomaticTube(0.1) if tube is None else tube
+    many = regression(Labels(n), 2.0, z.repeat(counts), width)
     found = solve_one(many, few.repeat(counts, 0))
     K = naive.gram(few, gamma=1.0)
     if tube is None:

@@ -95,10 +95,10 @@ def test_the_report_says_what_is_proved_and_what_is_not(classifier):
 def test_compress_refuses_cells_and_says_why(kind, request):
     model = request.getfixturevalue(kind)
     n_cells = 16 if kind == "classifier" else 8
-    words = f"compress: this {type(model).__name__} was fitted with cells=60: it is a "
+    words = f"compress: this {type(model).__name__} was fitted with cells=60"
     with pytest.raises(InvalidInputError, match=words) as caught:
         corevec.compress(model, 10)
-    assert f"each of {n_cells} cells" in str(caught.value)
+    assert f"{n_cells} kernel expansions, one per cell" in str(caught.value)
     assert "Fit without cells" in str(caught.value)
 
 
@@ -132,7 +132,7 @@ def test_the_gap_is_drawn_as_that_of_the_cells(classifier):
 
 def test_a_detector_is_drawn_but_no_ball(detector):
     plots.OneClassMapDisplay.from_estimator(detector, X)
-    words = "BallDisplay: CoreVectorOneClass with cells is many machines, not one ball"
+    words = "BallDisplay: CoreVectorOneClass with cells is not a single ball"
     with pytest.raises(InvalidInputError, match=words):
         plots.BallDisplay.from_estimator(detector, X)
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
+from corevec.backend.arrays import here
 from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Kernel, Rows
@@ -32,6 +33,9 @@ from corevec.solvers.exact.gram import make_gram
 from corevec.solvers.exact.newton import Aim, Machine, newton
 from corevec.solvers.numeric.dual_qp import balance
 
+# Numbers that are held of every row: values of functions and proofs, signs, targets,
+# weights, and what is computed from them.
+NUMBERS_PER_ROW = 12
 # A round that leaves more than this share of the gap has met the limit of float32.
 STALLED = 0.5
 
@@ -55,6 +59,9 @@ class Exact:
     inner_share: float = 0.3
     gain: float = 1 / 30
     whole_share: float = 0.8
+    # Few rows are solved much further: it takes one or two more steps, and the model
+    # then depends on the place and the layout of its rows in the last digits only.
+    small_share: float = 1e-4
     most_rounds: int = 30
     # A working set of more than this share of all rows takes all of them: no row can
     # then be missed.
@@ -69,7 +76,7 @@ class Exact:
     most_seconds: float = 900.0
 
     def applies(self, task: Task) -> bool:
-        """Whether the task is soft, its kernel definite, its rows in memory."""
+        """Whether the task is soft, its kernel definite, its values within memory."""
         kernel, source = task.kernel, task.source
         plain = all(
             not one.is_hard and one.floor is not Floor.RADIUS for one in task.problems
@@ -77,13 +84,20 @@ class Exact:
         definite = isinstance(kernel, Kernel) and kernel.name != "sigmoid"
         if isinstance(kernel, Kernel) and kernel.name == "poly":
             definite = kernel.coef0 >= 0 and kernel.degree == int(kernel.degree)
-        return plain and definite and not source.is_far and not source.is_on_device
+        numbers = NUMBERS_PER_ROW * source.n_rows * len(task.problems)
+        return plain and definite and 8 * numbers <= source.memory_budget / 2
 
     def precision(self, kernel: AnyKernel, source: Source, tol: float) -> Any:
-        """Return the precision of kernel values while searching."""
+        """Return the precision of kernel values while searching.
+
+        Few rows are solved in float64: then rows in another layout give the same model
+        to many digits, and nothing is gained by less.
+        """
+        if source.n_rows <= self.first_rows:
+            return np.float64
         fine = kernel.rounding(source.n_features) < self.float32_rounding
         loose = tol >= self.float32_tol
-        return np.float32 if kernel.constant_diagonal and fine and loose else np.float64
+        return np.float32 if kernel.uses_distance and fine and loose else np.float64
 
     def solve(self, task: Task, progress: Progress) -> FitResult | None:
         """Return the optimum of the task, or None if samples predict too much work."""
@@ -183,7 +197,8 @@ class _Run:
         measured = self._measure(state, values)
         for _ in range(self.method.most_rounds):
             gap = max(relative_gap(p, d) for p, d in measured)
-            self._record(state, measured, exact and is_last)
+            if state.basis is not None:
+                self._record(state, measured, exact and is_last)
             if gap <= self.tol and (exact or not is_last):
                 break
             self.stopped_by = self.progress.spent()
@@ -286,6 +301,8 @@ class _Run:
         inner = method.inner_share * max(self.tol, gap * method.gain)
         if is_whole:
             inner = method.whole_share * self.tol
+        if self.is_last and self.view.n_rows <= method.first_rows:
+            inner = method.small_share * self.tol
         aim = Aim(inner, is_rough=not self.is_last)
         newton(gram, machines, aim, self._may_go_on, self.rng)
         coef = np.column_stack([one.coef for one in machines])
@@ -334,7 +351,7 @@ class _Run:
         )
         units = [one.unit for one in self.problems]
         self.progress.record(
-            after if state.basis is not None else None,
+            after,
             core=len(state.rows),
             support=len(state.rows),
             gap=max(relative_gap(p, d) for p, d in measured),
@@ -419,8 +436,8 @@ def _terms(
 
     def numbers(rows: Rows) -> Array:
         sides = [problem.terms(rows, kernel, side) for side in problem.sides]
-        parts = [np.stack([one.sign, one.target], axis=1) for one in sides]
-        return np.concatenate([*parts, sides[0].omega[:, None]], axis=1)
+        parts = [part for one in sides for part in (one.sign, one.target)]
+        return np.column_stack([here(part) for part in (*parts, sides[0].omega)])
 
     found = view.map(numbers)
     n_sides = len(problem.sides)
