@@ -17,6 +17,7 @@ from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, dtype_of, there
 from corevec.data.sources import Source, Workers, stacked
 from corevec.kernels import AnyKernel, Points, Rows, finite
+from corevec.models.expansion import KernelExpansion
 
 PROBE_ROWS = 4000  # or a quarter of the rows, where that is less
 # Pivots below this share of the largest k(x, x) are noise: the square root of it is
@@ -102,6 +103,17 @@ class Basis:
                 self.factor, weights, lower=True, trans="T", check_finite=False
             )
         )
+
+    def functions(self, weights: list[Array], has_bias: list[bool]) -> KernelExpansion:
+        """Return ``f_t = weights[t] . (phi, 1)`` as coefficients of the basis rows.
+
+        What follows a vector's weights and bias is ignored.
+        """
+        k = len(self)
+        coef = self.coefficients(np.stack([v[:k] for v in weights], axis=1))
+        pairs = zip(weights, has_bias, strict=True)
+        bias = [float(v[k]) if biased else 0.0 for v, biased in pairs]
+        return KernelExpansion(self.kernel, self.rows, coef, np.array(bias))
 
 
 def _again(kernel: AnyKernel, rows: Rows, factor: Array, residuals: Array) -> Basis:

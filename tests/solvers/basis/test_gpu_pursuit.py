@@ -26,8 +26,9 @@ from corevec.problems.family import Labels, regression, two_class  # noqa: E402
 from corevec.solvers.basis import pursuit  # noqa: E402
 from corevec.solvers.basis import schedules as plans  # noqa: E402
 from corevec.solvers.basis import variable_projection as moving  # noqa: E402
-from corevec.solvers.numeric import primal_newton as newton  # noqa: E402
-from corevec.solvers.subspace import sample_start as subspace_start  # noqa: E402
+from corevec.solvers.numeric.primal_newton import NewtonSettings  # noqa: E402
+from corevec.solvers.subspace.row_order import weighted_rows  # noqa: E402
+from corevec.solvers.subspace.sample_newton import draw_each  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::corevec.exceptions.NotCertifiedWarning"
@@ -204,7 +205,9 @@ class Travels(TorchFunctionMode):
 
 
 def test_no_number_of_every_row_travels_in_a_step():
-    n = newton.FEW_ENTRIES + 1  # fewer are looked at here by Newton's line search
+    n = (
+        NewtonSettings().host_entries + 1
+    )  # fewer are looked at here by Newton's line search
     _, part = parts("two classes", n=n)
     B = here(part.points.values[:6]).astype(float)
     travels = Travels()
@@ -221,18 +224,17 @@ def test_numbers_of_all_rows_are_made_where_the_rows_live(first):
     _, (problems, source, _) = places("two classes")
     source.first_number = first
     with Travels() as travels:
-        found = subspace_start.present_there(problems, source)
+        found = weighted_rows(problems, source)
     assert travels.sizes == []
     assert np.array_equal(found, first + np.arange(N))
 
 
 @pytest.mark.parametrize("place", [np.asarray, torch.as_tensor])
-def test_random_numbers_go_there_some_at_a_time(place, monkeypatch):
+def test_random_numbers_go_there_some_at_a_time(place):
     q = place(rng(3).random(N))
     wanted = np.flatnonzero(rng().random(N) < here(q))
-    monkeypatch.setattr(subspace_start, "DRAWN_AT_ONCE", 70)
     with Travels() as travels:
-        found = subspace_start._drawn(q, rng())
+        found = draw_each(q, rng(), 70)
     assert np.array_equal(here(found), wanted)
     assert max(travels.sizes, default=70) == 70
 

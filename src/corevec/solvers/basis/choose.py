@@ -25,6 +25,7 @@ from corevec.models.basis import (
 from corevec.models.result import Settings
 from corevec.problems.family import Problem
 from corevec.solvers.basis import pursuit
+from corevec.solvers.basis.by_multipliers import choose_basis
 from corevec.solvers.basis.select import (
     incomplete_cholesky,
     kmeans,
@@ -33,7 +34,8 @@ from corevec.solvers.basis.select import (
 )
 from corevec.solvers.basis.variable_projection import can_move
 from corevec.solvers.coreset import loop as coreset
-from corevec.solvers.subspace import iterative as subspace
+from corevec.solvers.subspace.row_order import weighted_rows_on_host
+from corevec.solvers.subspace.working_set import rows_that_fit
 
 CHOOSERS = {
     "nystroem": uniform,
@@ -90,7 +92,7 @@ def vectors_asked_for(
     rng: np.random.Generator,
 ) -> Iterator[Vectors]:
     """Yield the vectors that were asked for, after fewer that may do."""
-    present = subspace.rows_present(problems, source)
+    present = weighted_rows_on_host(problems, source)
     size = wanted.size(len(present))
     # The span of all rows holds the optimum: there is nothing to move.
     grows = wanted.basis == "pursuit" and can_move(kernel) and size < len(present)
@@ -129,7 +131,7 @@ def _choose(
 ) -> Vectors:
     """Return the vectors that were asked for, where they do not move."""
     check_definite(kernel)
-    present = subspace.rows_present(problems, source)
+    present = weighted_rows_on_host(problems, source)
     size = wanted.size(len(present))
     name, threshold = wanted.basis, SPREAD_THRESHOLD
     if isinstance(name, Rows):
@@ -139,7 +141,7 @@ def _choose(
     elif name in ("pursuit", "train") and size >= len(present):
         rows = source.take(np.sort(present))
     elif name in ("pursuit", "train"):
-        found = subspace.choose_basis(problems, source, kernel, size, progress, rng)
+        found = choose_basis(problems, source, kernel, size, progress, rng)
         basis = _checked(found, kernel)
         return Vectors(basis.rows, basis=basis)
     elif name == "coreset":
@@ -172,7 +174,7 @@ def is_streamed(problems: list[Problem], source: Source, size: int) -> bool:
     """
     if source.is_far:
         return True
-    return source.n_rows > subspace.rows_that_fit(problems, source) and size <= MAX_RANK
+    return source.n_rows > rows_that_fit(problems, source) and size <= MAX_RANK
 
 
 def check_definite(kernel: AnyKernel) -> None:

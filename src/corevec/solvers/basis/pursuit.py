@@ -51,7 +51,7 @@ from corevec.solvers.basis.variable_projection import (
     is_worked_on_there,
     part_of,
 )
-from corevec.solvers.numeric.design import room_for_rows
+from corevec.solvers.numeric.design import row_budget
 
 # Times as many products of a plan where a card works on the rows: it multiplies
 # matrices of float32 at some 50 TFLOPS (H200) for 0.6 on each of two cores. The CPU
@@ -164,7 +164,7 @@ def rows_that_fit(source: Source, size: int) -> int:
     In float32: the row, its kernel values, its features, a few numbers of its own.
     """
     numbers = source.row_entries + 2 * size + 64
-    room = room_for_rows(source, size)
+    room = row_budget(source, size)
     most = min(int(room / (4 * numbers)), source.n_rows)
     if source.is_on_device and not is_worked_on_there(source, most):
         room *= source.memory_budget / source.room

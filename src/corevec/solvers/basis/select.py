@@ -88,14 +88,14 @@ def randomly_pivoted_cholesky(
         some = given[start : start + MOST_PROPOSED]
         factor.add(np.searchsorted(view.numbers, some))
     proposed = int(np.clip(size // 5, FEWEST_PROPOSED, MOST_PROPOSED))
-    while factor.room and factor.left.any():
+    while factor.can_grow:
         share = factor.left / factor.left.sum()
         drawn = rng.choice(len(share), proposed, p=share)
         # A repeat would be rejected for certain: only the order of the others counts.
         drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
         few = kernel.prepare_basis(view.take(view.numbers[drawn]))
         rest = finite(kernel.block(few, few), kernel)
-        factor.add(drawn[_accepted(factor, rest, drawn, rng)][: factor.room])
+        factor.add(drawn[_accepted(factor, rest, drawn, rng)][: factor.n_left])
     return view.take(view.numbers[factor.chosen])
 
 
@@ -113,10 +113,9 @@ def incomplete_cholesky(
     `threshold` times the largest k(x, x).
     """
     view = _view(source, size, rng, present)
-    factor = _factor_of(view, kernel, size, present)
-    factor.floor *= threshold / SPREAD_THRESHOLD
-    while factor.room and factor.left.any():
-        factor.add(np.array([int(np.argmax(factor.left))]))
+    factor = _factor_of(view, kernel, size, present, threshold)
+    while factor.can_grow:
+        factor.add_largest()
     return view.take(view.numbers[factor.chosen])
 
 
@@ -235,7 +234,11 @@ def _means(points: Any, own: Array, nearest: Array, centres: Array) -> Array:
 
 
 def _factor_of(
-    view: Source, kernel: AnyKernel, size: int, present: Array
+    view: Source,
+    kernel: AnyKernel,
+    size: int,
+    present: Array,
+    threshold: float = SPREAD_THRESHOLD,
 ) -> PartialFactor:
     """Return the empty factor of the rows of `view`."""
     numbers = view.numbers
@@ -259,7 +262,7 @@ def _factor_of(
         values = view.map(lambda rows: kernel.block(few, points_of(rows)).T)
         return finite(values, kernel)
 
-    return PartialFactor(columns, diagonal, min(size, len(present)))
+    return PartialFactor(columns, diagonal, min(size, len(present)), threshold)
 
 
 def _accepted(

@@ -35,16 +35,16 @@ from corevec.data.sources import Source, Workers
 from corevec.kernels import AnyKernel, Kernel, Points, RowMap, Rows
 from corevec.problems.family import Problem, Terms
 from corevec.solvers.numeric.design import (
-    FEWEST_ROWS,
-    NARROW,
-    TENSOR_NUMBERS,
+    DEVICE_NUMBERS,
+    MIN_CHUNK_ROWS,
+    NARROW_COLUMNS,
     Design,
     slices,
 )
-from corevec.solvers.numeric.primal_newton import minimise_each
+from corevec.solvers.numeric.primal_newton import NewtonSettings, minimise_each
 
 # While vectors move, weights are solved until no value moves by more than this.
-STILL, NEWTON_STEPS = 0.03, 50
+NEWTON = NewtonSettings(max_steps=50, value_tolerance=0.03)
 # Added to k(b, b) of the moving vectors, which may meet each other.
 RIDGE = 1e-6
 # Numbers of vectors that are pulled at once by sparse rows: 32 MB in float64.
@@ -121,13 +121,13 @@ class Part:
             map(task, items) if self.lives_elsewhere else self.workers.run(task, items)
         )
 
-    def _slices(self, n: int, numbers: int, width: int = NARROW) -> list[slice]:
+    def _slices(self, n: int, numbers: int, width: int = NARROW_COLUMNS) -> list[slice]:
         """Return slices of n rows: by `width` here, by the numbers of one elsewhere."""
         if not self.lives_elsewhere:
             return slices(n, width)
         # In float64 an eighth of the room, at most.
-        at_once = min(TENSOR_NUMBERS, int(self.room / 64))
-        step = max(FEWEST_ROWS, at_once // max(numbers, 1))
+        at_once = min(DEVICE_NUMBERS, int(self.room / 64))
+        step = max(MIN_CHUNK_ROWS, at_once // max(numbers, 1))
         return [slice(s, min(s + step, n)) for s in range(0, n, step)]
 
     def solve(self, B: Array) -> tuple[float, Array]:
@@ -149,7 +149,7 @@ class Part:
         starts = [self._start(t, rows, k) for t, rows in enumerate(designs)]
         ratios = [self.stands_for] * len(designs)
         weights = minimise_each(
-            designs, starts, ratios, lambda _, one: one.v, NEWTON_STEPS, STILL
+            designs, starts, ratios, lambda _, __, one: one.v, NEWTON
         )
         del G
         self.worst = full(len(self), -np.inf, K)

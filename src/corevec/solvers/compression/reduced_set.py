@@ -250,7 +250,7 @@ def _best_rows(few: Rows, kernel: AnyKernel, values: Array, size: int) -> Rows:
         return kernel.block(one, points).T
 
     factor = PartialFactor(columns, kernel.diagonal(few), size)
-    while factor.room and factor.left.any():
+    while factor.can_grow:
         open_ = factor.left > 0
         gain = np.full(len(few), -1.0)
         gain[open_] = (left[open_] ** 2).sum(axis=1) / factor.left[open_]

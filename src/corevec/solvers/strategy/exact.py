@@ -22,11 +22,14 @@ from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import Outcome, Settings
 from corevec.problems.family import Floor, Problem
+from corevec.solvers.basis.by_multipliers import basis_size, choose_basis
 from corevec.solvers.coreset import loop as coreset
 from corevec.solvers.coreset.selection import FIRST_SUBSET
 from corevec.solvers.subspace import iterative as subspace
 from corevec.solvers.subspace import low_rank as span
-from corevec.solvers.subspace.sample_start import Fit, present_there
+from corevec.solvers.subspace.row_order import weighted_rows
+from corevec.solvers.subspace.state import SpanFit
+from corevec.solvers.subspace.task import SpanTask
 from corevec.solvers.subspace.working_set import view_that_fits
 
 # Regressions up to this size are solved exactly by the core set, within a second.
@@ -210,9 +213,8 @@ def _fit_in_span(
     samples = _samples(source, rng)
     if start is not None:  # of rows that live elsewhere a few, to know their place
         samples = samples[:1] if source.is_far else []
-    fits, basis, stopped_by = span.solve(
-        problems, source, basis, samples, settings.tol, progress, start
-    )
+    task = SpanTask(problems, source, basis, settings.tol, progress, rng)
+    fits, basis, stopped_by = span.solve(task, samples, start)
     if not np.isfinite(max(one.primal for one in fits)):
         return None
     if any(span.radius_sq(one, basis) < 0 for one in fits):
@@ -272,11 +274,9 @@ def _fit_in_subspace(
         return None
     view, scaled = view_that_fits(problems, source, rng)
     source = view if view.n_rows == source.n_rows else source
-    n_present = len(present_there(scaled, view))
-    size = subspace.basis_size(
-        n_present, settings.max_core, source.memory_budget, len(problems)
-    )
-    basis = subspace.choose_basis(scaled, view, kernel, size, progress, rng)
+    n_present = len(weighted_rows(scaled, view))
+    size = basis_size(n_present, settings.max_core, source.memory_budget, len(problems))
+    basis = choose_basis(scaled, view, kernel, size, progress, rng)
     if basis is None:
         return None
     return _solve_in(problems, scaled, source, view, basis, settings, progress, rng)
@@ -297,7 +297,7 @@ def _fit_in_core(
     view, scaled = view_that_fits(problems, source, rng)
     source = view if view.n_rows == source.n_rows else source
     budget = source.memory_budget
-    most = subspace.basis_size(view.n_rows, settings.max_core, budget, len(problems))
+    most = basis_size(view.n_rows, settings.max_core, budget, len(problems))
     size, best = min(most, max(1, most // 4, SMALLEST_CORE)), None
     while True:
         rows = coreset.core_rows(problems, source, kernel, size, settings, progress)
@@ -335,7 +335,8 @@ def _solve_in(
 ) -> tuple[Outcome, Warm | None]:
     """Return the weights of all rows of `view` in the span of `basis`."""
     logger.info("solving over all rows in the span of %d of them", len(basis))
-    fits, stopped_by = subspace.solve(scaled, view, basis, settings.tol, progress, rng)
+    task = SpanTask(scaled, view, basis, settings.tol, progress, rng)
+    fits, stopped_by = subspace.solve(task)
     functions = subspace.expansion(fits, basis)
     if view is source:
         subspace.prove(fits, source, basis, progress)
@@ -362,7 +363,7 @@ def _solve_in(
 
 def _measure_on_all(
     problems: list[Problem],
-    fits: list[Fit],
+    fits: list[SpanFit],
     functions: KernelExpansion,
     source: Source,
     progress: Progress,

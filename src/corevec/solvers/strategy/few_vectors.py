@@ -39,6 +39,7 @@ from corevec.solvers.basis.variable_projection import can_move
 from corevec.solvers.subspace import iterative as subspace
 from corevec.solvers.subspace import low_rank as span
 from corevec.solvers.subspace.rsvm import coefficients_of
+from corevec.solvers.subspace.task import SpanTask
 from corevec.solvers.subspace.working_set import view_that_fits
 
 # Samples that the span is solved on before the first pass over all rows.
@@ -213,9 +214,8 @@ def _solve(
         samples = samples or [source.draw(rng, source.n_rows // 2)]
         # No leading part is enough: what it leaves of the other rows is not known.
         basis = replace(basis, residuals=np.ones(len(basis)))
-        found, basis, stopped_by = span.solve(
-            problems, source, basis, samples, tol, progress, most=len(basis)
-        )
+        task = SpanTask(problems, source, basis, tol, progress, rng)
+        found, basis, stopped_by = span.solve(task, samples, max_basis=len(basis))
         proofs, functions = [], span.expansion(found, basis)
         if all(one.gap <= settings.tol for one in found):
             given = settings.tol, progress, stopped_by
@@ -224,9 +224,8 @@ def _solve(
             stopped_by = "n_vectors"  # solved in the span: only the bound is missing
         return functions, [one.offset for one in found], stopped_by, proofs
     view, scaled = view_that_fits(problems, source, rng)
-    fits, stopped_by = subspace.solve(
-        scaled, view, basis, tol, progress, rng, False, start, feature_sq
-    )
+    task = SpanTask(scaled, view, basis, tol, progress, rng)
+    fits, stopped_by = subspace.solve(task, start, feature_sq, is_measured=False)
     if stopped_by in ("max_core", "stall") and view.n_rows < source.n_rows:
         stopped_by = "memory_budget"
     elif stopped_by == "max_core":  # solved

@@ -26,7 +26,7 @@ from corevec.problems.family import Problem
 from corevec.solvers.basis.choose import Wanted, check_definite, choose
 from corevec.solvers.cutting_plane import fits as hinge
 from corevec.solvers.strategy.few_vectors import WEIGHTS_TOL
-from corevec.solvers.subspace import iterative as subspace
+from corevec.solvers.subspace.row_order import weighted_rows_on_host
 
 
 def fit(
@@ -41,7 +41,7 @@ def fit(
     check_definite(kernel)
     rng = np.random.default_rng(settings.random_state)
     source = _at_hand(source)
-    present = subspace.rows_present(problems, source)
+    present = weighted_rows_on_host(problems, source)
     size = wanted.size(len(present))
     own: dict[str, Any] = {
         "tol": min(settings.tol, WEIGHTS_TOL),

@@ -27,7 +27,6 @@ from corevec.kernels import AnyKernel, Rows, finite
 from corevec.models.basis import (
     MAX_RANK,
     RANK_THRESHOLD,
-    SPREAD_THRESHOLD,
     Basis,
     Pivots,
     pivots_of,
@@ -141,12 +140,11 @@ def _within_budget(rows: Rows, kernel: AnyKernel, source: Source) -> Pivots | No
         few = kernel.prepare_basis(_taken(rows, positions))
         return finite(kernel.block(few, points), kernel).T
 
-    room = max(1, min(k, MAX_RANK, int(source.memory_budget / 2 / (8 * k))))
+    most = max(1, min(k, MAX_RANK, int(source.memory_budget / 2 / (8 * k))))
     own = finite(kernel.diagonal(rows), kernel)
-    factor = PartialFactor(columns, own, room)
-    factor.floor *= RANK_THRESHOLD / SPREAD_THRESHOLD
-    while factor.room and factor.left.any():
-        factor.add(np.array([int(np.argmax(factor.left))]))
+    factor = PartialFactor(columns, own, most, RANK_THRESHOLD)
+    while factor.can_grow:
+        factor.add_largest()
     if factor.left.any() or len(factor.chosen) == 0:
         return None
     return _pivots(factor, rows, own, kernel)
