@@ -29,6 +29,15 @@ SPREAD_THRESHOLD = 1e-9
 MAX_RANK = 512
 
 
+# The row number of a vector that is no training row.
+NEW = -1
+
+
+def free_vectors(values: Any) -> Rows:
+    """Return vectors that are no training rows, numbered `NEW`."""
+    return Rows(values, np.full(values.shape[0], NEW))
+
+
 @dataclass(frozen=True)
 class Basis:
     """Basis rows with the Cholesky factor of their kernel matrix."""

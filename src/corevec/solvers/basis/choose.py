@@ -21,6 +21,7 @@ from corevec.models.basis import (
     SPREAD_THRESHOLD,
     Basis,
     basis_of_rows,
+    free_vectors,
 )
 from corevec.models.result import Settings
 from corevec.problems.family import Problem
@@ -100,10 +101,11 @@ def vectors_asked_for(
         yield _choose(problems, source, kernel, wanted, settings, progress, rng)
         return
     assert isinstance(kernel, Kernel)
-    for found in pursuit.grow(
+    growing = pursuit.PursuitTask(
         problems, source, kernel, size, progress, rng, present, settings.tol
-    ):
-        yield Vectors(Rows(found, np.full(found.shape[0], -1)))
+    )
+    for found in pursuit.grow(growing):
+        yield Vectors(free_vectors(found))
 
 
 def choose(
