@@ -23,7 +23,7 @@ from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import Outcome, Settings
 from corevec.problems.family import Problem
-from corevec.solvers.basis.choose import Wanted, check_definite, choose
+from corevec.solvers.basis.choose import BasisTask, Wanted, check_definite, choose
 from corevec.solvers.cutting_plane import fits as hinge
 from corevec.solvers.strategy.few_vectors import WEIGHTS_TOL
 from corevec.solvers.subspace.row_order import weighted_rows_on_host
@@ -66,7 +66,8 @@ def fit(
             )
             found.append(one)
     else:
-        basis = choose(problems, source, kernel, wanted, settings, progress, rng)
+        task = BasisTask(problems, source, kernel, wanted, settings, progress, rng)
+        basis = choose(task)
         for problem in _in_turn(problems, progress):
             one = hinge.fit_in_basis(
                 *_asked(problem),
