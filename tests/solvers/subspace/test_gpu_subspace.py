@@ -41,6 +41,8 @@ from corevec.solvers.cells.solve import solve_cell  # noqa: E402
 from corevec.solvers.numeric.primal_newton import NewtonSettings  # noqa: E402
 from corevec.solvers.subspace import iterative as subspace  # noqa: E402
 from corevec.solvers.subspace import task as span_task  # noqa: E402
+from corevec.solvers.subspace.result import certificates as certificates_of  # noqa: E402
+from corevec.solvers.subspace.result import expansion  # noqa: E402
 from corevec.solvers.subspace.row_order import RowOrder, weighted_rows  # noqa: E402
 from corevec.solvers.subspace.task import SpanMethod, SpanTask  # noqa: E402
 from corevec.solvers.subspace.working_set import (  # noqa: E402
@@ -138,8 +140,8 @@ def solved(problems, source, basis_rows):
 
 def certificates(fits, source, basis, progress):
     subspace.prove(fits, source, basis, progress)
-    functions = subspace.expansion(fits, basis)
-    return subspace.certificates(fits, functions, 1e-3, progress, "stall")
+    functions = expansion(fits, basis)
+    return certificates_of(fits, functions, 1e-3, progress, "stall")
 
 
 def assert_same_fits(found, wanted, where):

@@ -19,6 +19,7 @@ from corevec.models.basis import basis_of
 from corevec.problems.family import Labels, two_class
 from corevec.solvers.subspace import iterative as subspace
 from corevec.solvers.subspace import task as span_task
+from corevec.solvers.subspace.result import expansion
 from corevec.solvers.subspace.task import SpanMethod, SpanTask
 from corevec.solvers.subspace.working_set import view_that_fits
 
@@ -215,7 +216,7 @@ def test_a_sample_leaves_no_worse_weights_than_the_start():
         return subspace.solve(task, start)[0]
 
     exact = solved()
-    start = subspace.expansion(exact, basis)
+    start = expansion(exact, basis)
     # A hundred rows that stand for all, and no time to mend what they decide.
     few = SpanMethod(design_rows=200, sample_products=0)
     assert solved(max_time=0.0, method=few)[0].primal > 1.01 * exact[0].primal
@@ -262,7 +263,7 @@ def test_a_start_without_a_row_at_the_margin_is_solved(times):
         return subspace.solve(task, start)[0]
 
     exact = solved()
-    start = subspace.expansion(exact, basis)
+    start = expansion(exact, basis)
     start = replace(start, coef=times * start.coef, intercept=times * start.intercept)
     found = solved(start, SpanMethod(design_rows=1200, sample_products=0))
     assert found[0].primal == pytest.approx(exact[0].primal, rel=1e-3)  # rounds end

@@ -28,9 +28,8 @@ from corevec.certificates.hinge import (
 )
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Rows, finite
-from corevec.models.basis import Basis
+from corevec.models.basis import NEW, Basis
 from corevec.models.expansion import KernelExpansion
-from corevec.solvers.basis.preimages import NEW
 from corevec.solvers.cutting_plane.master_qp import Cuts
 
 

@@ -27,6 +27,8 @@ from corevec.solvers.coreset import loop as coreset
 from corevec.solvers.coreset.selection import FIRST_SUBSET
 from corevec.solvers.subspace import iterative as subspace
 from corevec.solvers.subspace import low_rank as span
+from corevec.solvers.subspace.result import certificates as certificates_of
+from corevec.solvers.subspace.result import expansion
 from corevec.solvers.subspace.row_order import weighted_rows
 from corevec.solvers.subspace.state import SpanFit
 from corevec.solvers.subspace.task import SpanTask
@@ -219,12 +221,12 @@ def _fit_in_span(
         return None
     if any(span.radius_sq(one, basis) < 0 for one in fits):
         return None  # R^2 >= 0 binds, which the core set's solver knows how to treat
-    functions = span.expansion(fits, basis)
+    functions = expansion(fits, basis)
     width = [len(basis) + int(one.problem.has_bias) for one in fits]
     norms = [float(one.v[:w] @ one.v[:w]) for one, w in zip(fits, width, strict=True)]
     return Outcome(
         functions=functions,
-        certificates=span.certificates(
+        certificates=certificates_of(
             fits, functions, settings.tol, progress, stopped_by
         ),
         offsets=np.array([float(f.v[-1]) * f.problem.has_offset for f in fits]),
@@ -337,14 +339,14 @@ def _solve_in(
     logger.info("solving over all rows in the span of %d of them", len(basis))
     task = SpanTask(scaled, view, basis, settings.tol, progress, rng)
     fits, stopped_by = subspace.solve(task)
-    functions = subspace.expansion(fits, basis)
+    functions = expansion(fits, basis)
     if view is source:
         subspace.prove(fits, source, basis, progress)
     else:
         _measure_on_all(problems, fits, functions, source, progress)
     outcome = Outcome(
         functions=functions,
-        certificates=subspace.certificates(
+        certificates=certificates_of(
             fits, functions, settings.tol, progress, stopped_by
         ),
         offsets=np.array([fit.offset for fit in fits]),

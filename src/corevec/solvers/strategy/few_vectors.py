@@ -38,6 +38,8 @@ from corevec.solvers.basis.choose import (
 )
 from corevec.solvers.basis.variable_projection import can_move
 from corevec.solvers.subspace import iterative, low_rank
+from corevec.solvers.subspace.result import certificates as certificates_of
+from corevec.solvers.subspace.result import expansion
 from corevec.solvers.subspace.rsvm import coefficients_of
 from corevec.solvers.subspace.task import SpanTask
 from corevec.solvers.subspace.working_set import view_that_fits
@@ -185,7 +187,7 @@ def _solve(
         stopped_by = "memory_budget"
     elif stopped_by == "max_core":  # solved
         stopped_by = "n_vectors"
-    functions = iterative.expansion(fits, basis)
+    functions = expansion(fits, basis)
     return _Weights(functions, [fit.offset for fit in fits], stopped_by)
 
 
@@ -198,9 +200,9 @@ def _solve_streamed(task: BasisTask, basis: Basis, tol: float) -> _Weights:
     basis = replace(basis, residuals=np.ones(len(basis)))
     span_task = SpanTask(task.problems, source, basis, tol, progress, rng)
     fits, basis, stopped_by = low_rank.solve(span_task, samples, max_basis=len(basis))
-    functions, certificates = low_rank.expansion(fits, basis), []
+    functions, certificates = expansion(fits, basis), []
     if all(fit.gap <= task.settings.tol for fit in fits):
-        certificates = low_rank.certificates(
+        certificates = certificates_of(
             fits, functions, task.settings.tol, progress, stopped_by
         )
     if stopped_by == "stall" and all(fit.gap_within <= tol for fit in fits):

@@ -46,7 +46,6 @@ from corevec.certificates.exact import dual_of_entries
 from corevec.data.sources import Source
 from corevec.kernels import Rows
 from corevec.models.basis import Basis
-from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.models.norms import parts_of
 from corevec.solvers.numeric.design import Design
@@ -158,12 +157,6 @@ def _solve_in_rounds(state: SpanState) -> str:
     return stopped_by
 
 
-def expansion(fits: list[SpanFit], basis: Basis) -> KernelExpansion:
-    """Return the functions as coefficients of the basis rows."""
-    has_bias = [fit.problem.has_bias for fit in fits]
-    return basis.functions([fit.weights for fit in fits], has_bias)
-
-
 def _directions(state: SpanState) -> list[Array]:
     """Return ``-H^-1 gradient`` of each fit, and set what it would gain; one pass."""
     task, basis = state.task, state.task.basis
@@ -256,29 +249,3 @@ def _dual(fit: SpanFit, source: Source, basis: Basis, progress: Progress) -> flo
     entries = entries_at(fit.problem, source, inside)
     few = here(beta[inside])
     return dual_of_entries(fit.problem, source, basis.kernel, entries, few)
-
-
-def certificates(
-    fits: list[SpanFit],
-    functions: KernelExpansion,
-    tol: float,
-    progress: Progress,
-    stopped_by: str,
-) -> list[Certificate]:
-    """Return one certificate per problem; the values are those of all rows."""
-    found = []
-    for fit, error in zip(fits, functions.value_errors(), strict=True):
-        primal = fit.primal + fit.problem.loss_error(fit.primal, float(error))
-        found.append(
-            Certificate.of(
-                fit.problem.name,
-                (primal, fit.dual),
-                progress,
-                unit=fit.problem.unit,
-                tol=tol,
-                stopped_by=stopped_by,
-                dual_bound="none" if fit.dual == fit.problem.least else "exact",
-                rounding=relative_gap(primal, fit.primal),
-            )
-        )
-    return found

@@ -26,7 +26,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.backend.arrays import here, is_among, joined, union
 from corevec.certificates.projection import MOST_MISSING, Sums, all_sums, dual_of
@@ -34,12 +33,12 @@ from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
 from corevec.kernels import Rows
 from corevec.models.basis import MAX_RANK, Basis
-from corevec.models.certificate import Certificate, relative_gap
-from corevec.models.expansion import KernelExpansion
+from corevec.models.certificate import relative_gap
 from corevec.problems.family import Floor, Problem
 from corevec.solvers.numeric.design import BasisDesign, capacity, size_of
 from corevec.solvers.numeric.primal_newton import minimise, newton_target
 from corevec.solvers.numeric.primal_value import primal_value, worst_violation
+from corevec.solvers.subspace.result import expansion
 from corevec.solvers.subspace.task import SpanTask
 
 # Fewer rows than this are solved exactly by the core set in well under a second.
@@ -122,6 +121,11 @@ class LowRankFit:
     def gap(self) -> float:
         """Relative duality gap after the last pass."""
         return relative_gap(self.primal, self.dual)
+
+    @property
+    def dual_bound(self) -> str:
+        """How the dual value was found."""
+        return "projection"
 
     def minimise(self, design: BasisDesign, boost: float = 1.0) -> None:
         """Set the weights that are best for the rows of a design."""
@@ -481,35 +485,3 @@ def radius_sq(fit: LowRankFit, basis: Basis) -> float:
 def offsets_of(fits: list[LowRankFit]) -> Array:
     """Return the offset of each fit."""
     return np.array([fit.offset for fit in fits])
-
-
-def expansion(fits: list[LowRankFit], basis: Basis) -> KernelExpansion:
-    """Return the functions as coefficients of the basis rows."""
-    has_bias = [fit.problem.has_bias for fit in fits]
-    return basis.functions([fit.v for fit in fits], has_bias)
-
-
-def certificates(
-    fits: list[LowRankFit],
-    functions: KernelExpansion,
-    tol: float,
-    progress: Progress,
-    stopped_by: str,
-) -> list[Certificate]:
-    """Return one certificate per problem; the last pass saw every row."""
-    result = []
-    for fit, error in zip(fits, functions.value_errors(), strict=True):
-        primal = fit.primal + fit.problem.loss_error(fit.primal, float(error))
-        result.append(
-            Certificate.of(
-                fit.problem.name,
-                (primal, fit.dual),
-                progress,
-                unit=fit.problem.unit,
-                tol=tol,
-                stopped_by=stopped_by,
-                dual_bound="projection",
-                rounding=relative_gap(primal, fit.primal),
-            )
-        )
-    return result

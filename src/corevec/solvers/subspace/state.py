@@ -83,6 +83,11 @@ class SpanFit:
         return float(self.v[-1]) if self.problem.has_offset else 0.0
 
     @property
+    def dual_bound(self) -> str:
+        """How the dual value was found."""
+        return "none" if self.dual == self.problem.least else "exact"
+
+    @property
     def is_solved(self) -> bool:
         """Whether the weights are the minimum over all rows."""
         return self.predicted_decrease == 0
