@@ -6,7 +6,7 @@ evaluation costs n k (d + k (1 + problems)) products on the n rows worked on.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import optimize
@@ -23,6 +23,22 @@ ARRAYS_OF_A_STEP, MIN_PAST_STEPS, MAX_PAST_STEPS = 19, 3, 10
 WHOLE_SHARE = 0.9
 
 
+class StepPlan(Protocol):
+    """How vectors are moved; see `pursuit.Plan`."""
+
+    @property
+    def stride(self) -> float:
+        """Length of the first step for each vector, in widths of the kernel."""
+
+    @property
+    def far(self) -> float:
+        """Rows that are right by more than this are left out."""
+
+    @property
+    def flat(self) -> float:
+        """Steps end where the objective falls by less than this share."""
+
+
 def bytes_of_moves(n_features: int) -> int:
     """Return the bytes that L-BFGS takes for each vector, at least."""
     return (ARRAYS_OF_A_STEP + 2 * MIN_PAST_STEPS) * 8 * n_features
@@ -36,13 +52,12 @@ def past_steps(part: Part, B: Array) -> int:
 
 
 def move(
-    part: Part, B: Array, steps: int, progress: Progress, plan: Any, is_last: bool
+    part: Part, B: Array, steps: int, progress: Progress, plan: StepPlan, is_last: bool
 ) -> Array:
     """Return the vectors after at most `steps` steps of L-BFGS on F.
 
     The part is solved at the new vectors, unless these are the last: then it takes the
-    weights of the last evaluation. `plan` gives the band of rows worked on, the length
-    of the first step and the decrease at which the steps end.
+    weights of the last evaluation.
     """
     kernel = part.kernel
     # In widths of the kernel, or longer: the first step has length 1.
