@@ -1,7 +1,9 @@
 """Bases: a few rows in whose span a kernel machine is solved.
 
-`probe` chooses one by a pivoted Cholesky factor of a few thousand rows, and says None
-where the kernel is not numerically of low rank on them.
+With the Cholesky factor L of their kernel matrix, the features ``phi(x) = L^-1 k(b,
+x)`` are orthonormal coordinates of the projection on their span. `probe` chooses a
+basis by a pivoted Cholesky factor of a few thousand rows, and returns None where the
+kernel is not numerically of low rank on them.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, dtype_of, there
 from corevec.data.sources import Source, Workers, stacked
 from corevec.kernels import AnyKernel, Points, Rows, finite
+from corevec.models.expansion import KernelExpansion
 
 PROBE_ROWS = 4000  # or a quarter of the rows, where that is less
 # Pivots below this share of the largest k(x, x) are noise: the square root of it is
@@ -26,6 +29,20 @@ RANK_THRESHOLD = 1e-12
 SPREAD_THRESHOLD = 1e-9
 # Beyond this rank a pass costs more than the core set's would.
 MAX_RANK = 512
+
+
+# The row number of a vector that is no training row.
+NEW = -1
+
+
+def rows_at(rows: Rows, positions: Any) -> Rows:
+    """Return the rows at these positions, without their targets and weights."""
+    return Rows(rows.values[positions], rows.index[positions])
+
+
+def free_vectors(values: Any) -> Rows:
+    """Return vectors that are no training rows, numbered `NEW`."""
+    return Rows(values, np.full(values.shape[0], NEW))
 
 
 @dataclass(frozen=True)
@@ -39,7 +56,7 @@ class Basis:
     residuals: Array  # largest k_ii - |P phi_i|^2 of a probed row, per leading part
 
     def __reduce__(self) -> Any:
-        # What follows from the rest does not travel.
+        # What follows from the rest is not pickled.
         return _again, (self.kernel, self.rows, self.factor, self.residuals)
 
     @property
@@ -49,7 +66,7 @@ class Basis:
 
     def leading(self, k: int) -> Basis:
         """Return the basis of the first `k` pivots."""
-        rows = Rows(self.rows.values[:k], self.rows.index[:k])
+        rows = rows_at(self.rows, slice(k))
         points = self.kernel.prepare_basis(rows)
         return Basis(self.kernel, rows, points, self.factor[:k, :k], self.residuals[:k])
 
@@ -90,7 +107,7 @@ class Basis:
 
     def features(self, block: Array) -> Array:
         """Return ``L^-1 k`` for kernel values `block` (rows, k), as (rows, k)."""
-        # A product with the inverse, not a triangular solve: 2x faster here, and the
+        # A product with the inverse, not a triangular solve: 2x faster, and the
         # pivots are graded, so the small features keep their digits (a test compares).
         inverse = there(self.inverse_factor, block)
         return block @ cast(inverse, dtype_of(block)).T
@@ -102,6 +119,17 @@ class Basis:
                 self.factor, weights, lower=True, trans="T", check_finite=False
             )
         )
+
+    def functions(self, weights: list[Array], has_bias: list[bool]) -> KernelExpansion:
+        """Return ``f_t = weights[t] . (phi, 1)`` as coefficients of the basis rows.
+
+        What follows a vector's weights and bias is ignored.
+        """
+        k = len(self)
+        coef = self.coefficients(np.stack([v[:k] for v in weights], axis=1))
+        pairs = zip(weights, has_bias, strict=True)
+        bias = [float(v[k]) if biased else 0.0 for v, biased in pairs]
+        return KernelExpansion(self.kernel, self.rows, coef, np.array(bias))
 
 
 def _again(kernel: AnyKernel, rows: Rows, factor: Array, residuals: Array) -> Basis:
@@ -145,7 +173,7 @@ def basis_from(rows: Rows, kernel: AnyKernel, most: int | None = None) -> Basis 
             return None  # not positive definite: no projection, no bound
         if j == limit or (most and _hopeless(residual, floor, j, most)):
             return None
-        one = Rows(rows.values[pivot : pivot + 1], rows.index[pivot : pivot + 1])
+        one = rows_at(rows, slice(pivot, pivot + 1))
         # The long side last: the loops over it use the vector unit.
         column = kernel.block(kernel.prepare_basis(one), points)[0]
         column -= L[:j, pivot] @ L[:j]
@@ -153,7 +181,7 @@ def basis_from(rows: Rows, kernel: AnyKernel, most: int | None = None) -> Basis 
         residual -= L[j] ** 2
         residual[pivot] = 0.0
         pivots.append(pivot)
-    chosen = Rows(rows.values[pivots], rows.index[pivots])
+    chosen = rows_at(rows, pivots)
     factor = np.tril(L[: len(pivots), pivots].T)
     points = kernel.prepare_basis(chosen)
     return Basis(kernel, chosen, points, factor, np.array(left))
@@ -214,7 +242,7 @@ class Pivots:
 def pivots_of(
     rows: Rows, kernel: AnyKernel, workers: Workers, threshold: float
 ) -> Pivots:
-    """Return what `basis_of_rows` does, with what it leaves out."""
+    """Return the basis of `basis_of_rows`, and the features of the other rows."""
     points = kernel.prepare_basis(rows)
     K = finite(kernel.block(points, points), kernel)
     own = K.diagonal().copy()
@@ -226,7 +254,7 @@ def pivots_of(
         order, factor = _pivoted(K, threshold * largest)
     rank = factor.shape[1]
     left = own[order] - np.einsum("ij,ij->i", factor, factor)
-    chosen = Rows(rows.values[order[:rank]], rows.index[order[:rank]])
+    chosen = rows_at(rows, order[:rank])
     # residuals[j] is what j pivots leave.
     residuals = np.append(factor[:rank].diagonal() ** 2, threshold * largest)
     points, lower = kernel.prepare_basis(chosen), np.ascontiguousarray(factor[:rank])

@@ -1,4 +1,4 @@
-"""What every model ends as: a few rows, their coefficients, a kernel."""
+"""Kernel expansions: a few rows, their coefficients, a kernel. Every model is one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class KernelExpansion:
     intercept: Array  # (outputs,)
 
     def prepared(self, dtype: Any = np.float64) -> Points:
-        """Return the basis made ready for `evaluate` in one precision."""
+        """Return the basis prepared for `evaluate` in one precision."""
         return self.kernel.prepare_basis(self.basis, dtype)
 
     def evaluate(self, rows: Rows, basis: Points) -> Array:
@@ -49,7 +49,7 @@ class KernelExpansion:
         return np.asarray(relative * largest * np.abs(self.coef).sum(axis=0))
 
     def ready(self, dtype: Any = np.float64) -> Ready:
-        """Return the functions made ready for one precision."""
+        """Return the functions with their basis prepared in one precision."""
         return Ready(self, dtype)
 
     def values(self, source: Source) -> Array:
@@ -58,9 +58,9 @@ class KernelExpansion:
 
 
 class Ready:
-    """Functions with their basis prepared; only the functions travel.
+    """Functions with their basis prepared; only the functions are pickled.
 
-    The prepared basis is as large as the basis: sent along, it would double what each
+    The prepared basis is as large as the basis: pickled, it would double what each
     round sends to workers.
     """
 
@@ -73,7 +73,7 @@ class Ready:
         return self.functions.evaluate(rows, self.points)
 
     def reduces(self, rows: Rows) -> bool:
-        """Whether `answers` serves rows that live where these do."""
+        """Whether `answers` serves rows on the device of these."""
         if not is_tensor(rows.values) or len(rows) == 0:
             return False
         from corevec.backend.gpu import (
@@ -84,10 +84,10 @@ class Ready:
         return isinstance(kernel, Kernel) and _torch_kernels.fused(rows.values)
 
     def answers(self, rows: Rows, asked: list[Asked]) -> list[Answer] | None:
-        """Return what is asked of all of some rows, reduced where they live.
+        """Return what is asked of all of some rows, reduced on their device.
 
-        The rows' numbers increase. None where a value is not finite: the plain way
-        says what to do.
+        The rows' numbers increase. None where a value is not finite: `__call__`
+        then raises the error.
         """
         from corevec.backend.gpu import (
             kernels as _torch_kernels,  # its module needs torch

@@ -12,20 +12,20 @@ from corevec.data.sources import Source, Workers
 from corevec.kernels import AnyKernel, Rows
 
 # Rows per part of a sum: two parts and the values between them stay in cache.
-_PART = 2048
-# Of rows with many numbers each fewer: a block of them has 8 MB.
-_PART_NUMBERS, _FEWEST = 1 << 20, 256
+_PART_ROWS = 2048
+# Of rows with many numbers each fewer, so that a block of them has 8 MB.
+_PART_NUMBERS, _MIN_PART_ROWS = 1 << 20, 256
 
 
 def parts_of(numbers: Array, width: int = 1) -> list[slice]:
     """Return parts of some rows, each small enough to be worked on at once.
 
-    `width`: how many numbers the work makes of a row, where it keeps those of a part.
+    `width` is how many numbers the work stores for each row of a part.
     """
-    most, numbers_of_part = _PART, _PART_NUMBERS
+    most, numbers_of_part = _PART_ROWS, _PART_NUMBERS
     if is_tensor(numbers):  # a GPU is busy with more: 256 MB
-        most, numbers_of_part = _PART << 10, _PART_NUMBERS << 5
-    step = min(most, max(_FEWEST, numbers_of_part // max(width, 1)))
+        most, numbers_of_part = _PART_ROWS << 10, _PART_NUMBERS << 5
+    step = min(most, max(_MIN_PART_ROWS, numbers_of_part // max(width, 1)))
     return [slice(s, s + step) for s in range(0, len(numbers), step)]
 
 

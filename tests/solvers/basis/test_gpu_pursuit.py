@@ -29,10 +29,15 @@ from corevec.problems.family import (  # noqa: E402
     two_class,
 )
 from corevec.solvers.basis import pursuit  # noqa: E402
-from corevec.solvers.basis import schedules as plans  # noqa: E402
 from corevec.solvers.basis import variable_projection as moving  # noqa: E402
-from corevec.solvers.numeric import primal_newton as newton  # noqa: E402
-from corevec.solvers.subspace import sample_start as subspace_start  # noqa: E402
+from corevec.solvers.basis.matching_pursuit import (  # noqa: E402
+    best_candidates,
+    draw_candidates,
+)
+from corevec.solvers.basis.moves import move  # noqa: E402
+from corevec.solvers.numeric.primal_newton import NewtonSettings  # noqa: E402
+from corevec.solvers.subspace.row_order import weighted_rows  # noqa: E402
+from corevec.solvers.subspace.sample_newton import draw_each  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::corevec.exceptions.NotCertifiedWarning"
@@ -109,8 +114,8 @@ def assert_close(found, wanted, close=ROUNDING):
 @pytest.mark.parametrize("task", TASKS)
 def test_objective_weights_and_gradient_are_those_of_rows_in_memory(task, size, d):
     wanted, found = parts(task, d=d)
-    assert found.lives_elsewhere
-    assert not wanted.lives_elsewhere
+    assert found.is_on_device
+    assert not wanted.is_on_device
     B = wanted.points.values[:size].astype(float)
     (value, K), (again, there) = wanted.solve(B), found.solve(B)
     assert isinstance(there, torch.Tensor)
@@ -128,12 +133,12 @@ def test_objective_weights_and_gradient_are_those_of_rows_in_memory(task, size, 
 def test_the_same_rows_become_new_vectors(task):
     B, seen = np.empty((0, D)), []
     for part in parts(task):
-        found = pursuit._candidates(part, B, 9, rng(), 500)
-        first = pursuit._as_vectors(pursuit._new_rows(found, B, 9))
+        found = draw_candidates(part, B, 200, rng())
+        first = pursuit.as_vectors(best_candidates(found, 9, is_first=True))
         part.solve(first)
-        found = pursuit._candidates(part, first, 6, rng(1), 500)
-        assert arrays.is_tensor(found.K) == part.lives_elsewhere
-        more = pursuit._as_vectors(pursuit._new_rows(found, first, 6))
+        found = draw_candidates(part, first, 200, rng(1))
+        assert arrays.is_tensor(found.K) == part.is_on_device
+        more = pursuit.as_vectors(best_candidates(found, 6, is_first=False))
         seen.append((first, more, found.gap))
     np.testing.assert_array_equal(seen[1][0], seen[0][0])
     np.testing.assert_array_equal(seen[1][1], seen[0][1])
@@ -145,7 +150,8 @@ def test_vectors_move_as_in_memory(task):
     wanted, found = parts(task)
     B = wanted.points.values[:8].astype(float)
     moved = [
-        pursuit.move(part, B, 4, Progress(N), plans.FEW) for part in (wanted, found)
+        move(part, B, 4, Progress(N), pursuit.SMALL_PLAN, False)
+        for part in (wanted, found)
     ]
     assert np.abs(moved[0] - B).max() > 10 * STEPPED
     assert isinstance(moved[1], np.ndarray)
@@ -209,7 +215,9 @@ class Travels(TorchFunctionMode):
 
 
 def test_no_number_of_every_row_travels_in_a_step():
-    n = newton.FEW_ENTRIES + 1  # fewer are looked at here by Newton's line search
+    n = (
+        NewtonSettings().host_entries + 1
+    )  # fewer are looked at here by Newton's line search
     _, part = parts("two classes", n=n)
     B = here(part.points.values[:6]).astype(float)
     travels = Travels()
@@ -226,18 +234,17 @@ def test_numbers_of_all_rows_are_made_where_the_rows_live(first):
     _, (problems, source, _) = places("two classes")
     source.first_number = first
     with Travels() as travels:
-        found = subspace_start.present_there(problems, source)
+        found = weighted_rows(problems, source)
     assert travels.sizes == []
     assert np.array_equal(found, first + np.arange(N))
 
 
 @pytest.mark.parametrize("place", [np.asarray, torch.as_tensor])
-def test_random_numbers_go_there_some_at_a_time(place, monkeypatch):
+def test_random_numbers_go_there_some_at_a_time(place):
     q = place(rng(3).random(N))
     wanted = np.flatnonzero(rng().random(N) < here(q))
-    monkeypatch.setattr(subspace_start, "DRAWN_AT_ONCE", 70)
     with Travels() as travels:
-        found = subspace_start._drawn(q, rng())
+        found = draw_each(q, rng(), 70)
     assert np.array_equal(here(found), wanted)
     assert max(travels.sizes, default=70) == 70
 
@@ -246,7 +253,9 @@ def test_random_numbers_go_there_some_at_a_time(place, monkeypatch):
 def test_arrays_and_tensors_are_never_mixed(task):
     _, case = places(task, n=3500)  # the last stage takes others than the first
     with Travels() as travels:
-        *_, (B, _) = pursuit.grow(*case, 10, Progress(3500), rng(), np.arange(3500))
+        *_, (B, _) = pursuit.grow(
+            pursuit.PursuitTask(*case, 10, Progress(3500), rng(), np.arange(3500))
+        )
     assert isinstance(B, np.ndarray)
     assert B.shape == (10, D)
     assert travels.sizes
@@ -282,7 +291,7 @@ def test_growing_many_vectors_stays_within_the_room():
     assert pursuit.rows_that_fit(case[1], size) < 3000
     with LiveBytes() as memory:
         *_, (found, _) = pursuit.grow(
-            *case, size, Progress(12_000), rng(), np.arange(12_000)
+            pursuit.PursuitTask(*case, size, Progress(12_000), rng(), np.arange(12_000))
         )
     assert len(found) > size / 2
     # Beside the room: some matrices of the vectors themselves.
@@ -305,7 +314,7 @@ def test_sparse_rows_are_dense_on_a_device_that_holds_them():
     for budget, is_there in ((BUDGET, True), (4 * N * 100, False)):
         source = gpu.StreamedSource(X, "cpu", columns, budget)
         part = moving.part_of(problems[1], source, kernel, np.arange(N), 1.0)
-        assert part.lives_elsewhere == is_there
+        assert part.is_on_device == is_there
         assert part.solve(B)[0] == pytest.approx(value, rel=ROUNDING)
 
 
@@ -314,11 +323,13 @@ def test_sparse_rows_that_a_device_holds_at_first_only():
     n, room = 8000, 10_000_000
     X, columns, problems, kernel = sparse_rows(n)
     source = gpu.StreamedSource(X, "cpu", columns, room)
-    assert moving.is_worked_on_there(source, 3000)
-    assert not moving.is_worked_on_there(source, n)
+    assert moving.is_worked_on_device(source, 3000)
+    assert not moving.is_worked_on_device(source, n)
     progress = Progress(n)
     *_, (found, _) = pursuit.grow(
-        problems[1], source, kernel, 10, progress, rng(), np.arange(n)
+        pursuit.PursuitTask(
+            problems[1], source, kernel, 10, progress, rng(), np.arange(n)
+        )
     )
     assert found.shape == (10, 100)
     assert progress.history[-1]["looked_at"] > room / (8 * 4 * 100)  # it was left
@@ -328,7 +339,9 @@ def test_duplicated_rows_give_fewer_vectors_and_no_error():
     _, (problems, source, kernel) = places("two classes")
     same = gpu.TensorSource(source.values[torch.arange(N) % 3], source.brought, BUDGET)
     *_, (found, _) = pursuit.grow(
-        problems, same, kernel, 20, Progress(N), rng(), np.arange(N)
+        pursuit.PursuitTask(
+            problems, same, kernel, 20, Progress(N), rng(), np.arange(N)
+        )
     )
     assert 1 <= len(found) <= 20
     assert np.isfinite(found).all()
@@ -368,8 +381,8 @@ def test_a_card_is_given_more_steps_than_the_cpu():
     values = part.points.values.to("meta")
     card = replace(part, points=replace(part.points, values=values))
     B = np.zeros((50_000, D))
-    plan = plans.MANY._replace(products=1.1e12)
+    plan = pursuit.LARGE_PLAN._replace(products=1.1e12)
     for k, on_card in ((5000, plan.most_steps), (50_000, 14)):
-        steps = pursuit._last_steps(wanted, B[:k], in_memory, plan)
-        assert pursuit._last_steps(part, B[:k], there, plan) == steps
-        assert pursuit._last_steps(card, B[:k], there, plan) == on_card > steps
+        steps = pursuit.last_steps(wanted, B[:k], in_memory, plan)
+        assert pursuit.last_steps(part, B[:k], there, plan) == steps
+        assert pursuit.last_steps(card, B[:k], there, plan) == on_card > steps

@@ -7,7 +7,8 @@ from scipy import sparse
 
 from corevec.data.sources import as_source
 from corevec.kernels import CallableKernel, Kernel, PrecomputedKernel, Rows
-from corevec.solvers.basis.preimages import NEW, Residual, best_training_row, preimage
+from corevec.models.basis import NEW
+from corevec.solvers.basis.preimages import Residual, best_training_row, preimage
 
 KERNELS = {
     "rbf": Kernel("rbf", gamma=0.4),

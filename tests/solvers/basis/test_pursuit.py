@@ -15,9 +15,10 @@ from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
 from corevec.models.certificate import relative_gap
 from corevec.problems.family import Labels, regression, two_class
-from corevec.solvers.basis import pursuit
-from corevec.solvers.basis import schedules as plans
+from corevec.solvers.basis import moves, pursuit
 from corevec.solvers.basis import variable_projection as moving
+from corevec.solvers.basis.matching_pursuit import draw_candidates
+from corevec.solvers.basis.moves import move, rows_to_move_for
 
 # Weights are solved until no value moves by more than 0.03, by Newton: far closer.
 NEARLY_SOLVED = 1e-3
@@ -47,7 +48,7 @@ def rows(task="classes", n=400, d=4, seed=0, as_sparse=False, shift=0.0, budget=
 
 def grown(*case, **more):
     """The last of the vectors, all that were asked for."""
-    *_, (last, _) = pursuit.grow(*case, **more)
+    *_, (last, _) = pursuit.grow(pursuit.PursuitTask(*case, **more))
     return last
 
 
@@ -103,7 +104,7 @@ def test_moving_lowers_the_objective_and_growing_lowers_it_more(task):
     work = part(task)
     B = np.random.default_rng(3).normal(size=(8, 4))
     before, _ = work.solve(B)
-    moved = pursuit.move(work, B, 10, Progress(400), plans.FEW)
+    moved = move(work, B, 10, Progress(400), pursuit.SMALL_PLAN, is_last=False)
     after, _ = work.solve(moved)
     assert after < 0.9 * before
     problems, source, kernel = rows(task)
@@ -130,7 +131,7 @@ def test_rows_left_out_have_no_loss_unless_they_are_violated(task, far):
     B = work.points.values[:60].astype(float)
     value, K = work.solve(B)
     whole = work.gradient(B, K)
-    near, (told, few) = pursuit._near(work, far, value, K)
+    near, (told, few) = rows_to_move_for(work, far, value, K)
     assert told == value
     assert len(few) == len(near)
     assert (len(near) < len(work)) == (task != "regression" and far < 1)
@@ -146,7 +147,7 @@ def test_the_last_move_tells_its_weights_without_solving_again():
     B = np.random.default_rng(3).normal(size=(8, 4))
     works = part("three"), part("three")
     moved = [
-        pursuit.move(work, B, 5, Progress(400), plans.FEW, is_last)
+        move(work, B, 5, Progress(400), pursuit.SMALL_PLAN, is_last)
         for work, is_last in zip(works, (False, True), strict=True)
     ]
     np.testing.assert_array_equal(*moved)
@@ -154,32 +155,32 @@ def test_the_last_move_tells_its_weights_without_solving_again():
         work.block(work.basis_points(moved[0])) @ work.c + [v[8] for v in work.v]
         for work in works
     ]
-    # STILL: weights are solved until no value moves by more than 0.03.
-    np.testing.assert_allclose(*values, atol=moving.STILL)
+    # Weights are solved until no value moves by more than 0.03.
+    np.testing.assert_allclose(*values, atol=moving.NEWTON.value_tolerance)
 
 
 @pytest.mark.parametrize(
     ("size", "n_problems", "plan"),
     [
-        (5, 10, plans.FEW),
-        (16, 1, plans.FEW),
-        (17, 1, plans.SOME),
-        (400, 10, plans.SOME),
-        (401, 10, plans.SHARED),
-        (2001, 10, plans.VAST),
-        (401, 2, plans.MANY),
-        (5000, 1, plans.MANY),
+        (5, 10, pursuit.SMALL_PLAN),
+        (16, 1, pursuit.SMALL_PLAN),
+        (17, 1, pursuit.MEDIUM_PLAN),
+        (400, 10, pursuit.MEDIUM_PLAN),
+        (401, 10, pursuit.SHARED_PLAN),
+        (2001, 10, pursuit.VAST_PLAN),
+        (401, 2, pursuit.LARGE_PLAN),
+        (5000, 1, pursuit.LARGE_PLAN),
     ],
 )
 def test_plan_goes_by_vectors_and_problems(size, n_problems, plan):
-    assert plans.plan_for(size, n_problems) == plan
+    assert pursuit.plan_for(size, n_problems) == plan
 
 
 def test_shared_basis_out_of_time_ends_with_its_first_stage():
     problems, source, kernel = rows("three", n=6000)
     progress, size = Progress(6000), 1100
     case = problems, source, kernel, size, progress, np.random.default_rng(0)
-    assert plans.plan_for(size, len(problems)) == plans.SHARED
+    assert pursuit.plan_for(size, len(problems)) == pursuit.SHARED_PLAN
     progress.max_time = 0.0  # one stage: half of the vectors
     found = grown(*case, np.arange(6000))
     assert len(found) == size // 2
@@ -266,7 +267,7 @@ def test_gap_told_by_the_candidates_is_that_of_the_rows_worked_on():
     work = part()
     B = np.random.default_rng(2).normal(size=(12, 4))
     value, K = work.solve(B)
-    found = pursuit._candidates(work, B, 400, np.random.default_rng(0), 400)
+    found = draw_candidates(work, B, 400, np.random.default_rng(0))
     r = work.pulls[:, 0]
     exact = work.kernel.block(work.points, work.points).astype(float)
     norm_sq = r @ exact @ r - 2 * r @ (K @ work.c[:, 0])
@@ -294,11 +295,11 @@ def test_growing_many_vectors_stays_within_the_budget():
 def test_rows_that_do_not_fit_are_the_farthest_from_the_margin():
     rng = np.random.default_rng(0)
     rows, violation = np.arange(100) * 7, rng.uniform(-0.7, 0.5, 100)
-    every, stands_for = pursuit._nearest(rows, violation, 100, rng)
+    every, stands_for = pursuit.nearest_rows(rows, violation, 100, rng)
     np.testing.assert_array_equal(every, rows)
     assert stands_for == 1.0
-    within = np.count_nonzero(violation > -pursuit.NEAREST)
-    found, stands_for = pursuit._nearest(rows, violation, within + 5, rng)
+    within = np.count_nonzero(violation > -pursuit.NEAREST_BAND)
+    found, stands_for = pursuit.nearest_rows(rows, violation, within + 5, rng)
     nearest = np.argsort(-violation)[: within + 5]
     np.testing.assert_array_equal(found, np.sort(rows[nearest]))
     assert stands_for == 1.0
@@ -307,7 +308,7 @@ def test_rows_that_do_not_fit_are_the_farthest_from_the_margin():
 def test_a_random_part_stands_for_all_where_too_many_rows_are_near():
     rng = np.random.default_rng(0)
     rows, violation = np.arange(1000), rng.uniform(-0.7, 0.5, 1000)
-    found, stands_for = pursuit._nearest(rows, violation, 200, rng)
+    found, stands_for = pursuit.nearest_rows(rows, violation, 200, rng)
     assert len(np.unique(found)) == 200
     assert stands_for == 5.0
     # Their mean is that of all rows, to four of its deviations: 0.35 / sqrt(200).
@@ -320,13 +321,12 @@ def test_past_steps_that_are_kept_fit_the_budget(shares, pairs):
     part = moving.part_of(problems, source, kernel, np.arange(200), 1.0)
     B = np.zeros((10, source.n_features))
     part = replace(part, budget=float(shares * B.nbytes))
-    assert pursuit._pairs_kept(part, B) == pairs
+    assert moves.past_steps(part, B) == pairs
 
 
 def budget_for(moving, n_features):
     """The budget whose arrays of L-BFGS hold so many vectors."""
-    arrays = pursuit.ARRAYS_OF_A_STEP + 2 * pursuit.FEWEST_PAIRS
-    return moving * arrays * 8 * n_features
+    return moving * moves.bytes_of_moves(n_features)
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])
@@ -348,17 +348,17 @@ def test_vectors_whose_moves_do_not_fit_stay_rows(as_sparse, moving):
 
 def test_a_budget_too_small_for_moves_moves_four_vectors():
     problems, source, _ = rows(budget=1000)
-    plan, moving = pursuit._plan_that_fits(50, len(problems), source)
-    assert (plan, moving) == (plans.FEW, pursuit.FEWEST_MOVING)
+    plan, moving = pursuit.plan_that_fits(50, len(problems), source)
+    assert (plan, moving) == (pursuit.SMALL_PLAN, pursuit.MIN_MOVING)
 
 
 def test_most_of_a_vast_basis_stays_rows():
     _, source, _ = rows(budget=2**30)
-    found = pursuit._plan_that_fits(4000, 10, source)
-    assert found == (plans.VAST, plans.VAST.most_moving)
-    assert pursuit._plan_that_fits(1000, 10, source) == (plans.SHARED, 1000)
+    found = pursuit.plan_that_fits(4000, 10, source)
+    assert found == (pursuit.VAST_PLAN, pursuit.VAST_PLAN.most_moving)
+    assert pursuit.plan_that_fits(1000, 10, source) == (pursuit.SHARED_PLAN, 1000)
     _, source, _ = rows(budget=budget_for(999, 4))
-    assert pursuit._plan_that_fits(4000, 10, source) == (plans.VAST, 999)
+    assert pursuit.plan_that_fits(4000, 10, source) == (pursuit.VAST_PLAN, 999)
 
 
 def test_text_is_pursued_within_the_budget_and_the_vectors():

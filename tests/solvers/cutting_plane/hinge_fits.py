@@ -18,8 +18,8 @@ from corevec._runtime.types import EPS
 from corevec.certificates.dual_bounds import DualBound
 from corevec.certificates.hinge import dual_at_best_scale, dual_value, hinge_problem
 from corevec.kernels import Rows, finite
+from corevec.models.basis import NEW
 from corevec.models.expansion import KernelExpansion
-from corevec.solvers.basis.preimages import NEW
 from corevec.solvers.cutting_plane.fits import (
     HingeTask,
     solve_in,

@@ -39,14 +39,21 @@ from corevec.problems.family import (  # noqa: E402
     regression,
     two_class,
 )
+from corevec.solvers.basis.by_multipliers import choose_basis  # noqa: E402
 from corevec.solvers.cells.batches import solve_cells  # noqa: E402
 from corevec.solvers.cells.cell import solve_cell  # noqa: E402
 from corevec.solvers.cells.device_rows import HostCopy  # noqa: E402
-from corevec.solvers.numeric import primal_newton as newton  # noqa: E402
+from corevec.solvers.numeric.primal_newton import NewtonSettings  # noqa: E402
 from corevec.solvers.subspace import iterative as subspace  # noqa: E402
-from corevec.solvers.subspace import sample_start as subspace_start  # noqa: E402
-from corevec.solvers.subspace.sample_start import Order, present_there  # noqa: E402
-from corevec.solvers.subspace.working_set import view_that_fits  # noqa: E402
+from corevec.solvers.subspace import task as span_task  # noqa: E402
+from corevec.solvers.subspace.result import certificates as certificates_of  # noqa: E402
+from corevec.solvers.subspace.result import expansion  # noqa: E402
+from corevec.solvers.subspace.row_order import RowOrder, weighted_rows  # noqa: E402
+from corevec.solvers.subspace.task import SpanMethod, SpanTask  # noqa: E402
+from corevec.solvers.subspace.working_set import (  # noqa: E402
+    rows_that_fit,
+    view_that_fits,
+)
 
 N, K, SAMPLE = 2_000, 40, 800
 RNG = np.random.default_rng(8)
@@ -61,9 +68,11 @@ PROBLEMS = "tube", "free tube", "two classes", "three classes"
 # sqrt(2 * 4000 * 1e-14) = 1e-5 of the best, twice that of each other; values, which are
 # at most sqrt(k(x, x) + 1) times as far, within 3e-5. Three times that, as the gain is
 # measured by the Hessian of a sample.
-GAIN, CLOSE = subspace.NOTHING, 1e-4
+GAIN, CLOSE = subspace.ROUNDING_DECREASE, 1e-4
 # One rounding of sums over N rows, and what a fit's decisions make of it.
 ROUNDED = 1e-6
+# No line search runs on the host.
+ON_DEVICE = NewtonSettings(host_entries=0)
 
 
 def columns_of(kind):
@@ -116,25 +125,28 @@ def small_blocks(monkeypatch):
 @pytest.fixture
 def long_rounds(monkeypatch):
     """Start on few rows, and go on until rounding ends it."""
-    monkeypatch.setattr(subspace_start, "SAMPLE_PRODUCTS", 0)
-    monkeypatch.setattr(subspace_start, "SAMPLE_SHARE", SAMPLE // K)
-    monkeypatch.setattr(subspace_start, "capacity", lambda *_: 2 * SAMPLE)
-    monkeypatch.setattr(subspace, "PROMISE", GAIN)
-    monkeypatch.setattr(subspace, "MOST_ROUNDS", 100)
-    monkeypatch.setattr(newton, "FEW_ENTRIES", 0)  # which come here to be searched
+    method = SpanMethod(
+        sample_products=0,
+        sample_rows_per_vector=SAMPLE // K,
+        design_rows=2 * SAMPLE,
+        min_relative_decrease=GAIN,
+        max_rounds=100,
+        newton=ON_DEVICE,
+    )
+    monkeypatch.setattr(span_task, "METHOD", method)
 
 
 def solved(problems, source, basis_rows):
     basis, _ = basis_of(source, KERNEL, basis_rows)
     progress, rng = Progress(source.n_rows), np.random.default_rng(3)
-    fits, _ = subspace.solve(problems, source, basis, 0.0, progress, rng)
+    fits, _ = subspace.solve(SpanTask(problems, source, basis, 0.0, progress, rng))
     return fits, basis, progress
 
 
 def certificates(fits, source, basis, progress):
     subspace.prove(fits, source, basis, progress)
-    functions = subspace.expansion(fits, basis)
-    return subspace.certificates(fits, functions, 1e-3, progress, "stall")
+    functions = expansion(fits, basis)
+    return certificates_of(fits, functions, 1e-3, progress, "stall")
 
 
 def assert_same_fits(found, wanted, where):
@@ -196,7 +208,7 @@ def test_some_rows_have_the_weights_of_those_rows(kind, place, long_rounds):
 @pytest.mark.parametrize("kind", ["tube", "three classes"])
 def test_the_same_rows_are_chosen(kind, weighted):
     chosen = [
-        subspace.choose_basis(
+        choose_basis(
             stated(kind, weighted), source, KERNEL, K, Progress(N), rng
         ).rows.index
         for source in (there_of(kind), here_of(kind))
@@ -253,7 +265,8 @@ def test_no_number_of_every_row_comes_here(kind, place, long_rounds, small_block
     basis, _ = basis_of(source, KERNEL, np.arange(0, N, N // K))
     looked, rng = BroughtHere(), np.random.default_rng(3)
     with looked:
-        fits, _ = subspace.solve(problems, source, basis, 0.0, Progress(N), rng)
+        task = SpanTask(problems, source, basis, 0.0, Progress(N), rng)
+        fits, _ = subspace.solve(task)
     few = len(basis) + 2
     sample = 1.2 * SAMPLE  # of streamed rows, which are sought here by their numbers
     assert 0 < max(looked.sizes) <= max(few**2, sample) < N
@@ -270,13 +283,13 @@ def test_no_number_of_every_row_comes_here(kind, place, long_rounds, small_block
 
 
 def test_rows_to_draw_come_here_once(monkeypatch):
-    monkeypatch.setattr(newton, "FEW_ENTRIES", 0)  # which come here to be searched
+    monkeypatch.setattr(span_task, "METHOD", SpanMethod(newton=ON_DEVICE))
     source, looked = there_of("tube"), BroughtHere()
     problems, rng = stated("tube"), np.random.default_rng(0)
     with looked:
-        subspace.choose_basis(problems, source, KERNEL, K, Progress(N), rng)
+        choose_basis(problems, source, KERNEL, K, Progress(N), rng)
     assert [size for size in looked.sizes if size >= N] == [N]
-    assert present_there(problems, source).dtype == torch.int64
+    assert weighted_rows(problems, source).dtype == torch.int64
 
 
 def test_rows_in_memory_have_arrays():
@@ -300,7 +313,7 @@ def test_the_room_of_the_device_counts(kind):
     columns = there_of(kind).brought
     roomy = Roomy(torch.as_tensor(X), columns, budget, Workers(1))
     own = 8 * sum(11 * len(problem.sides) + 8 for problem in problems)
-    assert subspace.rows_that_fit(problems, roomy) == roomy.room // 2 // own
+    assert rows_that_fit(problems, roomy) == roomy.room // 2 // own
     assert view_that_fits(problems, roomy, rng) == (roomy, problems)
     for source in (there_of(kind, budget), here_of(kind, budget)):
         view, scaled = view_that_fits(problems, source, rng)
@@ -309,7 +322,7 @@ def test_the_room_of_the_device_counts(kind):
 
 
 @pytest.mark.parametrize("rows", ["NumPy", "CSR"])
-def test_a_part_of_streamed_rows_is_held_within_half_of_the_room(rows, small_blocks):
+def test_a_slice_of_streamed_rows_is_held_within_half_of_the_room(rows, small_blocks):
     """On a device they are dense, also those that are CSR here."""
     wide = np.zeros((N, 60))
     wide[:, :3] = X
@@ -334,25 +347,25 @@ def test_places_and_numbers_belong_together(some, step, on_device):
         source = gpu.TensorSource(torch.as_tensor(rows)).alone(numbers)
     else:
         source = Subset(DenseSource(rows), numbers)
-    order, wanted = Order(source), numbers[::step]
+    order, wanted = RowOrder(source), numbers[::step]
     places = np.searchsorted(numbers, wanted)
-    assert np.array_equal(order.places_of(wanted), places)
+    assert np.array_equal(order.positions_of(wanted), places)
     assert np.array_equal(order.numbers_at(places), wanted)
     for start in range(0, len(numbers), step):
         stop = min(start + step, len(numbers))
-        assert order.part_of(source.block(start, stop)) == slice(start, stop)
+        assert order.slice_of(source.block(start, stop)) == slice(start, stop)
     is_whole = numbers[-1] - numbers[0] == len(numbers) - 1
     assert (order.numbers is None) == is_whole  # then nothing is kept
 
 
-def test_a_part_of_the_rows_of_a_cluster_has_its_own_numbers():
+def test_a_slice_of_the_rows_of_a_cluster_has_its_own_numbers():
     first = 7_000_000_000  # beyond int32
     part = gpu.part_source(X, {}, first, 1 << 28, "cpu")
-    order = Order(part)
+    order = RowOrder(part)
     assert order.numbers is None
     found = order.numbers_at(np.array([0, N - 1]))
     assert found.tolist() == [first, first + N - 1]
-    assert order.part_of(part.block(5, 9)) == slice(5, 9)
+    assert order.slice_of(part.block(5, 9)) == slice(5, 9)
 
 
 # --- What a device is asked by other ways ---------------------------------------------

@@ -18,7 +18,9 @@ from corevec.kernels import make_kernel
 from corevec.models.basis import basis_of
 from corevec.problems.family import Labels, two_class
 from corevec.solvers.subspace import iterative as subspace
-from corevec.solvers.subspace import sample_start as subspace_start
+from corevec.solvers.subspace import task as span_task
+from corevec.solvers.subspace.result import expansion
+from corevec.solvers.subspace.task import SpanMethod, SpanTask
 from corevec.solvers.subspace.working_set import view_that_fits
 
 N = 2500  # above `engine.SUBSPACE_ROWS`
@@ -144,11 +146,19 @@ def test_a_spent_time_is_stated(noisy):
     assert np.isfinite(model.predict(X)).all()
 
 
-def solved_on(monkeypatch, at_once, classes=2, basis="nystroem"):
+def use_method(monkeypatch, **changed):
+    """Let every fit solve for the weights with a changed method."""
+    monkeypatch.setattr(span_task, "METHOD", replace(SpanMethod(), **changed))
+
+
+def solved_on(monkeypatch, at_once, classes=2, basis="nystroem", **changed):
     """Fit 6000 rows, of which so many can be worked on at once."""
     if at_once < 6000:
-        monkeypatch.setattr(subspace_start, "capacity", lambda *_: 2 * at_once)
-        monkeypatch.setattr(subspace_start, "SAMPLE_PRODUCTS", at_once * 60**2)
+        changed |= {
+            "design_rows": 2 * at_once,
+            "sample_products": at_once * 60**2,
+        }
+        use_method(monkeypatch, **changed)
     rng = np.random.default_rng(5)
     X = rng.normal(size=(6000, 2))
     angle = np.arctan2(X[:, 1], X[:, 0]) + 0.1 * rng.normal(size=6000)
@@ -159,8 +169,8 @@ def solved_on(monkeypatch, at_once, classes=2, basis="nystroem"):
     return reading.fit(model, X, y)
 
 
-# Rounds end where the next one promises 1e-5 (PROMISE): by the Hessian of all rows at
-# the margin where these fit, else by that of a part of them.
+# Rounds end where the next is predicted to gain 1e-5 (min_relative_decrease): by the
+# Hessian of all rows at the margin where these fit, else by that of a part of them.
 @pytest.mark.parametrize(("at_once", "rtol"), [(4000, 1e-5), (600, 2e-4)])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_weights_solved_at_the_margin_are_those_of_all_rows(
@@ -188,7 +198,7 @@ def test_rows_at_the_margin_need_few_passes_over_all_rows(monkeypatch):
     assert without.certificate_.passes > 8
 
 
-def test_a_look_leaves_no_worse_weights_than_the_start(monkeypatch):
+def test_a_sample_leaves_no_worse_weights_than_the_start():
     rng = np.random.default_rng(6)
     X = rng.normal(size=(4000, 2))
     labels = Labels(4000, (np.sin(2 * X[:, 0]) > 0.5 * X[:, 1]).astype(int))
@@ -197,19 +207,20 @@ def test_a_look_leaves_no_worse_weights_than_the_start(monkeypatch):
     kernel = make_kernel("rbf", 1.0, 3, 0.0, row_statistics(source))
     basis, _ = basis_of(source, kernel, np.arange(80))
 
-    def solved(start=None, max_time=None):
+    def solved(start=None, max_time=None, method=None):
         progress = Progress(4000, max_time=max_time)
         rng = np.random.default_rng(0)
-        case = problems, source, basis, 0.0, progress, rng
-        return subspace.solve(*case, start=start)[0]
+        task = SpanTask(
+            problems, source, basis, 0.0, progress, rng, method or SpanMethod()
+        )
+        return subspace.solve(task, start)[0]
 
     exact = solved()
-    start = subspace.expansion(exact, basis)
+    start = expansion(exact, basis)
     # A hundred rows that stand for all, and no time to mend what they decide.
-    monkeypatch.setattr(subspace_start, "capacity", lambda *_: 200)
-    monkeypatch.setattr(subspace_start, "SAMPLE_PRODUCTS", 0)
-    assert solved(max_time=0.0)[0].primal > 1.01 * exact[0].primal
-    found = solved(start, max_time=0.0)
+    few = SpanMethod(design_rows=200, sample_products=0)
+    assert solved(max_time=0.0, method=few)[0].primal > 1.01 * exact[0].primal
+    found = solved(start, max_time=0.0, method=few)
     assert found[0].primal == pytest.approx(exact[0].primal, rel=1e-6)
 
 
@@ -223,20 +234,20 @@ def test_weights_of_all_rows_at_large_C(monkeypatch, rows_that_fit, rtol):
         n_basis=150, basis="nystroem", gamma=1.0, C=1e5, random_state=0, n_jobs=1
     )
     exact = primals(reading.fit(model, X, y))
-    monkeypatch.setattr(subspace_start, "SAMPLE_PRODUCTS", 0)  # float64 is dear
-    monkeypatch.setattr(subspace_start, "capacity", lambda *_: rows_that_fit)
+    # No products are cheap: float64 is used where all rows fit twice.
+    use_method(monkeypatch, sample_products=0, design_rows=rows_that_fit)
     np.testing.assert_allclose(primals(reading.fit(model, X, y)), exact, rtol=rtol)
 
 
 def test_hessians_in_float32_lead_to_the_same_weights(monkeypatch):
     exact = primals(solved_on(monkeypatch, 6000, 5))
-    monkeypatch.setattr(subspace_start, "HESSIANS_SHARE", np.inf)  # any is too large
-    found = primals(solved_on(monkeypatch, 4000, 5))
-    np.testing.assert_allclose(found, exact, rtol=1e-5)  # PROMISE
+    # Hessians of any size are too large.
+    small = solved_on(monkeypatch, 4000, 5, hessian_budget_divisor=np.inf)
+    np.testing.assert_allclose(primals(small), exact, rtol=1e-5)  # the rounds' end
 
 
 @pytest.mark.parametrize("times", [1.0, 100.0])
-def test_a_start_without_a_row_at_the_margin_is_solved(monkeypatch, times):
+def test_a_start_without_a_row_at_the_margin_is_solved(times):
     X = np.random.default_rng(0).normal(size=(4000, 2))
     X[:, 0] += 3 * np.sign(X[:, 0])
     problems = [two_class(Labels(4000, (X[:, 0] > 0).astype(int)), 10.0, 1, 0)]
@@ -244,14 +255,15 @@ def test_a_start_without_a_row_at_the_margin_is_solved(monkeypatch, times):
     kernel = make_kernel("rbf", 0.3, 3, 0.0, row_statistics(source))
     basis, _ = basis_of(source, kernel, np.arange(60))
 
-    def solved(start=None):
-        case = problems, source, basis, 0.0, Progress(4000), np.random.default_rng(0)
-        return subspace.solve(*case, start=start)[0]
+    def solved(start=None, method=None):
+        progress, rng = Progress(4000), np.random.default_rng(0)
+        task = SpanTask(
+            problems, source, basis, 0.0, progress, rng, method or SpanMethod()
+        )
+        return subspace.solve(task, start)[0]
 
     exact = solved()
-    start = subspace.expansion(exact, basis)
+    start = expansion(exact, basis)
     start = replace(start, coef=times * start.coef, intercept=times * start.intercept)
-    monkeypatch.setattr(subspace_start, "capacity", lambda *_: 1200)
-    monkeypatch.setattr(subspace_start, "SAMPLE_PRODUCTS", 0)
-    found = solved(start)
+    found = solved(start, SpanMethod(design_rows=1200, sample_products=0))
     assert found[0].primal == pytest.approx(exact[0].primal, rel=1e-3)  # rounds end

@@ -1,17 +1,19 @@
 """Which vectors span the functions: chosen by name, grown and moved, or the user's own.
 
-`choosing.py` picks rows, `pursuit.py` grows and moves vectors; here is the choice
-between them, and the basis that the chosen ones make.
+``select.py`` and ``by_multipliers.py`` choose rows, ``pursuit.py`` grows and moves
+vectors. This is the choice between them, and the basis that the chosen ones make.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.data.sources import Source, of_rows
 from corevec.exceptions import KernelError
 from corevec.kernels import AnyKernel, Kernel, Rows
@@ -21,11 +23,13 @@ from corevec.models.basis import (
     SPREAD_THRESHOLD,
     Basis,
     basis_of_rows,
+    free_vectors,
 )
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import Settings
 from corevec.problems.family import Problem
-from corevec.solvers.basis import pursuit
+from corevec.solvers.basis.by_multipliers import choose_basis
+from corevec.solvers.basis.pursuit import PursuitTask, grow
 from corevec.solvers.basis.select import (
     incomplete_cholesky,
     kmeans,
@@ -34,7 +38,8 @@ from corevec.solvers.basis.select import (
 )
 from corevec.solvers.basis.variable_projection import can_move
 from corevec.solvers.coreset import loop as coreset
-from corevec.solvers.subspace import iterative as subspace
+from corevec.solvers.subspace.row_order import weighted_rows_on_host
+from corevec.solvers.subspace.working_set import rows_that_fit
 
 CHOOSERS = {
     "nystroem": uniform,
@@ -55,7 +60,7 @@ class Wanted:
     basis : str or Rows
         A name, or the user's own vectors.
     certificate : str
-        How to prove the gap, one of `bounds.HOW`.
+        How to prove the gap, one of `dual_bounds.HOW`.
     own_norm : bool
         Whether functions are penalised by their own norm ``c'Gc``; otherwise by the
         coefficients ``c'c`` of all vectors, as RSVM does.
@@ -82,77 +87,72 @@ class Vectors:
     functions: KernelExpansion | None = None  # a warm start for the weights
 
 
-def vectors_asked_for(
-    problems: list[Problem],
-    source: Source,
-    kernel: AnyKernel,
-    wanted: Wanted,
-    settings: Settings,
-    progress: Progress,
-    rng: np.random.Generator,
-) -> Iterator[Vectors]:
-    """Yield the vectors that were asked for, after fewer that may do."""
-    present = subspace.rows_present(problems, source)
-    size = wanted.size(len(present))
+@dataclass(frozen=True)
+class BasisTask:
+    """Problems over the rows of a source, and the vectors wanted for them."""
+
+    problems: list[Problem]
+    source: Source
+    kernel: AnyKernel
+    wanted: Wanted
+    settings: Settings
+    progress: Progress
+    rng: np.random.Generator
+
+    @cached_property
+    def present(self) -> Array:
+        """The numbers of the rows of positive weight, on the host."""
+        return weighted_rows_on_host(self.problems, self.source)
+
+    @property
+    def size(self) -> int:
+        """How many vectors are wanted at most."""
+        return self.wanted.size(len(self.present))
+
+
+def wanted_vectors(task: BasisTask) -> Iterator[Vectors]:
+    """Yield the wanted vectors, after fewer that may do."""
+    kernel = task.kernel
     # The span of all rows holds the optimum: there is nothing to move.
-    grows = wanted.basis == "pursuit" and can_move(kernel) and size < len(present)
-    if not grows or _are_solved_by_zero(problems, source):
-        yield _choose(problems, source, kernel, wanted, settings, progress, rng)
+    is_pursued = task.wanted.basis == "pursuit" and task.size < len(task.present)
+    if not is_pursued or not can_move(kernel) or _are_solved_by_zero(task):
+        yield _fixed_vectors(task)
         return
     assert isinstance(kernel, Kernel)
-    for found in pursuit.grow(
-        problems, source, kernel, size, progress, rng, present, settings.tol
-    ):
-        numbers = np.full(found.vectors.shape[0], -1)
-        yield Vectors(Rows(found.vectors, numbers), functions=found.functions)
+    case = task.problems, task.source, kernel, task.size, task.progress, task.rng
+    for found in grow(PursuitTask(*case, task.present, task.settings.tol)):
+        yield Vectors(free_vectors(found.vectors), functions=found.functions)
 
 
-def choose(
-    problems: list[Problem],
-    source: Source,
-    kernel: AnyKernel,
-    wanted: Wanted,
-    settings: Settings,
-    progress: Progress,
-    rng: np.random.Generator,
-) -> Basis:
-    """Return the basis that was asked for, of vectors that do not move."""
-    vectors = _choose(problems, source, kernel, wanted, settings, progress, rng)
-    return basis_of_vectors(vectors, kernel, source)
+def choose(task: BasisTask) -> Basis:
+    """Return the wanted basis, of vectors that do not move."""
+    return basis_of_vectors(_fixed_vectors(task), task.kernel, task.source)
 
 
-def _choose(
-    problems: list[Problem],
-    source: Source,
-    kernel: AnyKernel,
-    wanted: Wanted,
-    settings: Settings,
-    progress: Progress,
-    rng: np.random.Generator,
-) -> Vectors:
-    """Return the vectors that were asked for, where they do not move."""
+def _fixed_vectors(task: BasisTask) -> Vectors:
+    """Return the wanted vectors, where they do not move."""
+    source, kernel, size, rng = task.source, task.kernel, task.size, task.rng
     check_definite(kernel)
-    present = subspace.rows_present(problems, source)
-    size = wanted.size(len(present))
-    name, threshold = wanted.basis, SPREAD_THRESHOLD
+    name, threshold = task.wanted.basis, SPREAD_THRESHOLD
     if isinstance(name, Rows):
         rows = name
-    elif _are_solved_by_zero(problems, source):
-        rows = uniform(source, kernel, 1, rng, present)
-    elif name in ("pursuit", "train") and size >= len(present):
-        rows = source.take(np.sort(present))
+    elif _are_solved_by_zero(task):
+        rows = uniform(source, kernel, 1, rng, task.present)
+    elif name in ("pursuit", "train") and size >= len(task.present):
+        rows = source.take(np.sort(task.present))
     elif name in ("pursuit", "train"):
-        found = subspace.choose_basis(problems, source, kernel, size, progress, rng)
+        found = choose_basis(task.problems, source, kernel, size, task.progress, rng)
         basis = _checked(found, kernel)
         return Vectors(basis.rows, basis=basis)
     elif name == "coreset":
-        rows = coreset.core_rows(problems, source, kernel, size, settings, progress)
-    elif name == "cholesky" and is_streamed(problems, source, size):
-        # Graded pivots keep their digits there, and the bound needs them.
+        how = task.settings, task.progress
+        rows = coreset.core_rows(task.problems, source, kernel, size, *how)
+    elif name == "cholesky" and is_streamed(task.problems, source, size):
+        # Graded pivots have accurate digits there, and the bound needs them.
         threshold = RANK_THRESHOLD
-        rows = incomplete_cholesky(source, kernel, size, rng, present, threshold)
+        rows = incomplete_cholesky(source, kernel, size, rng, task.present, threshold)
     else:
-        rows = CHOOSERS[name](source, kernel, size, rng, present)
+        rows = CHOOSERS[name](source, kernel, size, rng, task.present)
     return Vectors(rows, threshold)
 
 
@@ -169,13 +169,13 @@ def basis_of_vectors(vectors: Vectors, kernel: AnyKernel, source: Source) -> Bas
 
 
 def is_streamed(problems: list[Problem], source: Source, size: int) -> bool:
-    """Whether the rows are too many for numbers of their own, and the basis is small.
+    """Whether all rows have no space for numbers of their own, and the basis is small.
 
-    Then only rows near the margin are kept (`span.py`).
+    Then only rows near the margin are worked on (``low_rank.py``).
     """
     if source.is_far:
         return True
-    return source.n_rows > subspace.rows_that_fit(problems, source) and size <= MAX_RANK
+    return source.n_rows > rows_that_fit(problems, source) and size <= MAX_RANK
 
 
 def check_definite(kernel: AnyKernel) -> None:
@@ -184,8 +184,9 @@ def check_definite(kernel: AnyKernel) -> None:
         raise no_space(kernel)
 
 
-def _are_solved_by_zero(problems: list[Problem], source: Source) -> bool:
+def _are_solved_by_zero(task: BasisTask) -> bool:
     """Whether no row pulls at f = 0: constant targets, or all within the tube."""
+    problems = task.problems
     if any(problem.response is None for problem in problems):
         return False
 
@@ -199,7 +200,7 @@ def _are_solved_by_zero(problems: list[Problem], source: Source) -> bool:
                 found = max(found, float(response.max()) - problem.tube)
         return found
 
-    return bool(source.reduce(pull, max) <= 0)
+    return bool(task.source.reduce(pull, max) <= 0)
 
 
 def _checked(basis: Basis | None, kernel: AnyKernel) -> Basis:

@@ -29,16 +29,19 @@ from scipy import optimize, sparse
 from corevec._runtime.types import Array
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Kernel, Points, PrecomputedKernel, Rows
+from corevec.models.basis import free_vectors, rows_at
 
-# Training rows looked at: with 59, one is among the best 5 % with probability 0.95.
+# Candidate training rows: with 59, one is among the best 5 % with probability 0.95.
 CANDIDATES = 59
-# Best candidates from which the search goes on, and how long. The objective has many
-# local maxima; two starts cost little beside the pass that finds the candidates.
-STARTS, STEPS, GAIN = 2, 50, 1e-7
-# Rows that are prepared once for all steps: as many as fit this share of the budget.
-HELD_SHARE, HELD_ROWS = 4, 4096
-SHORTEST = 2.0**-8  # share of a step, halved where it does not gain
-NEW = -1  # the row number of a vector that is no training row
+# Best candidates from which the search goes on, its steps, and the relative gain at
+# which it ends. The objective has many local maxima; two starts cost little beside the
+# pass that finds the candidates.
+STARTS, MAX_STEPS, MIN_RELATIVE_GAIN = 2, 50, 1e-7
+# Rows are prepared once for all steps where they fit this part of the memory budget, in
+# blocks of so many.
+CACHE_BUDGET_DIVISOR, CACHE_BLOCK_ROWS = 4, 4096
+# A step that does not gain is halved down to this share.
+MIN_STEP_SHARE = 2.0**-8
 
 
 @dataclass(frozen=True)
@@ -66,20 +69,20 @@ class Residual:
         return self.sum_prepared(score, np.zeros(len(candidates)))
 
     @cached_property
-    def _held(self) -> list[tuple[Points, Array]] | None:
+    def _cached(self) -> list[tuple[Points, Array]] | None:
         """The rows with a coefficient, prepared; None where they do not fit."""
         inside, source = np.flatnonzero(self.theta), self.source
         size = len(inside) * source.row_entries * np.dtype(self.dtype).itemsize
-        if HELD_SHARE * size > source.memory_budget:
+        if CACHE_BUDGET_DIVISOR * size > source.memory_budget:
             return None
 
         def task(few: Array) -> tuple[Points, Array]:
             rows = source.take(source.numbers[few])
             return self.kernel.prepare(rows, self.dtype), self.theta[few]
 
-        starts = range(0, len(inside), HELD_ROWS)
+        starts = range(0, len(inside), CACHE_BLOCK_ROWS)
         return list(
-            source.workers.run(task, [inside[s : s + HELD_ROWS] for s in starts])
+            source.workers.run(task, [inside[s : s + CACHE_BLOCK_ROWS] for s in starts])
         )
 
     @cached_property
@@ -91,8 +94,8 @@ class Residual:
     def sum_prepared(
         self, score: Callable[[Points, Array], Array], total: Array
     ) -> Array:
-        """As `sum`, for a score of prepared rows."""
-        if self._held is None:
+        """Return what `sum` does, for a score of prepared rows."""
+        if self._cached is None:
 
             def unprepared(rows: Rows, coef: Array) -> Array:
                 return score(self.kernel.prepare(rows, self.dtype), coef)
@@ -102,7 +105,7 @@ class Residual:
         def task(part: tuple[Points, Array]) -> Array:
             return score(*part)
 
-        for found in self.source.workers.run(task, self._held):
+        for found in self.source.workers.run(task, self._cached):
             total = total + found
         if self._basis_points is not None and self.beta is not None:
             total = total + score(self._basis_points, -self.beta)
@@ -145,16 +148,16 @@ def best_training_row(
     """Return the best of `size` random training rows, as one row (CPSP(tr))."""
     rows = _candidates(residual, rng, size)
     best = int(np.argmax(residual.objective(rows)))
-    return _pick(rows, np.array([best]))
+    return rows_at(rows, np.array([best]))
 
 
 def preimage(
     residual: Residual,
     rng: np.random.Generator,
     size: int = CANDIDATES,
-    gain: float = GAIN,
+    gain: float = MIN_RELATIVE_GAIN,
 ) -> Rows:
-    """Return the vector found for `residual`: one row, with the number `NEW`.
+    """Return the vector found for `residual`: one row, numbered `models.basis.NEW`.
 
     A local maximum, started from the best of `size` random training rows; never worse
     than those. For a precomputed kernel, which has no other vectors, the best row. The
@@ -195,11 +198,11 @@ def _fixed_point(
     far off where they nearly cancel, and a cusp may be left by a short step only.
     """
     z, value, length = z.copy(), value.copy(), np.ones(len(z))
-    target = _look(residual, z)[1]
+    target = _fixed_point_target(residual, z)[1]
     moving = np.arange(len(z))
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         proposal = z[moving] + length[moving, None] * (target[moving] - z[moving])
-        new, following = _look(residual, proposal)
+        new, following = _fixed_point_target(residual, proposal)
         gain = new - value[moving]
         better = gain > 0
         taken = moving[better]
@@ -208,20 +211,20 @@ def _fixed_point(
         length[taken] = np.minimum(1.0, 2 * length[taken])
         length[moving[~better]] /= 2
         enough = better & (gain <= least * value[moving])
-        moving = moving[~enough & (length[moving] > SHORTEST)]
+        moving = moving[~enough & (length[moving] > MIN_STEP_SHARE)]
         if len(moving) == 0:
             break
     return z, value
 
 
-def _look(residual: Residual, z: Array) -> tuple[Array, Array]:
+def _fixed_point_target(residual: Residual, z: Array) -> tuple[Array, Array]:
     """Return the objective of each z, and where the fixed point goes from it.
 
     One pass: the pulls of the rows are made from the kernel values of the objective.
     """
     kernel, dtype = residual.kernel, residual.dtype
     assert isinstance(kernel, Kernel)
-    candidates = _as_rows(z)
+    candidates = free_vectors(z)
     points = kernel.prepare_basis(candidates, dtype)
 
     def score(rows: Points, coef: Array) -> Array:
@@ -287,9 +290,9 @@ def _ascend(
         if value[t] <= 0:
             continue
         found = optimize.minimize(
-            loss, z[t], jac=True, method="L-BFGS-B", options={"maxiter": STEPS}
+            loss, z[t], jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS}
         )
-        new = residual.objective(_as_rows(found.x[None]))[0]
+        new = residual.objective(free_vectors(found.x[None]))[0]
         if new > value[t]:
             z[t], value[t] = found.x, new
     return z, value
@@ -311,7 +314,7 @@ def _wander(
             break
         steps = scale * (others[:half] - others[half : 2 * half])
         trial = z[best] + steps
-        new = residual.objective(_as_rows(trial))
+        new = residual.objective(free_vectors(trial))
         top = int(np.argmax(new))
         if new[top] > value[best]:
             z[best], value[best] = trial[top], new[top]
@@ -340,16 +343,8 @@ def _candidates(residual: Residual, rng: np.random.Generator, size: int) -> Rows
     return residual.source.take(np.sort(residual.source.numbers[chosen]))
 
 
-def _pick(rows: Rows, at: Array) -> Rows:
-    return Rows(rows.values[at], rows.index[at])
-
-
 def _new(z: Array) -> Rows:
-    return _as_rows(np.ascontiguousarray(z[None]))
-
-
-def _as_rows(z: Array) -> Rows:
-    return Rows(z, np.full(len(z), NEW))
+    return free_vectors(np.ascontiguousarray(z[None]))
 
 
 def _dense(values: Any) -> Array:

@@ -1,57 +1,44 @@
-"""Growing a basis: few vectors, chosen and then moved for the weights of all rows.
+"""Grow a basis: few vectors, chosen and then moved for the weights of all rows.
 
 The objective over basis vectors B with the best weights for them,
 
     F(B) = min_w  |w|^2/2 + 1/2 sum_e omega_e max(0, p_e - y_e f(x_e))^2,
     w in the span of phi(b_1), ..., phi(b_k),
 
-is differentiable in B, and at the best weights ``w = sum c_j phi(b_j)`` its gradient is
-that with the weights held fixed (variable projection). With the multipliers
-``r_i = y_i omega_i max(0, p_i - y_i f(x_i))``
-
-    dF/db_j = c_j d/db_j [ sum_l c_l k(b_j, b_l) - sum_i r_i k(b_j, x_i) ],
-
-one matrix product more than the kernel values themselves. The basis grows in a few
-stages: new vectors where the functional gradient ``g = sum_i r_i k(x_i, .) - f`` is
-largest beyond the present span, then all vectors moved by a few steps of L-BFGS
-(design.md, section 4). Several problems (classes, targets) share the vectors.
-
-Beyond the CPSP paper, which keeps a vector where its own cut had put it.
+is differentiable in B (``variable_projection.py``). The basis grows in a few stages,
+as a `Plan` says: new vectors where the functional gradient is largest beyond the
+present span (``matching_pursuit.py``), then all vectors moved by a few steps of L-BFGS
+(``moves.py``). Several problems (classes, targets) share the vectors. This goes beyond
+the CPSP paper, which leaves a vector where its own cut had put it (docs/mathematics.md,
+section 3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import optimize, sparse
+from scipy import sparse
 
 from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
-from corevec.backend.arrays import (
-    cast,
-    empty,
-    full,
-    here,
-    is_on_card,
-    namespace,
-    places,
-    there,
-)
+from corevec.backend.arrays import cast, here, is_on_card, namespace, there
 from corevec.data.sources import Source
 from corevec.kernels import Kernel, Rows
-from corevec.models.certificate import relative_gap
+from corevec.models.basis import free_vectors
 from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Problem
-from corevec.solvers.basis.schedules import SMALL, Plan, plan_for
+from corevec.solvers.basis.matching_pursuit import best_candidates, draw_candidates
+from corevec.solvers.basis.moves import bytes_of_moves, move
 from corevec.solvers.basis.variable_projection import (
-    RIDGE,
     Part,
-    is_worked_on_there,
+    is_worked_on_device,
     part_of,
 )
-from corevec.solvers.numeric.design import room_for_rows
+from corevec.solvers.numeric.design import row_budget
+from corevec.solvers.numeric.primal_value import worst_violation
 
 # Times as many products of a plan where a card works on the rows: it multiplies
 # matrices of float32 at some 50 TFLOPS (H200) for 0.6 on each of two cores. The CPU
@@ -60,21 +47,130 @@ CARD_SPEED = 40.0
 # Where more rows are near the margin than fit, those that are right by less than this
 # are worked on before others. MNIST 01234-vs-rest, 1000 vectors, 14,138 rows fit:
 # objective 7,494 with a random part of those within 0.7, 5,700 with the nearest.
-NEAREST = 0.25
-# So large a share of the rows is not worth a copy.
-NEARLY_ALL = 0.9
+NEAREST_BAND = 0.25
 # Rows of the first stages: so many per vector, or more where a step stays cheap:
 # vectors found on few rows fit those (ijcnn1, 100 vectors found on 5,000 rows had more
 # errors than 50).
-ROWS_PER_VECTOR, MANY_PER_VECTOR, STEP_PRODUCTS = 10, 200, 2e9
+MIN_ROWS_PER_VECTOR, MAX_ROWS_PER_VECTOR, CHEAP_STEP_PRODUCTS = 10, 200, 2e9
 # Rows of the last stage of a small basis, for each coordinate that moves.
 ROWS_PER_COORDINATE = 12
-# Fewer candidates where their kernel matrix (bytes a value on the way) would not fit
-# half of the budget.
-BYTES_PER_VALUE = 12
-ARRAYS_OF_A_STEP = 19  # of the size of the vectors, in SciPy's L-BFGS and around it
-# Past steps that L-BFGS remembers, each two such arrays; vectors that move in any case.
-FEWEST_PAIRS, MOST_PAIRS, FEWEST_MOVING = 3, 10, 4
+# Fewer candidates where their kernel matrix, so many bytes a value while it is
+# computed, would not fit half of the budget.
+BYTES_PER_KERNEL_VALUE = 12
+# Vectors that move in any case.
+MIN_MOVING = 4
+
+
+class Plan(NamedTuple):
+    """How a basis of some size grows. Every number was chosen by measuring.
+
+    Attributes
+    ----------
+    stages : int
+        Equal parts in which the basis grows.
+    steps : int
+        Steps of L-BFGS after each stage but the last.
+    least_steps, most_steps : int
+        Steps after the last stage.
+    flat : float
+        Steps end where the objective falls by less than this share in one.
+    stride : float
+        Length of the first step for each vector, in widths of the kernel; at least 1
+        for all of them.
+    far : float
+        Rows that are right by more than this stay right, and are left out.
+    first_rows, last_rows : int
+        Rows of the first stages at least, and of the last; more where steps are cheap.
+    candidates, least_candidates : int
+        Candidate rows for each new vector, and at least.
+    products : float
+        Steps of a round end where their products, rows x vectors x (columns + vectors x
+        (1 + problems)), reach this number: some twenty seconds on two cores.
+    rounds : int
+        Of the last stage, each over the rows that are near the margin then.
+    most_moving : int
+        Vectors that move; the others are rows where these leave errors.
+    """
+
+    stages: int = 4
+    steps: int = 6
+    least_steps: int = 2
+    most_steps: int = 100
+    flat: float = 3e-4
+    stride: float = 0.0
+    far: float = 0.7
+    first_rows: int = 5000
+    last_rows: int = 20_000
+    candidates: int = 8
+    least_candidates: int = 300
+    products: float = 1.1e12
+    rounds: int = 1
+    most_moving: int = 10_000
+
+
+# A quarter of the vectors at a time, on rows with {y f < 1.7}.
+MEDIUM_PLAN = Plan()
+# Few vectors are moved as one, and found on few rows. Adult, 5 vectors: 0.65 of the
+# seconds that 5,000 and then all rows took, with the same accuracy (84.4 %, 8 seeds);
+# ijcnn1, 5 vectors: a fifth of them, 96.5 % for 96.6 %. MNIST 0-vs-rest, 10 vectors:
+# 99.7 % with 40 steps or more.
+SMALL_PLAN = Plan(
+    2, most_steps=40, flat=2e-3, first_rows=3000, last_rows=8000, least_candidates=200
+)
+# Moves of many are expensive. MNIST 01234-vs-rest, 500 vectors: 98.72 % for 98.66 %
+# with a first step of 1. 1000 vectors, validation rows: 98.72 and 98.84 % (two seeds)
+# after 27 steps, objective 5,680; after 76 steps 98.92 %, 4,900; after 38 and 38 more,
+# over the rows that are near then, 98.88 %, 4,780, in 66 s.
+LARGE_PLAN = Plan(2, stride=0.1, products=1.5e12, rounds=2)
+# Where many vectors are shared by several problems there are few steps: long ones, over
+# all rows at the margin. MNIST, ten classes, 1000 vectors, about the same seconds:
+# 20,000 rows within 0.7, strides of 0.03: objective 38,400 over all rows (17,800 over
+# those), 1.69 % errors; 28,000 rows within 0.25: 29,400 (29,000), 1.6 %. The first
+# stage fits its few rows only: 2 steps. With 8 candidates the last stage starts at an
+# objective of 47,400, with 5 at 49,400, and is as good at the end.
+SHARED_PLAN = Plan(2, 2, 4, stride=0.25, far=0.25, last_rows=60_000, candidates=5)
+# Of very many vectors some are moved, and well: the others take what these leave.
+# MNIST, 4000 vectors on two cores, validation rows: 1000 moved for 30 steps 1.54 % in
+# 143 s, for 70 steps 1.48 % in 200 s, 2000 moved for 20 steps 1.49 % in 238 s; all of
+# them on an H200, for 9 steps or more, 1.40 to 1.50 % (eight choices of C and gamma).
+VAST_PLAN = SHARED_PLAN._replace(least_steps=70, most_moving=1000)
+# Vectors of the small and the medium plan at most, of the shared one, and vectors x
+# (1 + problems) from which on several problems need the shared plan.
+MAX_SMALL, MAX_MEDIUM, MAX_SHARED, MAX_LARGE_PRODUCT = 16, 400, 2000, 4000
+
+
+def plan_for(size: int, n_problems: int) -> Plan:
+    """Return how a basis of this size grows for so many problems."""
+    if size <= MAX_SMALL:
+        return SMALL_PLAN
+    if size <= MAX_MEDIUM:
+        return MEDIUM_PLAN
+    if n_problems == 1 or size * (1 + n_problems) <= MAX_LARGE_PRODUCT:
+        return LARGE_PLAN
+    return SHARED_PLAN if size <= MAX_SHARED else VAST_PLAN
+
+
+@dataclass(frozen=True)
+class PursuitTask:
+    """Problems for which a basis of `size` vectors is to grow.
+
+    `present` are the numbers of the rows of positive weight. Stages end early where the
+    gap, estimated on the rows worked on, is below `tol`.
+    """
+
+    problems: list[Problem]
+    source: Source
+    kernel: Kernel
+    size: int
+    progress: Progress
+    rng: np.random.Generator
+    present: Array
+    tol: float = 0.0
+
+    def part(self, numbers: Array, stands_for: float) -> Part:
+        """Return the rows with these numbers, each of which stands for so many."""
+        case = self.problems, self.source, self.kernel
+        return part_of(*case, numbers, stands_for)
 
 
 class Pursued(NamedTuple):
@@ -84,82 +180,101 @@ class Pursued(NamedTuple):
     functions: KernelExpansion | None
 
 
-def grow(
-    problems: list[Problem],
-    source: Source,
-    kernel: Kernel,
-    size: int,
-    progress: Progress,
-    rng: np.random.Generator,
-    present: Array,
-    tol: float = 0.0,
-) -> Iterator[Pursued]:
-    """Yield basis vectors that may do, in user units; `size` of them at last.
+class _Sizes(NamedTuple):
+    """How many rows the first stages and the last one work on."""
+
+    first: int
+    last: int
+
+
+def grow(task: PursuitTask) -> Iterator[Pursued]:
+    """Yield basis vectors that may do, in user units; ``task.size`` of them at last.
 
     (Fewer where they would coincide, where fewer rows pull, or when the time is spent.)
-    Those whose moves do not fit the budget are rows, added at the end. The first stages
-    on a random sample of the rows `present`; the last on the rows that are near the
-    margin then, of all of them. A stage's vectors may do if the gap, as the rows worked
-    on tell it, is below `tol`: who asks for the next has measured that they do not.
+    Those whose moves do not fit the memory budget are rows, added at the end. The first
+    stages work on a random sample of the rows; the last on those of all rows that are
+    near the margin then. A stage's vectors may do if the gap, as the rows worked on
+    tell it, is below `tol`: who asks for the next has measured that they do not.
     """
-    plan, moving = _plan_that_fits(size, len(problems), source)
-    most = max(size, rows_that_fit(source, moving))
-    cheap = int(STEP_PRODUCTS / (moving * (source.row_entries + moving)))
-    many = max(ROWS_PER_VECTOR * moving, min(MANY_PER_VECTOR * moving, cheap))
-    first = min(most, max(plan.first_rows, many))
-    whole = first >= len(present)
-    sample = present if whole else np.sort(rng.choice(present, first, replace=False))
-    part = part_of(problems, source, kernel, sample, len(present) / len(sample))
-    B, functions = np.empty((0, source.n_features)), None
-    if moving <= SMALL:
-        cheap = ROWS_PER_COORDINATE * moving * source.n_features
-    most = min(most, max(plan.last_rows, cheap))
-    goals = [-(-moving * stage // plan.stages) for stage in range(1, plan.stages)]
-    goals += [moving] * plan.rounds + [size] * (moving < size)
-    for stage, wanted in enumerate(goals, 1):
-        last = stage >= plan.stages
-        if last and not whole and len(B):
-            part = _all_near(part, B, source, kernel, most, plan.far, rng)
-        if wanted > len(B):
-            fitting = int(np.sqrt(part.room / (2 * BYTES_PER_VALUE)))
-            found = _candidates(part, B, wanted - len(B), rng, fitting)
-            if len(B) and found.gap < tol:
+    plan, n_moving = plan_that_fits(task.size, len(task.problems), task.source)
+    sizes = _rows_of_stages(task, plan, n_moving)
+    part, kernel = _first_part(task, sizes.first), task.kernel
+    B, functions = np.empty((0, task.source.n_features)), None
+    goals = [-(-n_moving * stage // plan.stages) for stage in range(1, plan.stages)]
+    goals += [n_moving] * plan.rounds + [task.size] * (n_moving < task.size)
+    for stage, goal in enumerate(goals, 1):
+        is_late = stage >= plan.stages
+        if is_late and sizes.first < len(task.present) and len(B):
+            part = _near_margin(task, part, B, sizes.last, plan.far)
+        if goal > len(B):
+            found = draw_candidates(part, B, _n_candidates(part, B, goal), task.rng)
+            if len(B) and found.gap < task.tol:
                 yield Pursued(kernel.row_map.back(B), functions)
                 functions = None
-            new = _new_rows(found, B, wanted - len(B))
+            new = best_candidates(found, goal - len(B), is_first=len(B) == 0)
             del found  # its matrix is up to half of the budget
-            if wanted > moving:
-                yield Pursued(_joined(kernel, B, new), functions)
+            if goal > n_moving:
+                yield Pursued(with_rows(kernel, B, new), functions)
                 return
-            B = np.concatenate([B, _as_vectors(new)])
-        steps, own = plan.steps, plan_for(len(B), len(problems))
-        if last:
-            steps, own = _last_steps(part, B, source, plan), plan
-        B = move(part, B, steps, progress, own, stage == len(goals))
-        functions = _record(part, B, kernel, progress)
-        if progress.spent() is not None:
+            B = np.concatenate([B, as_vectors(new)])
+        steps, own = plan.steps, plan_for(len(B), len(task.problems))
+        if is_late:
+            steps, own = last_steps(part, B, task.source, plan), plan
+        B = move(part, B, steps, task.progress, own, is_last=stage == len(goals))
+        functions = _record(part, B, task)
+        if task.progress.spent() is not None:
             break
     yield Pursued(kernel.row_map.back(B), functions)
 
 
-def _plan_that_fits(size: int, n_problems: int, source: Source) -> tuple[Plan, int]:
+def plan_that_fits(size: int, n_problems: int, source: Source) -> tuple[Plan, int]:
     """Return how a basis of this size grows, and how many of its vectors move.
 
-    As many as the arrays of L-BFGS leave room for: of 38,910 columns of text 34 in 256
-    MiB. The others stay rows. Text, 1000 vectors: 34 moved for 24 steps have a lower
-    objective after 19 s (5,348) than 1000 moved for 6 steps after 130 s (5,392).
+    As many as the arrays of L-BFGS fit the memory budget for: of 38,910 columns of text
+    34 in 256 MiB. The others stay rows. Text, 1000 vectors: 34 moved for 24 steps have
+    a lower objective after 19 s (5,348) than 1000 moved for 6 steps after 130 s
+    (5,392).
     """
     plan = plan_for(size, n_problems)
-    moving = min(size, plan.most_moving)
-    arrays = ARRAYS_OF_A_STEP + 2 * FEWEST_PAIRS
-    fitting = int(source.memory_budget / (arrays * 8 * source.n_features))
-    fitting = max(FEWEST_MOVING, fitting)
-    if fitting >= moving or plan.most_moving < size:
-        return plan, min(moving, fitting)
+    n_moving = min(size, plan.most_moving)
+    fitting = int(source.memory_budget / bytes_of_moves(source.n_features))
+    fitting = max(MIN_MOVING, fitting)
+    if fitting >= n_moving or plan.most_moving < size:
+        return plan, min(n_moving, fitting)
     return plan_for(fitting, n_problems), fitting
 
 
-def _last_steps(part: Part, B: Array, source: Source, plan: Plan) -> int:
+def _rows_of_stages(task: PursuitTask, plan: Plan, n_moving: int) -> _Sizes:
+    source = task.source
+    most = max(task.size, rows_that_fit(source, n_moving))
+    cheap = int(CHEAP_STEP_PRODUCTS / (n_moving * (source.row_entries + n_moving)))
+    many = min(MAX_ROWS_PER_VECTOR * n_moving, cheap)
+    many = max(MIN_ROWS_PER_VECTOR * n_moving, many)
+    first = min(most, max(plan.first_rows, many))
+    if n_moving <= MAX_SMALL:
+        cheap = ROWS_PER_COORDINATE * n_moving * source.n_features
+    return _Sizes(first, min(most, max(plan.last_rows, cheap)))
+
+
+def _first_part(task: PursuitTask, n_rows: int) -> Part:
+    """Return all rows, or a random sample of them."""
+    sample = task.present
+    if n_rows < len(sample):
+        sample = np.sort(task.rng.choice(sample, n_rows, replace=False))
+    return task.part(sample, len(task.present) / len(sample))
+
+
+def _n_candidates(part: Part, B: Array, goal: int) -> int:
+    """Return how many rows compete to become new vectors, as far as they fit."""
+    size = goal - len(B)
+    fitting = int(np.sqrt(part.device_budget / (2 * BYTES_PER_KERNEL_VALUE)))
+    plan = plan_for(goal, len(part.problems))
+    wanted = max(plan.least_candidates, plan.candidates * size)
+    return max(size, min(wanted, fitting))
+
+
+def last_steps(part: Part, B: Array, source: Source, plan: Plan) -> int:
+    """Return how many steps of the last stage the plan's products allow."""
     width = source.row_entries + len(B) * (1 + len(part.problems))
     products = float(len(part)) * len(B) * width
     most = plan.products * (CARD_SPEED if is_on_card(part.points.values) else 1.0)
@@ -167,245 +282,98 @@ def _last_steps(part: Part, B: Array, source: Source, plan: Plan) -> int:
 
 
 def rows_that_fit(source: Source, size: int) -> int:
-    """Return how many rows the budget holds, or the room where they live.
+    """Return how many rows the memory budget holds, or that of their device.
 
     In float32: the row, its kernel values, its features, a few numbers of its own.
     """
     numbers = source.row_entries + 2 * size + 64
-    room = room_for_rows(source, size)
-    most = min(int(room / (4 * numbers)), source.n_rows)
-    if source.is_on_device and not is_worked_on_there(source, most):
-        room *= source.memory_budget / source.room
-    return max(size, int(room / (4 * numbers)))
+    budget = row_budget(source, size)
+    most = min(int(budget / (4 * numbers)), source.n_rows)
+    if source.is_on_device and not is_worked_on_device(source, most):
+        budget *= source.memory_budget / source.room
+    return max(size, int(budget / (4 * numbers)))
 
 
-def _record(
-    part: Part, B: Array, kernel: Kernel, progress: Progress
-) -> KernelExpansion:
-    """Record a stage; return its functions."""
-    rows = Rows(kernel.row_map.back(B), np.full(len(B), -1))
-    bias = [v[len(B)] if p.has_bias else 0.0 for p, v in part.pairs]
-    found = KernelExpansion(kernel, rows, here(part.c), np.array(bias))
+def _record(part: Part, B: Array, task: PursuitTask) -> KernelExpansion:
+    """Return the functions of a stage, and record it; its gap is not known yet."""
+    rows = free_vectors(task.kernel.row_map.back(B))
+    found = KernelExpansion(task.kernel, rows, here(part.c), part.biases())
+    progress, nan = task.progress, float("nan")
     progress.rows_looked_at += len(part)
     progress.record(
         RoundState(lambda: found),
         core=len(B),
         support=len(B),
-        gap=float("nan"),  # known only at the end
-        promise=float("nan"),
-        dual=float("nan"),
+        gap=nan,
+        promise=nan,
+        dual=nan,
         looked_at=len(part),
         exact=False,
     )
     return found
 
 
-def _all_near(
-    part: Part,
-    B: Array,
-    source: Source,
-    kernel: Kernel,
-    most: int,
-    far: float,
-    rng: np.random.Generator,
+def _near_margin(
+    task: PursuitTask, part: Part, B: Array, most: int, far: float
 ) -> Part:
     """Return the rows near the margin, of all rows, with the weights solved there.
 
-    The nearest `most` of them; a random part where more are within `NEAREST`.
+    The nearest `most` of them; a random part where more are within `NEAREST_BAND`. One
+    pass over all rows.
     """
-    points, plain = part.basis_points(B), part.kernel
-    bias = [v[len(B)] if p.has_bias else 0.0 for p, v in part.pairs]
-    offsets = [v[-1] if p.has_offset else 0.0 for p, v in part.pairs]
+    points, plain, kernel = part.basis_points(B), part.kernel, task.kernel
+    biases, offsets = part.biases(), part.offsets()
 
     def score(rows: Rows) -> Array:
         mapped = Rows(kernel.row_map(rows.values, points.dtype), rows.index)
         f = plain.times(plain.prepare(mapped, points.dtype), points, part.c)
-        f = f + there(np.array(bias), f)
-        xp, worst = namespace(f), full(len(rows), -np.inf, f)
-        for t, problem in enumerate(part.problems):
-            for side in problem.sides:
-                terms = problem.terms(rows, kernel, side)
-                violation = terms.target - terms.sign * f[:, t] - offsets[t]
-                larger = xp.maximum(worst, violation)
-                worst = xp.where(terms.omega > 0, larger, worst)
+        f = f + there(biases, f)
+        xp = namespace(f)
+        worst = [
+            worst_violation(problem, offsets[t], rows, f[:, t], kernel)
+            for t, problem in enumerate(part.problems)
+        ]
+        worst = xp.max(xp.stack(worst, axis=0), axis=0)
         near = worst > -far
         return xp.stack([cast(rows.index[near], np.float64), worst[near]], axis=1)
 
-    pairs = source.map(score)
-    near, ratio = _nearest(pairs[:, 0].astype(np.int64), pairs[:, 1], most, rng)
-    found = part_of(part.problems, source, kernel, near, ratio)
-    # Sparse rows may have left the device: now too many for it.
-    found.v, found.c = part.v, there(here(part.c), found.points.values)
+    pairs = task.source.map(score)
+    numbers, violation = pairs[:, 0].astype(np.int64), pairs[:, 1]
+    found = task.part(*nearest_rows(numbers, violation, most, task.rng))
+    found.take_weights(part)
     found.solve(B)
     return found
 
 
-def _nearest(
+def nearest_rows(
     rows: Array, violation: Array, most: int, rng: np.random.Generator
 ) -> tuple[Array, float]:
     """Return at most so many rows, and how many each of them stands for.
 
-    Rows that are left out are right by `NEAREST` at least: they have no loss now, and
-    stay right for a while. Where more rows are nearer, a random part stands for all
+    Rows that are left out are right by `NEAREST_BAND` at least: they have no loss now,
+    and stay right for a while. Where more rows are nearer, a random part stands for all
     (covtype, 200 vectors: an objective of 5.01e6, of those within 0.25 only 5.05e6).
     """
     if len(rows) <= most:
         return rows, 1.0
     nearest = np.argpartition(-violation, most - 1)[:most]
-    if violation[nearest].min() <= -NEAREST:
+    if violation[nearest].min() <= -NEAREST_BAND:
         return np.sort(rows[nearest]), 1.0
     some = rng.choice(rows, most, replace=False)
     return np.sort(some), len(rows) / most
 
 
-class _Candidates(NamedTuple):
-    values: Any  # mapped rows, as all of it where the part lives
-    g: Array  # the functional gradient at each, a column per problem
-    K: Array  # what is left of their kernel matrix beyond the present span
-    gap: float  # the largest relative gap, told by these rows
-
-
-def _candidates(
-    part: Part, B: Array, size: int, rng: np.random.Generator, most: int
-) -> _Candidates:
-    """Return random rows that pull for `size` new vectors; at most `most` if it can."""
-    if not part.v:
-        part.pull_from_zero()
-    pulling = part.pulling()
-    if len(pulling) == 0:
-        pulling = places(part.pulls[:, 0] == 0)  # all rows
-    plan = plan_for(len(B) + size, len(part.problems))
-    count = max(plan.least_candidates, plan.candidates * size)
-    count = min(len(pulling), max(size, min(count, most)))
-    drawn = np.sort(rng.choice(len(pulling), count, replace=False))
-    at = pulling[there(drawn, pulling)]
-    g, K, values = part.functional_gradient(B, at)
-    # At the best weights primal - dual = |g|^2/2, and |g|^2 = sum_i r_i g(x_i).
-    halves = here(len(pulling) / count * (part.pulls[at] * g).sum(axis=0) / 2)
-    gaps = [
-        relative_gap(worth, worth - half)
-        for worth, half in zip(part.worths, halves, strict=False)
-    ]
-    return _Candidates(values, g, K, max(gaps, default=np.inf))
-
-
-def _new_rows(found: _Candidates, B: Array, size: int) -> Any:
-    """Return rows where the functional gradient is largest, one beyond the others.
-
-    Orthogonal matching pursuit: each chosen row takes what it explains away from the
-    gradient at the others.
-    """
-    chosen = _pursue(found.g, found.K, size)
-    if not chosen and len(B) == 0:
-        chosen = [0]  # rows that contradict each other pull nowhere: f = 0 it is
-    return found.values[chosen]
-
-
-def _as_vectors(rows: Any) -> Array:
+def as_vectors(rows: Any) -> Array:
+    """Return rows as dense vectors in float64, on the host."""
     dense = rows.toarray() if sparse.issparse(rows) else here(rows)
     return np.asarray(dense, dtype=np.float64)
 
 
-def _joined(kernel: Kernel, B: Array, rows: Any) -> Any:
+def with_rows(kernel: Kernel, B: Array, rows: Any) -> Any:
     """Return vectors and rows in user units; rows of text stay sparse."""
     B = kernel.row_map.back(B)
     if not sparse.issparse(rows):
-        return np.concatenate([B, kernel.row_map.back(_as_vectors(rows))])
+        return np.concatenate([B, kernel.row_map.back(as_vectors(rows))])
     rows = rows.astype(np.float64)
     rows.data = kernel.row_map.back(rows.data)  # sparse rows are not shifted
     return sparse.vstack([sparse.csr_matrix(B), rows], "csr")
-
-
-def _pursue(g: Array, K: Array, size: int) -> list[int]:
-    xp, infinite = namespace(K), full((), np.inf, K)
-    own = 1.0 * K.diagonal()
-    floor = RIDGE * float(own.clip(min=0.0).max())
-    # Of the factor of K, whose pivots are chosen; a row of it for each.
-    columns = empty((min(size, len(own)), len(own)), K)
-    chosen: list[int] = []
-    while len(chosen) < len(columns):
-        gain = (g**2).sum(axis=1) / xp.where(own > floor, own, infinite)
-        best, j = int(xp.argmax(gain)), len(chosen)
-        if float(gain[best]) <= 0:
-            break
-        column = K[:, best] - columns[:j, best] @ columns[:j]
-        column /= xp.sqrt(own[best])
-        g = g - column[:, None] * g[best] / column[best]
-        own -= column**2
-        own[best] = 0.0
-        columns[j] = column
-        chosen.append(best)
-    return chosen
-
-
-def move(
-    part: Part,
-    B: Array,
-    steps: int,
-    progress: Progress,
-    plan: Plan,
-    is_last: bool = False,
-) -> Array:
-    """Return the vectors after some steps of L-BFGS on F.
-
-    The part is solved at the new vectors, unless these are the last: then only its
-    weights are told.
-    """
-    kernel = part.kernel
-    # In widths of the kernel, or longer: the first step has length 1.
-    width = 1.0 / np.sqrt(2 * kernel.gamma) if kernel.uses_distance else 1.0
-    width *= max(1.0, plan.stride * np.sqrt(len(B)))
-    near, known = _near(part, plan.far, *part.solve(B))
-
-    def objective(flat: Array) -> tuple[float, Array]:
-        nonlocal known
-        vectors = flat.reshape(B.shape) * width
-        value, K = known or near.solve(vectors)
-        known = None
-        return value, near.gradient(vectors, K).ravel() * width
-
-    def check(intermediate_result: Any) -> None:
-        if progress.spent() is not None:
-            raise StopIteration
-
-    found = optimize.minimize(
-        objective,
-        (B / width).ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        callback=check,
-        options={"maxiter": steps, "maxcor": _pairs_kept(part, B), "ftol": plan.flat},
-    )
-    moved = found.x.reshape(B.shape) * width
-    part.v, part.c = near.v, near.c
-    near.factor = np.empty((0, 0))
-    if not is_last:
-        part.solve(moved)  # to the end: the gap is told at the best weights
-    return np.asarray(moved)
-
-
-def _pairs_kept(part: Part, B: Array) -> int:
-    """Return how many past steps L-BFGS remembers: what fits the budget, 3 to 10.
-
-    Each is two arrays of the size of B; a step itself takes some 19 (measured: 25 in
-    all with 3 of them).
-    """
-    fitting = part.budget / max(B.nbytes, 1)
-    pairs = (fitting - ARRAYS_OF_A_STEP) / 2
-    return int(np.clip(pairs, FEWEST_PAIRS, MOST_PAIRS))
-
-
-def _near(
-    part: Part, far: float, value: float, K: Array
-) -> tuple[Part, tuple[float, Array] | None]:
-    """Return the rows to move for, and F and the kernel values there.
-
-    The others have no loss: F is that of all, and nothing is solved again.
-    """
-    inside = places(part.worst > -far)
-    if part.problems[0].response is not None or len(inside) > NEARLY_ALL * len(part):
-        return part, (value, K)
-    near = part.take(inside)
-    near.pulls = part.pulls[inside]
-    part.factor = np.empty((0, 0))  # another one is made at the end
-    return near, (value, K[inside])

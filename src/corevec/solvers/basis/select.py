@@ -1,4 +1,4 @@
-"""Ways to choose basis rows that look at the rows, not at the labels.
+"""Ways to choose basis rows by the rows alone, without the labels.
 
 Each is a function ``(source, kernel, size, rng, present) -> Rows``: at most `size` rows
 among those numbered `present` (the rows of positive weight), or vectors that are no
@@ -15,8 +15,8 @@ cholesky     incomplete Cholesky: the row of the         the same
              largest residual
 ===========  ==========================================  ============================
 
-m is the number of rows looked at: all, or a random sample where m k numbers (m d for
-k-means) do not fit the memory budget. `bases.basis_of_rows` makes a basis of them.
+m is the number of candidate rows: all, or a random sample where m k numbers (m d for
+k-means) do not fit the memory budget. `models.basis.basis_of_rows` makes their basis.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Kernel, Points, Rows, finite, squared_norms
-from corevec.models.basis import SPREAD_THRESHOLD
+from corevec.models.basis import SPREAD_THRESHOLD, free_vectors
 from corevec.solvers.numeric.partial_cholesky import PartialFactor
 
 # Rows proposed at a time by randomly pivoted Cholesky: a fifth of the rows wanted,
 # within these bounds. Rejection makes any number exact; more at a time are more often
 # in vain, fewer leave BLAS idle.
-FEWEST_PROPOSED, MOST_PROPOSED = 8, 128
-# k-means is a start, not an end: this many rows per centre, Lloyd steps, and
-# rounds of seeding if no seed were rejected.
+MIN_PROPOSED, MAX_PROPOSED = 8, 128
+# k-means is a start, not a result: rows per centre, Lloyd steps, and rounds of seeding
+# if no seed were rejected.
 ROWS_PER_CENTRE, LLOYD_STEPS, SEEDING_ROUNDS = 30, 6, 12
 # Rows of a sample per pivot wanted.
 ROWS_PER_PIVOT = 50
-# Never fewer rows in the sample than this, where there are as many.
-FEWEST_SAMPLED = 2000
+# Rows of a sample at least, where there are as many.
+MIN_SAMPLED = 2000
 
 
 def uniform(
@@ -77,18 +77,18 @@ def randomly_pivoted_cholesky(
     view = _view(source, size, rng, present, first)
     factor = _factor_of(view, kernel, size, present)
     given = np.empty(0, dtype=np.int64) if first is None else first[:size]
-    for start in range(0, len(given), MOST_PROPOSED):
-        some = given[start : start + MOST_PROPOSED]
+    for start in range(0, len(given), MAX_PROPOSED):
+        some = given[start : start + MAX_PROPOSED]
         factor.add(np.searchsorted(view.numbers, some))
-    proposed = int(np.clip(size // 5, FEWEST_PROPOSED, MOST_PROPOSED))
-    while factor.room and factor.left.any():
+    proposed = int(np.clip(size // 5, MIN_PROPOSED, MAX_PROPOSED))
+    while factor.can_grow:
         share = factor.left / factor.left.sum()
         drawn = rng.choice(len(share), proposed, p=share)
         # A repeat would be rejected for certain: only the order of the others counts.
         drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
         few = kernel.prepare_basis(view.take(view.numbers[drawn]))
         rest = finite(kernel.block(few, few), kernel)
-        factor.add(drawn[_accepted(factor, rest, drawn, rng)][: factor.room])
+        factor.add(drawn[_accepted(factor, rest, drawn, rng)][: factor.n_left])
     return view.take(view.numbers[factor.chosen])
 
 
@@ -106,10 +106,9 @@ def incomplete_cholesky(
     `threshold` times the largest k(x, x).
     """
     view = _view(source, size, rng, present)
-    factor = _factor_of(view, kernel, size, present)
-    factor.floor *= threshold / SPREAD_THRESHOLD
-    while factor.room and factor.left.any():
-        factor.add(np.array([int(np.argmax(factor.left))]))
+    factor = _factor_of(view, kernel, size, present, threshold)
+    while factor.can_grow:
+        factor.add_largest()
     return view.take(view.numbers[factor.chosen])
 
 
@@ -146,7 +145,7 @@ def kmeans(
     for _ in range(LLOYD_STEPS):
         nearest, _ = _nearest(points, squares, centres)
         centres = _means(points, own, nearest, centres)
-    return Rows(kernel.row_map.back(centres), np.full(len(centres), -1))
+    return free_vectors(kernel.row_map.back(centres))
 
 
 def _check_centres_fit(source: Source, size: int) -> None:
@@ -163,9 +162,9 @@ def _check_centres_fit(source: Source, size: int) -> None:
 
 
 def _rows_for_centres(source: Source, size: int) -> int:
-    """Return how many rows k-means looks at: they, and a copy, take half the budget."""
+    """Return the rows of k-means: they, and a copy, take half the memory budget."""
     most = int(source.memory_budget / 2 / (16 * source.row_entries))
-    return max(min(max(ROWS_PER_CENTRE * size, FEWEST_SAMPLED), most), size)
+    return max(min(max(ROWS_PER_CENTRE * size, MIN_SAMPLED), most), size)
 
 
 def _seeds(
@@ -230,7 +229,11 @@ def _means(points: Any, own: Array, nearest: Array, centres: Array) -> Array:
 
 
 def _factor_of(
-    view: Source, kernel: AnyKernel, size: int, present: Array
+    view: Source,
+    kernel: AnyKernel,
+    size: int,
+    present: Array,
+    threshold: float = SPREAD_THRESHOLD,
 ) -> PartialFactor:
     """Return the empty factor of the rows of `view`."""
     numbers = view.numbers
@@ -254,7 +257,7 @@ def _factor_of(
         values = view.map(lambda rows: kernel.block(few, points_of(rows)).T)
         return finite(values, kernel)
 
-    return PartialFactor(columns, diagonal, min(size, len(present)))
+    return PartialFactor(columns, diagonal, min(size, len(present)), threshold)
 
 
 def _accepted(
@@ -289,12 +292,12 @@ def _view(
     Where not all rows do, `ROWS_PER_PIVOT` will do: 50,000 rows of a million took a
     quarter of the whole fit. A sample holds the rows numbered `first`.
     """
-    columns = size + 3 * MOST_PROPOSED  # the factor, a block of new columns in work
+    columns = size + 3 * MAX_PROPOSED  # the factor, a block of new columns in work
     budget = source.memory_budget / 2
     if 8 * columns * source.n_rows <= budget:
         return source
     fit = max(int(budget / (8 * (columns + source.row_entries))), size)
-    fit = min(fit, max(FEWEST_SAMPLED, ROWS_PER_PIVOT * size))
+    fit = min(fit, max(MIN_SAMPLED, ROWS_PER_PIVOT * size))
     sample = _sample(present, fit, rng)
     if first is not None:
         sample = np.union1d(sample, first)

@@ -1,7 +1,15 @@
-"""Basis vectors that move: the objective at the best weights, and its gradient.
+"""The objective of basis vectors at their best weights, and its gradient.
 
-See ``pursuit.py`` for the formulas. The rows are worked on where they live: of rows on
-a device only the vectors, their weights, F and its gradient travel.
+For vectors B, ``F(B) = min_w |w|^2/2 + 1/2 sum_e omega_e max(0, p_e - y_e f(x_e))^2``
+over the w in their span. At the best weights ``w = sum c_j phi(b_j)`` the gradient of F
+is that with the weights held fixed (variable projection, Golub and Pereyra 1973). With
+the multipliers ``r_i = y_i omega_i max(0, p_i - y_i f(x_i))``
+
+    dF/db_j = c_j d/db_j [ sum_l c_l k(b_j, b_l) - sum_i r_i k(b_j, x_i) ],
+
+one matrix product more than the kernel values themselves. The rows are worked on by
+the device that holds them: only the vectors, their weights, F and its gradient are
+copied to the host.
 """
 
 from __future__ import annotations
@@ -35,63 +43,101 @@ from corevec.data.sources import Source, Workers
 from corevec.kernels import AnyKernel, Kernel, Points, RowMap, Rows
 from corevec.problems.family import Problem, Terms
 from corevec.solvers.numeric.design import (
-    FEWEST_ROWS,
-    NARROW,
-    TENSOR_NUMBERS,
+    DEVICE_NUMBERS,
+    MIN_CHUNK_ROWS,
+    NARROW_COLUMNS,
     Design,
     slices,
 )
-from corevec.solvers.numeric.primal_newton import minimise_each
+from corevec.solvers.numeric.primal_newton import NewtonSettings, minimise_each
+from corevec.solvers.numeric.primal_value import (
+    multipliers,
+    primal_value,
+    row_pulls,
+)
 
-# While vectors move, weights are solved until no value moves by more than this.
-STILL, NEWTON_STEPS = 0.03, 50
+# While vectors move, weights are solved until no value moves by more than 0.03.
+NEWTON = NewtonSettings(max_steps=50, value_tolerance=0.03)
 # Added to k(b, b) of the moving vectors, which may meet each other.
 RIDGE = 1e-6
-# Numbers of vectors that are pulled at once by sparse rows: 32 MB in float64.
-NUMBERS_AT_ONCE = 1 << 22
+# Numbers of vectors that sparse rows pull at once: 32 MB in float64.
+PULLED_NUMBERS = 1 << 22
 
 
 @dataclass
 class Part:
-    """Rows that are worked on, mapped for the kernel, with their terms."""
+    """Rows that are worked on, mapped for the kernel, with their terms.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Of mapped rows.
+    stands_for : float
+        How many rows each of them is.
+    device_budget, budget : float
+        Bytes that may be used on the device of the rows, and on the host.
+    v, c : list of ndarray, ndarray
+        Weights, bias and offset of each problem; coefficients of the vectors.
+    pulls : ndarray
+        ``r_i``, a column per problem.
+    factor : ndarray
+        Cholesky factor of the vectors' kernel matrix.
+    worst : ndarray
+        The largest violation of each row.
+    worths : list of float
+        The objective of each problem.
+    """
 
     problems: list[Problem]
-    kernel: Kernel  # of mapped rows
+    kernel: Kernel
     points: Points
     terms: list[Terms]
     workers: Workers
-    stands_for: float  # how many rows each is
-    room: float  # bytes that may be used where they live
-    budget: float  # bytes that may be used here
+    stands_for: float
+    device_budget: float
+    budget: float
     v: list[Array] = field(default_factory=list)
     c: Array = field(default_factory=lambda: np.empty((0, 0)))
     pulls: Array = field(default_factory=lambda: np.empty((0, 0)))
     factor: Array = field(default_factory=lambda: np.empty((0, 0)))
-    worst: Array = field(default_factory=lambda: np.empty(0))  # violation of each row
-    worths: list[float] = field(default_factory=list)  # objective of each problem
+    worst: Array = field(default_factory=lambda: np.empty(0))
+    worths: list[float] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.points)
 
-    @property
-    def pairs(self) -> list[tuple[Problem, Array]]:
-        """Each problem with its weights, bias and offset."""
-        return list(zip(self.problems, self.v, strict=True))
+    def biases(self) -> Array:
+        """Return the bias of each problem, 0 where it has none."""
+        k, pairs = len(self.c), zip(self.problems, self.v, strict=True)
+        return np.array([v[k] if one.has_bias else 0.0 for one, v in pairs])
 
-    def take(self, few: Array) -> Part:
-        """Return the part of these rows."""
+    def offsets(self) -> list[float]:
+        """Return the offset of each problem, 0 where it has none."""
+        pairs = zip(self.problems, self.v, strict=True)
+        return [v[-1] if one.has_offset else 0.0 for one, v in pairs]
+
+    def take_weights(self, other: Part) -> None:
+        """Take over the weights of a part of other rows, maybe on another device."""
+        self.v, self.c = other.v, there(here(other.c), self.points.values)
+
+    def drop_factor(self) -> None:
+        """Free the factor of the vectors' kernel matrix."""
+        self.factor = np.empty((0, 0))
+
+    def take(self, few: Array, with_pulls: bool = False) -> Part:
+        """Return the part of these rows; with their pulls if asked."""
         few = there(few, self.points.values)
         n, sides = len(self), len(self.problems[0].sides)
         entries = joined([few + side * n for side in range(sides)])
         points = self.kernel.prepare(
             Rows(self.points.values[few], self.points.index[few]), self.points.dtype
         )
-        return replace(
-            self, points=points, terms=[terms[entries] for terms in self.terms]
-        )
+        terms = [terms[entries] for terms in self.terms]
+        pulls = self.pulls[few] if with_pulls else self.pulls
+        return replace(self, points=points, terms=terms, pulls=pulls)
 
     def basis_points(self, B: Array, dtype: Any = None) -> Points:
-        """Return vectors made ready for the kernel, where the rows live."""
+        """Return vectors prepared for the kernel, on the device of the rows."""
         B = there(B, self.points.values)
         rows = Rows(B, full(len(B), -1, B, np.int64))
         points = self.kernel.prepare_basis(rows, dtype or self.points.dtype)
@@ -112,29 +158,27 @@ class Part:
         return out
 
     @property
-    def lives_elsewhere(self) -> bool:
+    def is_on_device(self) -> bool:
         """Whether the rows are on a device: then one queue of large tasks serves it."""
         return is_tensor(self.points.values)
 
     def _run(self, task: Callable[[Any], Any], items: Any) -> Iterator[Any]:
-        return (
-            map(task, items) if self.lives_elsewhere else self.workers.run(task, items)
-        )
+        return map(task, items) if self.is_on_device else self.workers.run(task, items)
 
-    def _slices(self, n: int, numbers: int, width: int = NARROW) -> list[slice]:
-        """Return slices of n rows: by `width` here, by the numbers of one elsewhere."""
-        if not self.lives_elsewhere:
+    def _slices(self, n: int, numbers: int, width: int = NARROW_COLUMNS) -> list[slice]:
+        """Return slices of n rows: by `width`; on a device by a row's numbers."""
+        if not self.is_on_device:
             return slices(n, width)
-        # In float64 an eighth of the room, at most.
-        at_once = min(TENSOR_NUMBERS, int(self.room / 64))
-        step = max(FEWEST_ROWS, at_once // max(numbers, 1))
+        # In float64 an eighth of the device's budget, at most.
+        at_once = min(DEVICE_NUMBERS, int(self.device_budget / 64))
+        step = max(MIN_CHUNK_ROWS, at_once // max(numbers, 1))
         return [slice(s, min(s + step, n)) for s in range(0, n, step)]
 
     def solve(self, B: Array) -> tuple[float, Array]:
         """Set the best weights for the vectors B; return F(B) and the kernel values."""
         # With 2000 vectors each of these matrices has 32 MB: the old factor goes first,
         # the new one takes the place of G, which is symmetric.
-        self.factor = np.empty((0, 0))
+        self.drop_factor()
         B = there(B, self.points.values)
         own = self.basis_points(B, np.float64)
         G = self.kernel.block(own, own)
@@ -149,7 +193,7 @@ class Part:
         starts = [self._start(t, rows, k) for t, rows in enumerate(designs)]
         ratios = [self.stands_for] * len(designs)
         weights = minimise_each(
-            designs, starts, ratios, lambda _, one: one.v, NEWTON_STEPS, STILL
+            designs, starts, ratios, lambda _, __, one: one.v, NEWTON
         )
         del G
         self.worst = full(len(self), -np.inf, K)
@@ -189,13 +233,8 @@ class Part:
         violation = terms.target - rows.times(v)
         by_side, xp = violation.reshape(len(problem.sides), -1), namespace(violation)
         self.worst = xp.maximum(self.worst, xp.max(by_side, axis=0))
-        excess = violation.clip(min=0.0)
-        beta = self.stands_for * terms.omega * excess
-        offset = float(v[-1]) if problem.has_offset else 0.0
-        w = v[:-1] if problem.has_offset else v
-        value = float(w @ w) / 2 + problem.price * offset + float(beta @ excess) / 2
-        pull = (terms.sign * beta).reshape(len(problem.sides), -1).sum(axis=0)
-        return value, pull
+        beta, loss = multipliers(terms, violation, self.stands_for)
+        return primal_value(problem, v, loss), row_pulls(problem, terms, beta)
 
     def gradient(self, B: Array, K: Array) -> Array:
         """Return dF/dB at the weights of the last `solve`."""
@@ -241,7 +280,7 @@ class Part:
         """
         active = self.pulling()
         turned = self.points.values[active].T
-        step = max(1, NUMBERS_AT_ONCE // max(moment.shape[1], 1))
+        step = max(1, PULLED_NUMBERS // max(moment.shape[1], 1))
 
         def task(few: slice) -> None:
             mixed = self._mixed(K[:, few][active], active, few)
@@ -329,11 +368,11 @@ def part_of(
     numbers: Array,
     stands_for: float,
 ) -> Part:
-    """Return the rows with these numbers, where they live.
+    """Return the rows with these numbers, on their device or on the host.
 
-    Each stands for so many.
+    Each stands for so many rows.
     """
-    stay = is_worked_on_there(source, len(numbers))
+    stay = is_worked_on_device(source, len(numbers))
     rows = source.pick(numbers) if stay else source.take(numbers)
     terms = [_terms(problem, rows, kernel) for problem in problems]
     mapped = kernel.row_map(rows.values, np.float32)
@@ -341,16 +380,16 @@ def part_of(
         mapped = mapped.toarray()
     plain = replace(kernel, row_map=RowMap())
     points = plain.prepare(Rows(mapped, rows.index), np.float32)
-    room = source.room if stay else source.memory_budget
-    rooms = room, float(source.memory_budget)
-    return Part(problems, plain, points, terms, source.workers, stands_for, *rooms)
+    on_host = float(source.memory_budget)
+    budgets = (source.room if stay else on_host), on_host
+    return Part(problems, plain, points, terms, source.workers, stands_for, *budgets)
 
 
 def _terms(problem: Problem, rows: Rows, kernel: Kernel) -> Terms:
     return Terms.join([problem.terms(rows, kernel, side) for side in problem.sides])
 
 
-def is_worked_on_there(source: Source, n_rows: int) -> bool:
+def is_worked_on_device(source: Source, n_rows: int) -> bool:
     """Whether a device works on so many rows; on sparse ones if they fit it dense."""
     if not source.is_on_device or not source.is_sparse:
         return source.is_on_device
@@ -358,7 +397,7 @@ def is_worked_on_there(source: Source, n_rows: int) -> bool:
 
 
 def _is_better_dense(values: Any, source: Source) -> bool:
-    """Whether a part is better held dense: few columns, and it fits the budget.
+    """Whether a part is better dense: few columns, and it fits the memory budget.
 
     A product of CSR rows runs on one thread, entry by entry; the matrix product of
     BLAS is worth it down to about one entry in forty (adult has one in nine).

@@ -32,22 +32,22 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from corevec._runtime.types import Array
 from corevec.kernels import Kernel, Rows
-from corevec.models.basis import Basis
+from corevec.models.basis import Basis, free_vectors
 from corevec.models.expansion import KernelExpansion
 
 # Vectors lie so far from the centre, in the rows' root mean square distance from it, or
 # nearer where the kernel is narrow. IMDB, the same agreement for 0.05 to 0.4; with the
 # direction's pair at 0.5 99.74 %, at 0.9, where the next power is not small, 98.8 %.
-LENGTH = 0.25
+STEP_LENGTH = 0.25
 # Arrays of the size of the vectors: Lanczos has one, and half of one for the
 # eigenvectors; then the vectors, and two copies as the kernel wants them.
 ARRAYS = 5
 # Of an eigenvalue, relative: the coefficients are solved for anyway.
-EIGEN_TOL = 0.1
-FEWEST_KEPT = 8  # by Lanczos, where one or two eigenvectors are wanted
-# A direction that others span to so many digits is theirs.
-SPANNED = 1e-9
-AT_ONCE = 64  # directions that rows are multiplied with
+EIGENVALUE_TOL = 0.1
+MIN_LANCZOS_VECTORS = 8  # where one or two eigenvectors are wanted
+# A direction whose part outside the others is below this share is in their span.
+MIN_RELATIVE_LENGTH = 1e-9
+DIRECTIONS_AT_ONCE = 64  # that rows are multiplied with
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,15 @@ def moments_of(
     """Return at most `size` vectors, as many as fit; None where there are none.
 
     There are none where no function has a direction (all weights vanish where the rows
-    are many widths of the kernel away from their mean), where `size` has no room for
-    all directions, and where dense copies of the rows do not fit.
+    are many widths of the kernel away from their mean), where `size` is too small
+    for all directions, and where dense copies of the rows do not fit.
     """
     kernel, values = scaled.kernel, scaled.basis.values
     assert isinstance(kernel, Kernel)
     n, d = values.shape
     # Beside the vectors: sums and products of each function.
-    room = memory - 3 * 8 * d * scaled.coef.shape[1]
-    size = min(size, int(room / (ARRAYS * 8 * d)))
+    left = memory - 3 * 8 * d * scaled.coef.shape[1]
+    size = min(size, int(left / (ARRAYS * 8 * d)))
     is_dense = not sparse.issparse(values) or kernel.row_map.shift is not None
     if size < 1 or (is_dense and 8 * n * d > memory / 2):
         return None
@@ -87,7 +87,7 @@ def moments_of(
     first, others, zero = steps[: len(lines)], steps[len(lines) :], np.zeros((1, d))
     around = np.concatenate([first, zero, -first, others, -others])
     mapped = series.centre + around[:size]
-    vectors = Rows(kernel.row_map.back(mapped), np.full(len(mapped), -1))
+    vectors = free_vectors(kernel.row_map.back(mapped))
     return Moments(vectors, series.own(planes))
 
 
@@ -150,7 +150,7 @@ class _Series:
             weights = weights / (np.abs(weights).max() or 1.0)
             if kernel.gamma * typical**2 > 1:
                 typical = 1 / (kernel.gamma * typical)
-        return cls(rows, centre, squares, weights, scale, powers, LENGTH * typical)
+        return cls(rows, centre, squares, weights, scale, powers, STEP_LENGTH * typical)
 
     @property
     def is_linear(self) -> bool:
@@ -162,7 +162,7 @@ class _Series:
         """Return unit vectors that span ``sum_i w_i u_i`` of all functions."""
         sums = self._sums(self.weights).T
         _, lengths, found = np.linalg.svd(sums, full_matrices=False)
-        return np.asarray(found[lengths > SPANNED * lengths.max()])
+        return np.asarray(found[lengths > MIN_RELATIVE_LENGTH * lengths.max()])
 
     def eigenvectors(self, count: int, rng: np.random.Generator) -> Array:
         """Return those of ``sum_t M_t^2`` with the largest eigenvalues, as rows."""
@@ -173,9 +173,9 @@ class _Series:
         start = rng.standard_normal(d)
         if not self._squared(start).any():
             return np.empty((0, d))
-        ncv = min(d, max(2 * count + 1, FEWEST_KEPT))
+        ncv = min(d, max(2 * count + 1, MIN_LANCZOS_VECTORS))
         try:
-            _, found = eigsh(operator, k=count, v0=start, tol=EIGEN_TOL, ncv=ncv)
+            _, found = eigsh(operator, k=count, v0=start, tol=EIGENVALUE_TOL, ncv=ncv)
         except ArpackNoConvergence as error:
             found = error.eigenvectors
         return np.ascontiguousarray(found.T)
@@ -200,8 +200,8 @@ class _Series:
         its length in their span it is ``1 - (1 - p)^2`` of the whole, not ``p^2``.
         """
         along = np.zeros(len(self.squares))
-        for start in range(0, len(planes), AT_ONCE):
-            some = planes[start : start + AT_ONCE].T
+        for start in range(0, len(planes), DIRECTIONS_AT_ONCE):
+            some = planes[start : start + DIRECTIONS_AT_ONCE].T
             along += (self._inner(some) ** 2).sum(axis=1)
         held = along * (2 * self.squares - along)
         zeroth, first, second = self.powers

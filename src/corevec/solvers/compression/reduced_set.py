@@ -45,7 +45,13 @@ from corevec._runtime.types import Array
 from corevec.data.sources import Workers
 from corevec.exceptions import KernelError
 from corevec.kernels import AnyKernel, Kernel, Points, RowMap, Rows, finite
-from corevec.models.basis import RANK_THRESHOLD, Basis, basis_of_rows
+from corevec.models.basis import (
+    RANK_THRESHOLD,
+    Basis,
+    basis_of_rows,
+    free_vectors,
+    rows_at,
+)
 from corevec.models.expansion import KernelExpansion
 from corevec.solvers.compression.moments import error_at_new, moments_of
 from corevec.solvers.numeric.partial_cholesky import PartialFactor
@@ -54,19 +60,19 @@ from corevec.solvers.numeric.partial_cholesky import PartialFactor
 # while vectors move: a random part, drawn with the chance of their coefficients, where
 # there are more. The last steps, this share, are made with all rows: with 30,000 of
 # them, 784 columns and 500 vectors each costs some 5e10 products.
-CANDIDATES, LAST_STEPS = 4000, 0.1
+CANDIDATES, LAST_STEPS_SHARE = 4000, 0.1
 # Added to the diagonal of the basis's kernel matrix, relative to its largest entry,
 # while vectors move: two of them may meet.
 RIDGE = 1e-10
-# L-BFGS keeps this many steps; with the vectors themselves, their gradient and work
-# arrays it holds about three times as many arrays of the basis's size.
-MEMORY = 10
+# L-BFGS stores this many past steps; with the vectors themselves, their gradient and
+# work arrays it takes about three times as many arrays of the basis's size.
+PAST_STEPS = 10
 # Random choices beside the greedy one, and the share of the iterations after which the
 # best is known: J of six random starts differs by 5 %, and some beat the greedy choice.
 RANDOM_STARTS, TRIAL_SHARE = 2, 0.2
 # Mean square at new rows, of functions of norm 1, that is as good as none: the kernel
 # is so narrow that new rows are out of reach of all vectors.
-NEGLIGIBLE = 1e-12
+NEGLIGIBLE_ERROR = 1e-12
 
 
 @dataclass(frozen=True)
@@ -92,8 +98,9 @@ def reduce_expansion(
 ) -> Reduced:
     """Return functions of `size` vectors close to the given ones.
 
-    All vectors are kept where there are no more than `size`. Raises `KernelError` where
-    the kernel is not positive definite: then there is no distance.
+    The functions come back unchanged where they have no more than `size` vectors.
+    Raises `KernelError` where the kernel is not positive definite: then there is no
+    distance.
     """
     kernel, rows = functions.kernel, functions.basis
     values = _own_values(functions, budget)
@@ -106,7 +113,7 @@ def reduce_expansion(
     scale = _inverse(norm)
     scaled = KernelExpansion(kernel, rows, functions.coef * scale, np.zeros(len(norm)))
     some = _drawn(scaled, max(CANDIDATES, 2 * size), rng)
-    start = _best_rows(_take(rows, some), kernel, values[some] * scale, size)
+    start = _best_rows(rows_at(rows, some), kernel, values[some] * scale, size)
     rows_kept = _solved(functions, start, norm_sq, budget)
     if budget.max_iter == 0 or not _has_gradient(kernel):
         return rows_kept.reduced
@@ -149,7 +156,7 @@ def _for_new_rows(
 
     of_rows = error(rows_kept, None)
     largest = float(scaled.kernel.diagonal(scaled.basis).max())
-    if of_rows <= NEGLIGIBLE * largest or of_rows <= error(along, moments.own):
+    if of_rows <= NEGLIGIBLE_ERROR * largest or of_rows <= error(along, moments.own):
         return rows_kept.reduced
     return along.reduced
 
@@ -172,18 +179,18 @@ def _moved(
     """
     size, n_rows = len(start), len(scaled.basis)
     random = [
-        _take(scaled.basis, _drawn(scaled, size, rng)) for _ in range(RANDOM_STARTS)
+        rows_at(scaled.basis, _drawn(scaled, size, rng)) for _ in range(RANDOM_STARTS)
     ]
     if len(some) == n_rows or 8 * len(some) ** 2 > budget.memory:
         return _moving(scaled, size, budget).best_of([start, *random])
-    thin = _through(values, _take(scaled.basis, some), scaled.kernel)
+    thin = _through(values, rows_at(scaled.basis, some), scaled.kernel)
     moved = _moving(thin, size, budget).best_of([start, *random])
-    last = max(1, int(LAST_STEPS * budget.max_iter))
+    last = max(1, int(LAST_STEPS_SHARE * budget.max_iter))
     return _moving(scaled, size, replace(budget, max_iter=last)).best_of([moved])
 
 
 def _through(values: Array, rows: Rows, kernel: AnyKernel) -> KernelExpansion:
-    """Return functions of `rows` with these values there.
+    """Return functions of `rows` that have these values at the rows.
 
     They are the projection of any functions with those values on the rows' span.
     """
@@ -208,10 +215,6 @@ def _parts(rows: Rows, step: int) -> list[slice]:
     return [slice(s, s + step) for s in range(0, len(rows), step)]
 
 
-def _take(rows: Rows, where: Array | slice) -> Rows:
-    return Rows(rows.values[where], rows.index[where])
-
-
 def _own_values(functions: KernelExpansion, budget: Budget) -> Array:
     """Return ``K A``: the functions on their own vectors, without intercept.
 
@@ -220,17 +223,17 @@ def _own_values(functions: KernelExpansion, budget: Budget) -> Array:
     kernel, rows, coef = functions.kernel, functions.basis, functions.coef
     parts, out = _parts(rows, 1024), np.zeros(functions.coef.shape)
     for j, part in enumerate(parts):
-        here = kernel.prepare_basis(_take(rows, part))
+        own = kernel.prepare_basis(rows_at(rows, part))
 
         def products(
-            other: slice, part: slice = part, here: Points = here
+            other: slice, part: slice = part, own: Points = own
         ) -> tuple[Array, Array]:
-            block = kernel.block(kernel.prepare(_take(rows, other)), here)
+            block = kernel.block(kernel.prepare(rows_at(rows, other)), own)
             return block @ coef[part], block.T @ coef[other]
 
         results = budget.workers.run(products, parts[: j + 1])
-        for other, (there, back) in zip(parts[: j + 1], results, strict=True):
-            out[other] += there
+        for other, (along, back) in zip(parts[: j + 1], results, strict=True):
+            out[other] += along
             if other != part:
                 out[part] += back
     return finite(out, kernel)
@@ -246,11 +249,11 @@ def _best_rows(few: Rows, kernel: AnyKernel, values: Array, size: int) -> Rows:
     points, left = kernel.prepare_basis(few), values.copy()
 
     def columns(positions: Array) -> Array:
-        one = kernel.prepare_basis(_take(few, positions))
+        one = kernel.prepare_basis(rows_at(few, positions))
         return kernel.block(one, points).T
 
     factor = PartialFactor(columns, kernel.diagonal(few), size)
-    while factor.room and factor.left.any():
+    while factor.can_grow:
         open_ = factor.left > 0
         gain = np.full(len(few), -1.0)
         gain[open_] = (left[open_] ** 2).sum(axis=1) / factor.left[open_]
@@ -258,7 +261,7 @@ def _best_rows(few: Rows, kernel: AnyKernel, values: Array, size: int) -> Rows:
         new = factor.add(np.array([best]))
         if len(new):
             left -= np.outer(new, left[best] / new[0, best])
-    return _take(few, factor.chosen)
+    return rows_at(few, factor.chosen)
 
 
 def _drawn(scaled: KernelExpansion, size: int, rng: np.random.Generator) -> Array:
@@ -303,7 +306,7 @@ def _pull(functions: KernelExpansion, points: Points, budget: Budget) -> Array:
     kernel, rows = functions.kernel, functions.basis
 
     def values(part: slice) -> Array:
-        some = kernel.prepare(_take(rows, part))
+        some = kernel.prepare(rows_at(rows, part))
         return kernel.block(some, points).T @ functions.coef[part]
 
     step = max(64, int(budget.memory / (64 * len(points) * budget.workers.n_threads)))
@@ -336,7 +339,7 @@ class _Moving:
         if rest > 0:
             found, _ = self._moved(found, rest)
         vectors = self.row_map.back(found / self.unit)
-        return Rows(vectors, np.full(len(vectors), -1))
+        return free_vectors(vectors)
 
     def _mapped(self, start: Rows) -> Array:
         return np.asarray(self.row_map(_dense(start.values), np.float64) * self.unit)
@@ -351,7 +354,7 @@ class _Moving:
             options={
                 "maxiter": n_iter,
                 "maxfun": 2 * n_iter,
-                "maxcor": MEMORY,
+                "maxcor": PAST_STEPS,
                 # J is a share: what a step gains below these is rounding.
                 "ftol": 1e-12,
                 "gtol": 1e-10,
@@ -412,7 +415,7 @@ class _Moving:
         return np.asarray(total)
 
     def _points(self, vectors: Array) -> Points:
-        return self.kernel.prepare(Rows(vectors, np.full(len(vectors), -1)))
+        return self.kernel.prepare(free_vectors(vectors))
 
     def _inner(self, x: Points, b: Points) -> Array:
         """Return k for the Gaussian kernel, ``gamma x.b + coef0`` for "poly"."""
@@ -452,7 +455,9 @@ def _has_gradient(kernel: AnyKernel) -> bool:
 
 def _moves_fit(scaled: KernelExpansion, size: int, budget: Budget) -> bool:
     """Whether L-BFGS fits the memory."""
-    return 3 * MEMORY * 8 * size * int(scaled.basis.values.shape[1]) <= budget.memory
+    return (
+        3 * PAST_STEPS * 8 * size * int(scaled.basis.values.shape[1]) <= budget.memory
+    )
 
 
 def _moving(scaled: KernelExpansion, size: int, budget: Budget) -> _Moving:
@@ -468,7 +473,7 @@ def _moving(scaled: KernelExpansion, size: int, budget: Budget) -> _Moving:
     near_one = Rows(mapped * unit, rows.index)
     step = max(64, int(budget.memory / (64 * size * budget.workers.n_threads)))
     parts = [
-        (own.prepare(_take(near_one, part)), scaled.coef[part])
+        (own.prepare(rows_at(near_one, part)), scaled.coef[part])
         for part in _parts(rows, min(step, 4096))
     ]
     return _Moving(own, row_map, unit, parts, scaled.coef.shape[1], budget)

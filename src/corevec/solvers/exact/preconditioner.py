@@ -30,9 +30,10 @@ class LowRank:
         diagonal = gram.diagonal()
         rank = int(min(RANK_FACTOR * np.sqrt(n), MOST_RANK))
         factor = PartialFactor(gram.columns, diagonal, min(rank, n))
-        while factor.room > 0 and (total := factor.left.sum()) > 0:
-            most = min(PIVOTS, factor.room, int(np.count_nonzero(factor.left)))
-            drawn = rng.choice(n, most, replace=False, p=factor.left / total)
+        while factor.can_grow:
+            most = min(PIVOTS, factor.n_left, int(np.count_nonzero(factor.left)))
+            share = factor.left / factor.left.sum()
+            drawn = rng.choice(n, most, replace=False, p=share)
             new = factor.add(np.sort(drawn))
             # |F_j|^2 of the latest columns estimates the next eigenvalues.
             if np.einsum("ij,ij->", new, new) < RIDGES * ridge * len(new):

@@ -21,7 +21,7 @@ from corevec._runtime.types import Array
 from corevec.backend.loops import kernels as _loops
 
 # Relative primal-dual gap at which a run that ended in rounding counts as solved.
-_SOLVED = 1e-9
+_SOLVED_GAP = 1e-9
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def newton(
     """
     state = _Newton(K, p, total, np.array(start, dtype=np.float64))
     first = _finish(state, ridge, state.run(ridge, max_steps=40))
-    if first.gap <= _SOLVED:
+    if first.gap <= _SOLVED_GAP:
         return first
     state = _Newton(K, p, total, np.array(start, dtype=np.float64))
     level = float(K.diagonal().max())
@@ -133,8 +133,9 @@ class _Newton:
             self.b, self.values, self.offset = full, new_values, offset
             return 0.0, True
         change, drift = new_values - self.values, offset - self.offset
-        line = (self.values, violation, omega, direction, change, drift)
-        length = _line_search(*line, self.total or 0.0)
+        slope = float(direction @ self.values) + (self.total or 0.0) * drift
+        curve = float(direction @ change)
+        length = _line_search(slope, curve, violation, omega, -change - drift)
         self.b = self.b + length * direction
         self.values = self.K @ self.b
         self.offset += length * drift
@@ -304,22 +305,14 @@ def _same_rows(violation: Array, active: Array) -> bool:
 
 
 def _line_search(
-    values: Array,
-    violation: Array,
-    omega: Array,
-    direction: Array,
-    change: Array,
-    offset_change: float,
-    total: float,
+    slope0: float, curve0: float, violation: Array, omega: Array, fall: Array
 ) -> float:
     """Return the exact minimiser along the step, at most 1e3 times its length.
 
-    The derivative is increasing and piecewise linear, so Newton's method on it, kept
-    inside a bracket, ends after a few steps.
+    `slope0` and `curve0` are the derivatives of the quadratic part, and the violations
+    change by `fall`. The derivative is increasing and piecewise linear, so that
+    Newton's method on it, inside a bracket, ends after a few steps.
     """
-    slope0 = float(direction @ values) + total * offset_change
-    curve0 = float(direction @ change)
-    fall = -change - offset_change
     low, high, s = 0.0, 1e3, 1.0
     for _ in range(100):
         moved = violation + s * fall

@@ -27,13 +27,18 @@ from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult, WarmStart
 from corevec.problems.family import Floor, Problem
 from corevec.problems.task import Task
+from corevec.solvers.basis.by_multipliers import basis_size, choose_basis
 from corevec.solvers.coreset import loop as coreset
 from corevec.solvers.coreset.selection import FIRST_SUBSET
 from corevec.solvers.coreset.state import Job
 from corevec.solvers.exact.solve import Exact
 from corevec.solvers.subspace import iterative as subspace
 from corevec.solvers.subspace import low_rank as span
-from corevec.solvers.subspace.sample_start import Fit, present_there
+from corevec.solvers.subspace.result import certificates as certificates_of
+from corevec.solvers.subspace.result import expansion
+from corevec.solvers.subspace.row_order import weighted_rows
+from corevec.solvers.subspace.state import SpanFit
+from corevec.solvers.subspace.task import SpanTask
 from corevec.solvers.subspace.working_set import view_that_fits
 
 
@@ -166,21 +171,20 @@ class LowRank:
         if start is not None:  # of remote rows a few, to know where they are
             samples = samples[:1] if source.is_far else []
         tol = task.settings.tol
-        fits, basis, stopped_by = span.solve(
-            task.problems, source, basis, samples, tol, progress, start
-        )
+        span_task = SpanTask(task.problems, source, basis, tol, progress, rng)
+        fits, basis, stopped_by = span.solve(span_task, samples, start)
         if not np.isfinite(max(one.primal for one in fits)):
             return None
         if any(span.radius_sq(one, basis) < 0 for one in fits):
             return (
                 None  # R^2 >= 0 binds, which the core set's solver knows how to treat
             )
-        functions = span.expansion(fits, basis)
+        functions = expansion(fits, basis)
         width = [len(basis) + int(one.problem.has_bias) for one in fits]
         pairs = zip(fits, width, strict=True)
         return FitResult(
             functions=functions,
-            certificates=span.certificates(fits, functions, tol, progress, stopped_by),
+            certificates=certificates_of(fits, functions, tol, progress, stopped_by),
             offsets=np.array([float(f.v[-1]) * f.problem.has_offset for f in fits]),
             norms_sq=np.array([float(one.v[:w] @ one.v[:w]) for one, w in pairs]),
             support=[basis.rows.index] * len(fits),
@@ -290,11 +294,11 @@ class CoreSetOrSpan:
         if task.kernel.name == "sigmoid":
             return None
         work = _SpanWork.of(task, progress)
-        n_present = len(present_there(work.scaled, work.view))
+        n_present = len(weighted_rows(work.scaled, work.view))
         most, budget = task.settings.max_core, work.task.source.memory_budget
-        size = subspace.basis_size(n_present, most, budget, len(task.problems))
+        size = basis_size(n_present, most, budget, len(task.problems))
         given = work.scaled, work.view, task.kernel, size, progress, work.rng
-        basis = subspace.choose_basis(*given)
+        basis = choose_basis(*given)
         if basis is None:
             return None
         return work.solve(basis, self.core_share)
@@ -318,7 +322,7 @@ class SpanOfCoreSet:
         work = _SpanWork.of(task, progress)
         source, kernel = work.task.source, task.kernel
         limits = task.settings.max_core, source.memory_budget, len(task.problems)
-        most = subspace.basis_size(work.view.n_rows, *limits)
+        most = basis_size(work.view.n_rows, *limits)
         size, best = min(most, max(1, most // 4, self.least_size)), None
         while True:
             asked = task.problems, source, kernel, size, task.settings, progress
@@ -366,13 +370,13 @@ class _SpanWork:
         task, source, progress = self.task, self.task.source, self.progress
         tol = task.settings.tol
         given = self.scaled, self.view, basis, tol, progress, self.rng
-        fits, stopped_by = subspace.solve(*given)
-        functions = subspace.expansion(fits, basis)
+        fits, stopped_by = subspace.solve(SpanTask(*given))
+        functions = expansion(fits, basis)
         if self.view is source:
             subspace.prove(fits, source, basis, progress)
         else:
             self._measure_on_all(fits, functions)
-        proofs = subspace.certificates(fits, functions, tol, progress, stopped_by)
+        proofs = certificates_of(fits, functions, tol, progress, stopped_by)
         result = FitResult(
             functions=functions,
             certificates=proofs,
@@ -389,7 +393,7 @@ class _SpanWork:
         numbers = [np.zeros(len(few)) for few in entries]
         return result, WarmStart(functions, entries, numbers, same_rows=True)
 
-    def _measure_on_all(self, fits: list[Fit], functions: KernelExpansion) -> None:
+    def _measure_on_all(self, fits: list[SpanFit], functions: KernelExpansion) -> None:
         """Set the primal values over all rows; nothing is proved from below."""
         nothing, source = np.empty(0, dtype=np.int64), self.task.source
         questions = [

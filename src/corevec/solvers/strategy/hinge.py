@@ -29,7 +29,7 @@ from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult, Settings
 from corevec.problems.family import Problem
-from corevec.solvers.basis.choose import Wanted, check_definite, choose
+from corevec.solvers.basis.choose import BasisTask, Wanted, check_definite, choose
 from corevec.solvers.cutting_plane.fits import (
     HingeOutcome,
     HingeTask,
@@ -39,7 +39,7 @@ from corevec.solvers.cutting_plane.fits import (
 from corevec.solvers.cutting_plane.loop import Rules
 from corevec.solvers.cutting_plane.spaces import Growth
 from corevec.solvers.strategy.few_vectors import WEIGHTS_TOL
-from corevec.solvers.subspace import iterative as subspace
+from corevec.solvers.subspace.row_order import weighted_rows_on_host
 
 
 def fit(
@@ -54,7 +54,7 @@ def fit(
     check_definite(kernel)
     rng = np.random.default_rng(settings.random_state)
     source = _in_memory(source)
-    present = subspace.rows_present(problems, source)
+    present = weighted_rows_on_host(problems, source)
     size = wanted.size(len(present))
     rules = Rules(min(settings.tol, WEIGHTS_TOL))
 
@@ -76,7 +76,8 @@ def fit(
             )
         ]
     else:
-        basis = choose(problems, source, kernel, wanted, settings, progress, rng)
+        task = BasisTask(problems, source, kernel, wanted, settings, progress, rng)
+        basis = choose(task)
         found = [
             solve_in_basis(task_of(problem), basis, progress)
             for problem in _in_turn(problems, progress)

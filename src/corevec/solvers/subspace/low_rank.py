@@ -1,19 +1,23 @@
-"""Solving over ALL rows in the span of a few: for kernels of numerically low rank.
+"""Solve over all rows in the span of a basis, for kernels of numerically low rank.
 
 On checkerboard-like data a million rows have tens of thousands inside the margin, so
-no small core set can have a small gap; but their kernel matrix has numerical rank of
-100-200. `probe` finds that out with a pivoted Cholesky factor of a few thousand rows;
-its pivots become the basis b_1..b_k. With ``L L' = k(b, b)`` the features
-``phi(x) = L^-1 k(b, x)`` are orthonormal coordinates of the projection P on the span.
-There the problem has k variables, and Newton's method needs rows inside the margin
-only.
+that no small core set can have a small gap; but their kernel matrix has a numerical
+rank of 100-200. `models.basis.probe` finds that out with a pivoted Cholesky factor of a
+few thousand rows, whose pivots become the basis b_1..b_k. With ``L L' = k(b, b)`` the
+features ``phi(x) = L^-1 k(b, x)`` are orthonormal coordinates of the projection P on
+the span. There the problem has k variables, and Newton's method needs only the rows
+inside the margin.
 
-The certificate is about the TRUE kernel. From the solution, ``beta_i = omega_i max(0,
+The certificate is about the true kernel. From the solution, ``beta_i = omega_i max(0,
 p_i - y_i f_i)`` is dual feasible, and with ``u = sum beta_i y_i phi_true(x_i)``
 
     |u|^2 <= |P u|^2 + (sum beta_i delta_i)^2,   delta_i^2 = k_ii - |P phi_i|^2
 
-bounds the dual value from below: rigorous, whatever the basis missed (design.md 1.3).
+bounds the dual value from below: rigorous, whatever the basis missed
+(docs/mathematics.md, sections 2 and 3).
+
+A round costs one pass, n k kernel values, and k^2 products for each row near the
+margin.
 """
 
 from __future__ import annotations
@@ -22,24 +26,27 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from corevec._runtime.progress import Progress, RoundState
+from corevec._runtime.progress import RoundState
 from corevec._runtime.types import Array
-from corevec.backend.arrays import full, here, is_among, joined, namespace, union
+from corevec.backend.arrays import here, is_among, joined, union
 from corevec.certificates.scan import Subset
 from corevec.certificates.squared_loss import (
     MOST_MISSING,
     PassRequest,
+    Sums,
     all_sums,
     dual_of,
 )
 from corevec.data.sources import Source
-from corevec.kernels import AnyKernel, Rows
+from corevec.kernels import Rows
 from corevec.models.basis import MAX_RANK, Basis
-from corevec.models.certificate import Certificate, relative_gap
-from corevec.models.expansion import KernelExpansion
+from corevec.models.certificate import relative_gap
 from corevec.problems.family import Floor, Problem
-from corevec.solvers.numeric.design import WorkingRows, capacity, size_of
-from corevec.solvers.numeric.primal_newton import minimise, point_of
+from corevec.solvers.numeric.design import BasisDesign, capacity, size_of
+from corevec.solvers.numeric.primal_newton import minimise, newton_target
+from corevec.solvers.numeric.primal_value import primal_value, worst_violation
+from corevec.solvers.subspace.result import expansion
+from corevec.solvers.subspace.task import SpanTask
 
 # Fewer rows than this are solved exactly by the core set in well under a second.
 MIN_ROWS = 5000
@@ -49,57 +56,68 @@ MIN_ROWS = 5000
 WORKING_BAND = 1.0
 # After a sample of this many rows they move less: on a GPU, with a thousand million
 # rows, a band of 1.0 holds 40 million of them.
-WELL_KNOWN, NARROW_BAND = 500_000, 0.3
-# From zero weights a large C is reached in three stages: half the steps at 1e6.
-STEEP, FROM_NOTHING = 1e4, (1e-3, 3e-2, 1.0)
-# Samples up to this size are worked on whole.
-WHOLE_SAMPLE = 40_000
-# A step of Newton's method over all rows that fails is shortened by this.
-BACK = 0.3
+LARGE_SAMPLE_ROWS, LARGE_SAMPLE_BAND = 500_000, 0.3
+# From zero weights a large weight of the loss is reached in three stages, by these
+# shares of it: half the steps at 1e6.
+LARGE_WEIGHT, WEIGHT_SHARES = 1e4, (1e-3, 3e-2, 1.0)
+# Samples up to this size are worked on as a whole; larger ones at most so many times,
+# near their margin.
+WHOLE_SAMPLE_ROWS, MAX_SAMPLE_SOLVES = 40_000, 5
+# A Newton step over all rows that raises the objective is shortened by this.
+BACKTRACK_FACTOR = 0.3
+# Bytes that a row near the margin takes: its terms and margins.
+WORKING_ROW_BYTES = 64
+# A round improves if it leaves at most this share of the gap. So many rounds that do
+# not are allowed where the gap is still above FAR_GAP, or where steps are made by
+# passes; one otherwise.
+IMPROVED_SHARE, FAR_GAP, MAX_FAR_STRIKES = 0.7, 0.5, 3
+
+
+def _no_rows() -> Array:
+    return np.empty(0, dtype=np.int64)
 
 
 @dataclass
-class Fit:
+class LowRankFit:
     """The solution of one problem in the span: ``y f = y (w.phi + b0)``, offset t.
 
-    `v` holds (w, b0 if there is a bias, t if there is an offset).
+    Attributes
+    ----------
+    v : ndarray
+        (w, b0 if there is a bias, t if there is an offset).
+    primal, dual : float
+        Values over all rows, from the last pass.
+    gap_within : float
+        The gap without what the bound loses on rows outside the span.
+    missed_share, missing :
+        The share of ``|u|^2`` that it loses, and the rows that it loses most on.
+    work : ndarray
+        Rows near the margin, to be worked on; `band` is the distance that counts as
+        near, `near_share` the share of such rows in a sample.
+    mass : float
+        ``sum beta`` on the rows last worked on.
+    by_passes : bool
+        Whether the steps come from passes over all rows, because the rows near the
+        margin do not fit the memory budget; then `newton_point` is the minimiser that
+        the last pass predicts, and `incumbent` the best weights so far, with their
+        primal value.
     """
 
     problem: Problem
     v: Array
     primal: float = np.inf
     dual: float = -np.inf
+    gap_within: float = np.inf
+    missed_share: float = 0.0
+    missing: Array = field(default_factory=_no_rows)
+    work: Array = field(default_factory=_no_rows)
     band: float = WORKING_BAND
-    missing: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    missed_share: float = 0.0  # of |u|^2, what the bound adds for rows off the span
-    gap_within: float = np.inf  # what the gap would be without that
-    work: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    n_inside: int = 0
-    mass: float = 0.0  # sum beta, on the rows last worked on
-    near: float = 0.0  # share of the rows that are near the margin, on a sample
-    # Steps by passes, where the rows near the margin cannot be worked on here: where
-    # the last pass says to go, and the best weights so far with their primal value.
+    near_share: float = 0.0
+    mass: float = 0.0
     by_passes: bool = False
-    point: Array | None = None
-    settled: Array | None = None
-    least: float = np.inf
-
-    def work_on(
-        self, source: Source, basis: Basis, rows: Array, boost: float = 1.0
-    ) -> None:
-        """Minimise over these rows, starting from the present weights."""
-        design = WorkingRows(self.problem, source, basis, rows)
-        found = minimise(design, self.v, boost)
-        self.v, self.mass = found.v, found.mass
-
-    def step(self) -> None:
-        """Go where the last pass said, or back towards the best weights so far."""
-        assert self.point is not None
-        if self.settled is None or self.primal <= self.least:
-            self.settled, self.least = self.v, self.primal
-            self.v = self.point
-        else:
-            self.v = self.settled + BACK * (self.v - self.settled)
+    newton_point: Array | None = None
+    incumbent: Array | None = None
+    incumbent_primal: float = np.inf
 
     @property
     def offset(self) -> float:
@@ -111,140 +129,324 @@ class Fit:
         """Relative duality gap after the last pass."""
         return relative_gap(self.primal, self.dual)
 
+    @property
+    def dual_bound(self) -> str:
+        """How the dual value was found."""
+        return "projection"
+
+    def minimise(self, design: BasisDesign, boost: float = 1.0) -> None:
+        """Set the weights that are best for the rows of a design."""
+        found = minimise(design, self.v, boost)
+        self.v, self.mass = found.v, found.mass
+
+    def solve_near_margin(self, source: Source, basis: Basis) -> None:
+        """Find the rows near the margin, and minimise over them."""
+        self.work, _ = _near_margin(self, source, basis)
+        self.solve_working_rows(source, basis)
+
+    def solve_working_rows(self, source: Source, basis: Basis) -> None:
+        """Minimise over the rows near the margin, warm-started at the weights."""
+        self.minimise(BasisDesign(self.problem, source, basis, self.work))
+
+    def step_by_pass(self) -> None:
+        """Take the Newton step; backtrack to the incumbent if the objective rose."""
+        assert self.newton_point is not None
+        if self.incumbent is None or self.primal <= self.incumbent_primal:
+            self.incumbent, self.incumbent_primal = self.v, self.primal
+            self.v = self.newton_point
+        else:
+            self.v = self.incumbent + BACKTRACK_FACTOR * (self.v - self.incumbent)
+
+    def restore_incumbent(self) -> None:
+        """Return to the incumbent where it is better than the weights."""
+        if self.incumbent is not None and self.incumbent_primal < self.primal:
+            self.v, self.primal = self.incumbent, self.incumbent_primal
+
+    def measure(self, sums: Sums, source: Source, basis: Basis) -> None:
+        """Set primal, dual and the rows to work on from the sums of a pass."""
+        self.primal = primal_value(self.problem, self.v, sums.loss)
+        self.dual = dual_of(self.problem, sums, basis)
+        if self.by_passes:
+            width = len(self.v)
+            self.newton_point = newton_target(self.problem, sums.gram, sums.pull, width)
+        # Rows that were worked on stay: at large C a solution without them swings back.
+        both = union(self.work, sums.work)
+        fits_in = len(both) <= capacity(source, len(self.v))
+        self.work = both if fits_in else union(self.work[:0], sums.work)
+        self.missing = sums.missing
+        within = dual_of(self.problem, replace(sums, missed=0.0), basis)
+        self.gap_within = relative_gap(self.primal, within)
+        self.missed_share = sums.missed**2 / max(2 * self.primal, 1e-300)
+
+    def cut_to(self, k: int, n_before: int) -> None:
+        """Drop the weights of the basis vectors from the k-th on."""
+        self.v = np.concatenate([self.v[:k], self.v[n_before:]])
+
+    def extend(self, k: int, n_added: int) -> None:
+        """Add zero weights for new basis vectors after the first k."""
+
+        def extended(v: Array) -> Array:
+            return np.concatenate([v[:k], np.zeros(n_added), v[k:]])
+
+        self.v = extended(self.v)
+        if self.newton_point is not None:
+            self.newton_point = extended(self.newton_point)
+        if self.incumbent is not None:
+            self.incumbent = extended(self.incumbent)
+
+
+@dataclass
+class _Rounds:
+    """The fits, the basis that they use, and how the gap has fallen so far."""
+
+    task: SpanTask
+    max_basis: int
+    fits: list[LowRankFit]
+    basis: Basis
+    best_gap: float = np.inf
+    strikes: int = 0
+
+    @property
+    def gap(self) -> float:
+        """The largest relative gap of the fits."""
+        return max(fit.gap for fit in self.fits)
+
+    @property
+    def on_rows(self) -> list[LowRankFit]:
+        """The fits whose rows near the margin fit the memory budget."""
+        return [fit for fit in self.fits if not fit.by_passes]
+
+    def shorten_basis(self) -> None:
+        """Keep the shortest leading part of the basis whose bound can reach `tol`.
+
+        At the optimum ``|u|^2`` is about ``sum beta``, so the bound's ``(sum beta
+        delta)^2`` stays below a twentieth of `tol` where ``delta^2 sum(beta)`` does.
+        The features are nested, so the weights are cut with the basis.
+        """
+        mass, n_before = max(fit.mass for fit in self.fits), len(self.basis)
+        is_enough = self.basis.residuals * mass <= self.task.tol / 20
+        enough = np.flatnonzero(is_enough)
+        k = int(enough[0]) if len(enough) else n_before
+        if mass <= 0 or not 1 <= k < n_before:
+            return
+        for fit in self.fits:
+            fit.cut_to(k, n_before)
+        self.basis = self.basis.leading(k)
+
+    def solve_near_margin(self) -> None:
+        """Minimise over the rows that the samples' solutions place near the margin.
+
+        What the samples leave on the other rows is no certificate yet: only the rows'
+        place is wanted, which costs half of a pass that measures.
+        """
+        for fit in self.on_rows:
+            fit.solve_near_margin(self.task.source, self.basis)
+        self.task.count_pass()
+
+    def measure(self) -> None:
+        """Set primal and dual of the fits that are not solved yet; one pass."""
+        task, basis, fits = self.task, self.basis, self.fits
+        open_fits = [fit for fit in fits if not fit.gap <= task.tol]
+        if not open_fits:
+            return
+        for fit, sums in zip(
+            open_fits, _sums_of(open_fits, task.source, basis), strict=True
+        ):
+            fit.measure(sums, task.source, basis)
+        task.count_pass()
+        task.progress.record(
+            RoundState(
+                lambda: expansion(fits, basis), offsets=lambda: offsets_of(fits)
+            ),
+            core=len(basis),
+            support=len(basis),
+            gap=self.gap,
+            dual=sum(fit.problem.unit * fit.dual for fit in fits),
+            looked_at=task.source.n_rows,
+            exact=True,
+        )
+
+    def extended_basis(self) -> Basis:
+        """Return the basis with pivots among the rows that the bound loses most on.
+
+        Only where what it loses outside the span stands between a fit and `tol`. A
+        probe of a few thousand rows does not see the tails of a million; in one-class
+        problems those are the rows with multipliers.
+        """
+        tol, basis = self.task.tol, self.basis
+        is_lossy = any(f.gap > tol and f.missed_share > tol / 4 for f in self.fits)
+        if not is_lossy or len(basis) + MOST_MISSING > self.max_basis:
+            return basis
+        rows = np.unique(np.concatenate([fit.missing for fit in self.fits]))
+        return basis.extended(self.task.source.take(rows)) if len(rows) else basis
+
+    def stop_reason(self, is_extended: bool) -> str | None:
+        """Return why the rounds end, or None; "stall" also where they are solved."""
+        if self.gap <= self.task.tol or self._has_stalled(is_extended):
+            return "stall"
+        if not is_extended and self._is_solved_within():
+            return "stall"  # only a better bound is missing
+        spent = self.task.progress.spent()
+        if spent is not None:
+            return spent
+        most = max(len(fit.work) for fit in self.fits)
+        if most > self.task.source.room / WORKING_ROW_BYTES:
+            return "stall"  # the rows near the margin do not fit: the core set's turn
+        return None
+
+    def _has_stalled(self, is_extended: bool) -> bool:
+        """Whether too many rounds have not improved the gap; counts this one."""
+        improves = self.gap <= IMPROVED_SHARE * self.best_gap or is_extended
+        self.strikes = 0 if improves else self.strikes + 1
+        # Far from the optimum a round may only move the rows that are in the way.
+        is_near = self.best_gap < FAR_GAP and self.on_rows
+        self.best_gap = min(self.best_gap, self.gap)
+        return self.strikes >= (1 if is_near else MAX_FAR_STRIKES)
+
+    def _is_solved_within(self) -> bool:
+        """Whether the problems are solved as far as this span allows."""
+        return all(fit.gap_within <= self.task.tol / 4 for fit in self.fits)
+
+    def use(self, longer: Basis) -> None:
+        """Go on with a longer basis."""
+        for fit in self.fits:
+            fit.extend(len(self.basis), len(longer) - len(self.basis))
+        self.basis = longer
+
+    def step(self) -> None:
+        """Improve the weights of the fits that are not solved yet."""
+        for fit in self.fits:
+            if not fit.gap > self.task.tol:
+                continue
+            if fit.by_passes:
+                fit.step_by_pass()
+            else:
+                fit.solve_working_rows(self.task.source, self.basis)
+
 
 def solve(
-    problems: list[Problem],
-    source: Source,
-    basis: Basis,
+    task: SpanTask,
     samples: list[Array],
-    tol: float,
-    progress: Progress,
     start: list[Array] | None = None,
-    most: int = 2 * MAX_RANK,
-) -> tuple[list[Fit], Basis, str]:
-    """Solve all problems over all rows in the span of `basis`.
+    max_basis: int = 2 * MAX_RANK,
+) -> tuple[list[LowRankFit], Basis, str]:
+    """Return the solutions, the basis that they use, and what stopped the rounds.
 
-    The basis is extended where that helps the bound, up to `most` rows.
-
-    Returns the solutions, the leading part of the basis that they use, and what
-    stopped the rounds.
-
-    First on the growing `samples`, each row of which stands for n/m rows, then rounds
-    of: one pass over all rows, Newton on the rows near the margin.
+    Parameters
+    ----------
+    task : SpanTask
+        Its basis is cut to the leading part that suffices, and extended where that
+        helps the bound.
+    samples : list of ndarray
+        Growing samples of row numbers that are solved first; each row stands for n/m
+        rows.
+    start : list of ndarray, optional
+        Weights to begin with instead; `samples` then only tells how many rows are near
+        the margin.
+    max_basis : int
+        Basis vectors at most.
     """
-    fits = [Fit(problem, np.zeros(size_of(problem, basis))) for problem in problems]
-    stopped_by = "stall"
-    for t, fit in enumerate(fits):
-        for sample in samples:
-            if start is None:
-                _solve_sample(fit, source, basis, sample)
-        if start is not None:
-            fit.v = start[t]
-            _place(fit, source, basis, samples)
-    basis = _shorten(fits, basis, tol)
+    fits = _solve_samples(task, samples, start)
+    rounds = _Rounds(task, max_basis, fits, task.basis)
+    rounds.shorten_basis()
     for fit in fits:
-        fit.by_passes = _is_too_much(fit, source)
-    here = [fit for fit in fits if not fit.by_passes]
-    if here and samples and len(samples[-1]) < source.n_rows / 2:
-        # What the samples leave on the other rows is no certificate yet: only
-        # their place is wanted, which costs half of a pass that measures.
-        for fit in here:
-            fit.work, _ = _near_margin(fit, source, basis)
-            fit.work_on(source, basis, fit.work)
-        progress.rows_looked_at += source.n_rows
-    best, strikes, patience = np.inf, 0, 1 if here else 3
+        fit.by_passes = not _fits_in_memory(fit, task.source)
+    if rounds.on_rows and samples and len(samples[-1]) < task.source.n_rows / 2:
+        rounds.solve_near_margin()
     while True:
-        _measure_all(fits, source, basis, tol, progress)
-        gap = max(fit.gap for fit in fits)
-        longer = _extend(fits, source, basis, tol, most)
-        better = gap <= 0.7 * best or len(longer) > len(basis)
-        strikes = 0 if better else strikes + 1
-        # Far from the optimum a round may only move the rows that are in the way.
-        if gap <= tol or strikes >= (patience if best < 0.5 else 3):
+        rounds.measure()
+        longer = rounds.extended_basis()
+        stopped_by = rounds.stop_reason(len(longer) > len(rounds.basis))
+        if stopped_by is not None:
             break
-        if len(longer) == len(basis) and all(f.gap_within <= tol / 4 for f in fits):
-            break  # solved in this span: what is missing is a better bound
-        spent = progress.spent()
-        if spent is not None:
-            stopped_by = spent
-            break
-        if max(len(fit.work) for fit in fits) > source.room / 64:
-            break  # terms and margins of that many rows do not fit: the core set's turn
-        best, basis = min(best, gap), _use(fits, basis, longer)
-        for fit in fits:
-            if fit.gap > tol and fit.by_passes:
-                fit.step()
-            elif fit.gap > tol:
-                fit.work_on(source, basis, fit.work)
+        rounds.use(longer)
+        rounds.step()
     for fit in fits:
-        if fit.settled is not None and fit.least < fit.primal:
-            fit.v, fit.primal = fit.settled, fit.least
-    return fits, basis, stopped_by
+        fit.restore_incumbent()
+    return fits, rounds.basis, stopped_by
 
 
-def _is_too_much(fit: Fit, source: Source) -> bool:
-    """Whether the rows near the margin are too many to be worked on here.
+def _solve_samples(
+    task: SpanTask, samples: list[Array], start: list[Array] | None
+) -> list[LowRankFit]:
+    """Return the fits with weights solved on the samples, or those of `start`."""
+    source, basis = task.source, task.basis
+    fits = []
+    for t, problem in enumerate(task.problems):
+        if start is None:
+            fit = LowRankFit(problem, np.zeros(size_of(problem, basis)))
+            for sample in samples:
+                _solve_sample(fit, source, basis, sample)
+        else:
+            fit = LowRankFit(problem, start[t])
+            for sample in samples[:1]:
+                near, _ = _near_margin(fit, _view(source, sample), basis)
+                fit.near_share = len(near) / len(sample)
+        fits.append(fit)
+    return fits
 
-    Their numbers take 64 bytes each; rows that live elsewhere have to be brought, too.
+
+def _fits_in_memory(fit: LowRankFit, source: Source) -> bool:
+    """Whether the rows near the margin fit the memory budget.
+
+    Their numbers do, and the rows themselves if they are out-of-core.
     """
-    expected = fit.near * source.n_rows
-    too_many = expected > source.room / 64
-    return too_many or not source.holds(int(expected))
-
-
-def _place(fit: Fit, source: Source, basis: Basis, samples: list[Array]) -> None:
-    """Note how many rows are near the margin, where a sample is given."""
-    for sample in samples[:1]:
-        near, _ = _near_margin(fit, _view(source, sample), basis)
-        fit.near = len(near) / len(sample)
+    expected = fit.near_share * source.n_rows
+    few_enough = expected <= source.room / WORKING_ROW_BYTES
+    return few_enough and source.holds(int(expected))
 
 
 def _view(source: Source, sample: Array) -> Source:
-    """Return some rows to be looked at often."""
+    """Return the rows of a sample, to be scanned several times."""
     return source.alone(sample) if source.is_on_device else Subset(source, sample)
 
 
-def _solve_sample(fit: Fit, source: Source, basis: Basis, sample: Array) -> None:
+def _solve_sample(fit: LowRankFit, source: Source, basis: Basis, sample: Array) -> None:
     """Solve on a sample whose rows stand for n/m rows each.
 
-    A large sample is worked on where it is near the margin, as all rows will be.
+    A large sample is worked on near its margin only, as all rows will be.
     """
     boost = source.n_rows / len(sample)
-    if len(sample) <= WHOLE_SAMPLE:
-        rows = WorkingRows(fit.problem, source, basis, sample)
-        steep = boost * float(rows.terms.omega.max()) > STEEP
-        for share in FROM_NOTHING if steep and not fit.v.any() else (1.0,):
-            found = minimise(rows, fit.v, share * boost)
-            fit.v, fit.mass = found.v, found.mass
-        most = 0.7 * capacity(source, rows.width) / source.n_rows
-        violation = here(rows.terms.target - rows.times(fit.v))
-        sides = len(fit.problem.sides)
-        worst = violation.reshape(sides, -1).max(axis=0)
-        fit.band = _band(worst, most)
-        fit.near = float(np.mean(worst > -fit.band))
+    if len(sample) <= WHOLE_SAMPLE_ROWS:
+        _solve_whole_sample(fit, source, basis, sample)
         return
-    if len(sample) >= WELL_KNOWN:
-        fit.band = min(fit.band, NARROW_BAND)
-    view = _view(source, sample)
-    work = np.empty(0, dtype=np.int64)
-    for _ in range(5):
+    if len(sample) >= LARGE_SAMPLE_ROWS:
+        fit.band = min(fit.band, LARGE_SAMPLE_BAND)
+    view, work = _view(source, sample), _no_rows()
+    for _ in range(MAX_SAMPLE_SOLVES):
         near, violated = _near_margin(fit, view, basis)
-        fit.near = len(near) / view.n_rows
+        fit.near_share = len(near) / view.n_rows
         if bool(is_among(violated, work).all()):
             break
         both = union(work, near)
         work = both if len(both) <= capacity(source, len(fit.v)) else near
-        fit.work_on(source, basis, work, boost)
+        fit.minimise(BasisDesign(fit.problem, source, basis, work), boost)
 
 
-def _near_margin(fit: Fit, source: Source, basis: Basis) -> tuple[Array, Array]:
-    """Return the rows near the margin, and those inside it."""
+def _solve_whole_sample(
+    fit: LowRankFit, source: Source, basis: Basis, sample: Array
+) -> None:
+    """Solve on all rows of a small sample; set the band of rows near the margin."""
+    boost = source.n_rows / len(sample)
+    design = BasisDesign(fit.problem, source, basis, sample)
+    is_large = boost * float(design.terms.omega.max()) > LARGE_WEIGHT
+    for share in WEIGHT_SHARES if is_large and not fit.v.any() else (1.0,):
+        fit.minimise(design, share * boost)
+    violation = here(design.terms.target - design.times(fit.v))
+    worst = violation.reshape(len(fit.problem.sides), -1).max(axis=0)
+    max_share = 0.7 * capacity(source, design.width) / source.n_rows
+    fit.band = _band(worst, max_share)
+    fit.near_share = float(np.mean(worst > -fit.band))
+
+
+def _near_margin(fit: LowRankFit, source: Source, basis: Basis) -> tuple[Array, Array]:
+    """Return the rows near the margin, and those inside it; one pass."""
     ready = expansion([fit], basis).ready()
     problem, offset, band, kernel = fit.problem, fit.offset, fit.band, basis.kernel
 
     def score(rows: Rows) -> tuple[Array, Array]:
         values = ready(rows)[:, 0]
-        violation = _worst_violation(problem, offset, rows, values, kernel)
+        violation = worst_violation(problem, offset, rows, values, kernel)
         return rows.index[violation > -band], rows.index[violation > 0]
 
     def merge(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -253,136 +455,36 @@ def _near_margin(fit: Fit, source: Source, basis: Basis) -> tuple[Array, Array]:
     return source.reduce(score, merge)
 
 
-def _worst_violation(
-    problem: Problem, offset: float, rows: Rows, values: Array, kernel: AnyKernel
-) -> Array:
-    """Return the larger violation of each row's sides, -inf for rows not there."""
-    xp = namespace(values)
-    worst = full(len(rows), -np.inf, values)
-    for side in problem.sides:
-        terms = problem.terms(rows, kernel, side)
-        violation = terms.target - terms.sign * values - offset
-        worst = xp.where(terms.omega > 0, xp.maximum(worst, violation), worst)
-    return worst
-
-
-def _band(violation: Array, most: float) -> float:
-    """Return how far from the margin rows are worthy of work: `WORKING_BAND`, or less.
+def _band(violation: Array, max_share: float) -> float:
+    """Return how near to the margin rows are worked on: `WORKING_BAND`, or less.
 
     Where most rows are that near (a one-class function is flat just above 1), the band
     shrinks to four times as many rows as are violated, and a fiftieth of all.
-    `violation` is that of a random sample; `most` is the share of rows whose design
-    fits in memory, kept to if that still is more than the violated rows.
+    `violation` is that of a random sample; `max_share` is the share of rows whose
+    design fits in memory, respected if that still is more than the violated rows.
     """
     inside = float(np.mean(violation > 0))
     share = 4 * inside + 0.02
-    if most > 1.2 * inside:
-        share = min(share, most)
+    if max_share > 1.2 * inside:
+        share = min(share, max_share)
     if share >= 1:
         return WORKING_BAND
     return float(np.clip(-np.quantile(violation, 1 - share), 0.0, WORKING_BAND))
 
 
-def _shorten(fits: list[Fit], basis: Basis, tol: float) -> Basis:
-    """Return the shortest leading part of the basis whose bound can reach `tol`.
-
-    At the optimum ``|u|^2`` is about ``sum beta``, so the bound's ``(sum beta
-    delta)^2`` stays below a twentieth of `tol` where ``delta^2 sum(beta)`` does. The
-    features are nested, so the weights are cut with the basis.
-    """
-    mass = max(fit.mass for fit in fits)
-    enough = np.flatnonzero(basis.residuals * mass <= tol / 20)
-    k = int(enough[0]) if len(enough) else len(basis)
-    if mass <= 0 or k >= len(basis) or k < 1:
-        return basis
-    for fit in fits:
-        fit.v = np.concatenate([fit.v[:k], fit.v[len(basis) :]])
-    return basis.leading(k)
-
-
-def _can_extend(fits: list[Fit], basis: Basis, tol: float, most: int) -> bool:
-    """Whether what the bound loses off the span stands between a fit and `tol`."""
-    lossy = any(fit.gap > tol and fit.missed_share > tol / 4 for fit in fits)
-    return lossy and len(basis) + MOST_MISSING <= most
-
-
-def _extend(
-    fits: list[Fit], source: Source, basis: Basis, tol: float, most: int
-) -> Basis:
-    """Return the basis with pivots among the rows that the bound loses most on.
-
-    A probe of a few thousand rows does not see the tails of a million; in one-class
-    problems those are the rows with multipliers.
-    """
-    if not _can_extend(fits, basis, tol, most):
-        return basis
-    rows = np.unique(np.concatenate([fit.missing for fit in fits]))
-    return basis.extended(source.take(rows)) if len(rows) else basis
-
-
-def _use(fits: list[Fit], basis: Basis, longer: Basis) -> Basis:
-    """Give the fits zero weights for the new basis rows; return the longer basis."""
-    k, zeros = len(basis), np.zeros(len(longer) - len(basis))
-
-    def with_zeros(v: Array) -> Array:
-        return np.concatenate([v[:k], zeros, v[k:]])
-
-    for fit in fits:
-        fit.v = with_zeros(fit.v)
-        fit.point = None if fit.point is None else with_zeros(fit.point)
-        fit.settled = None if fit.settled is None else with_zeros(fit.settled)
-    return longer
-
-
-def _measure_all(
-    fits: list[Fit], source: Source, basis: Basis, tol: float, progress: Progress
-) -> None:
-    """One pass over all rows for the problems that are not solved yet."""
-    open_fits = [fit for fit in fits if not fit.gap <= tol]
-    if not open_fits:
-        return
-    _pass(open_fits, source, basis)
-    progress.rows_looked_at += source.n_rows
-    progress.record(
-        RoundState(lambda: expansion(fits, basis), offsets=lambda: offsets_of(fits)),
-        core=len(basis),
-        support=len(basis),
-        gap=max(fit.gap for fit in fits),
-        dual=sum(fit.problem.unit * fit.dual for fit in fits),
-        looked_at=source.n_rows,
-        exact=True,
-    )
-
-
-def _pass(fits: list[Fit], source: Source, basis: Basis) -> None:
-    """Measure primal and dual of each fit on all rows; note the rows to work on."""
-    # By passes no row is worked on here.
+def _sums_of(fits: list[LowRankFit], source: Source, basis: Basis) -> list[Sums]:
+    """Return what one pass over all rows adds up for each fit."""
+    # By passes no row is worked on in memory.
     bands = [-np.inf if fit.by_passes else fit.band for fit in fits]
     newton = any(fit.by_passes for fit in fits)
     requests = [
         PassRequest(fit.problem, fit.offset, band, newton=newton)
         for fit, band in zip(fits, bands, strict=True)
     ]
-    sums = all_sums(requests, expansion(fits, basis), source, basis)
-    for fit, own in zip(fits, sums, strict=True):
-        width = len(basis) + int(fit.problem.has_bias)
-        norm_sq = float(fit.v[:width] @ fit.v[:width])
-        fit.primal = norm_sq / 2 + fit.problem.price * fit.offset + own.loss
-        fit.dual = dual_of(fit.problem, own, basis)
-        if fit.by_passes:
-            fit.point = point_of(fit.problem, own.gram, own.pull, len(fit.v))
-        # Rows that were worked on stay: at large C a solution without them swings back.
-        both = union(fit.work, own.work)
-        fits_in = len(both) <= capacity(source, len(fit.v))
-        fit.work = both if fits_in else union(fit.work[:0], own.work)
-        fit.n_inside = own.n_inside
-        fit.missing = own.missing
-        within = dual_of(fit.problem, replace(own, missed=0.0), basis)
-        fit.gap_within = relative_gap(fit.primal, within)
-        fit.missed_share = own.missed**2 / max(2 * fit.primal, 1e-300)
+    return all_sums(requests, expansion(fits, basis), source, basis)
 
 
-def radius_sq(fit: Fit, basis: Basis) -> float:
+def radius_sq(fit: LowRankFit, basis: Basis) -> float:
     """Return R^2 of a soft ball; 0 for problems that are no ball."""
     if fit.problem.floor is not Floor.RADIUS:
         return 0.0
@@ -390,42 +492,6 @@ def radius_sq(fit: Fit, basis: Basis) -> float:
     return 2 * fit.offset + float(w @ w)
 
 
-def offsets_of(fits: list[Fit]) -> Array:
+def offsets_of(fits: list[LowRankFit]) -> Array:
     """Return the offset of each fit."""
     return np.array([fit.offset for fit in fits])
-
-
-def expansion(fits: list[Fit], basis: Basis) -> KernelExpansion:
-    """Return the functions as coefficients of the basis rows."""
-    k = len(basis)
-    weights = np.stack([fit.v[:k] for fit in fits], axis=1)
-    bias = [fit.v[k] if fit.problem.has_bias else 0.0 for fit in fits]
-    coef = basis.coefficients(weights)
-    return KernelExpansion(basis.kernel, basis.rows, coef, np.array(bias))
-
-
-def certificates(
-    fits: list[Fit],
-    functions: KernelExpansion,
-    tol: float,
-    progress: Progress,
-    stopped_by: str,
-) -> list[Certificate]:
-    """Return one certificate per problem; the last pass saw every row."""
-    result = []
-    for fit, error in zip(fits, functions.value_errors(), strict=True):
-        primal = fit.primal + fit.problem.loss_error(fit.primal, float(error))
-        result.append(
-            Certificate.of(
-                fit.problem.name,
-                (primal, fit.dual),
-                progress,
-                unit=fit.problem.unit,
-                kind=fit.problem.kind,
-                tol=tol,
-                stopped_by=stopped_by,
-                dual_bound="projection",
-                rounding=relative_gap(primal, fit.primal),
-            )
-        )
-    return result

@@ -1,9 +1,9 @@
-"""RSVM: functions of all chosen vectors, penalised by the square of their coefficients.
+"""RSVM: functions of all chosen vectors, penalised by their squared coefficients.
 
 Lee and Mangasarian (2001) minimise over the coefficients c of ALL k chosen vectors,
-also of those that others span: a weight that many vectors share costs less. Of 1,000
-random rows of a checkerboard 111 are independent (to twelve digits). With the kernel
-values k_r(x) of such r,
+also of those in the span of others: a weight that many vectors share costs less. Of
+1,000 random rows of a checkerboard 111 are independent (to twelve digits). With the
+kernel values k_r(x) of r independent vectors,
 
     k(b_j, x) = W_j . k_r(x),    W = k(b, b_r) k(b_r, b_r)^-1,
 
@@ -11,7 +11,7 @@ so that f depends on ``a = W'c`` alone, and of all c with the same a the shortes
 ``c = W S^-1 a``, ``S = W'W``, of length ``|c|^2 = a' S^-1 a``. With ``S = U U'`` and
 ``a = U v`` that is ``|v|^2``: a machine over the r features ``U' k_r(x)``, solved like
 any other. The r vectors are among the k, so that S is at least the identity, and well
-conditioned (200 there).
+conditioned (condition 200 on that checkerboard).
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ from corevec.kernels import AnyKernel, Rows, finite
 from corevec.models.basis import (
     MAX_RANK,
     RANK_THRESHOLD,
-    SPREAD_THRESHOLD,
     Basis,
     Pivots,
     pivots_of,
+    rows_at,
 )
 from corevec.models.expansion import KernelExpansion
 from corevec.solvers.numeric.partial_cholesky import PartialFactor
 
 # From this share of independent vectors on, all k kernel values are the features: a
 # system of (1/0.9)^2 of the size costs less than the product with U of every row.
-NEARLY_ALL = 0.9
-_FEW = 256
+INDEPENDENT_SHARE = 0.9
+# Vectors whose features tell their mean square.
+FEATURE_SAMPLE = 256
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,9 @@ class Coefficients:
     others: Array
 
     def feature_sq(self) -> float:
-        """Return the mean square of the features, over some of the vectors."""
-        kernel, step = self.basis.kernel, -(-len(self.rows) // _FEW)
-        few = kernel.prepare(_taken(self.rows, slice(None, None, step)))
+        """Return the mean square of the features, over a sample of the vectors."""
+        kernel, step = self.basis.kernel, -(-len(self.rows) // FEATURE_SAMPLE)
+        few = kernel.prepare(rows_at(self.rows, slice(None, None, step)))
         features = self.solved_in.features(kernel.block(few, self.solved_in.points))
         return float((features**2).sum()) / len(features)
 
@@ -101,8 +102,8 @@ def coefficients_of(
         found = pivots_of(rows, kernel, source.workers, RANK_THRESHOLD)
     if found.basis is None or not found.is_definite:
         return None
-    basis, ordered = found.basis, _taken(rows, found.order)
-    if len(basis) >= NEARLY_ALL * len(rows):
+    basis, ordered = found.basis, rows_at(rows, found.order)
+    if len(basis) >= INDEPENDENT_SHARE * len(rows):
         eye, points = np.eye(len(rows)), kernel.prepare_basis(ordered)
         every = KernelValues(kernel, ordered, points, eye, np.ones(len(rows) + 1))
         return Coefficients(ordered, basis, every, np.empty((0, len(rows))))
@@ -138,15 +139,14 @@ def _within_budget(rows: Rows, kernel: AnyKernel, source: Source) -> Pivots | No
     points = kernel.prepare(rows)
 
     def columns(positions: Array) -> Array:
-        few = kernel.prepare_basis(_taken(rows, positions))
+        few = kernel.prepare_basis(rows_at(rows, positions))
         return finite(kernel.block(few, points), kernel).T
 
-    room = max(1, min(k, MAX_RANK, int(source.memory_budget / 2 / (8 * k))))
+    most = max(1, min(k, MAX_RANK, int(source.memory_budget / 2 / (8 * k))))
     own = finite(kernel.diagonal(rows), kernel)
-    factor = PartialFactor(columns, own, room)
-    factor.floor *= RANK_THRESHOLD / SPREAD_THRESHOLD
-    while factor.room and factor.left.any():
-        factor.add(np.array([int(np.argmax(factor.left))]))
+    factor = PartialFactor(columns, own, most, RANK_THRESHOLD)
+    while factor.can_grow:
+        factor.add_largest()
     if factor.left.any() or len(factor.chosen) == 0:
         return None
     return _pivots(factor, rows, own, kernel)
@@ -155,14 +155,10 @@ def _within_budget(rows: Rows, kernel: AnyKernel, source: Source) -> Pivots | No
 def _pivots(factor: PartialFactor, rows: Rows, own: Array, kernel: AnyKernel) -> Pivots:
     at = factor.chosen
     rest = np.setdiff1d(np.arange(len(rows)), at)
-    chosen, lower = _taken(rows, at), np.tril(factor.features(at).T)
+    chosen, lower = rows_at(rows, at), np.tril(factor.features(at).T)
     residuals = np.append(lower.diagonal() ** 2, factor.floor)
     basis = Basis(kernel, chosen, kernel.prepare_basis(chosen), lower, residuals)
     features = factor.features(rest).T
     left = own[rest] - np.einsum("ij,ij->i", features, features)
     is_definite = bool(left.min(initial=0.0) >= -1e-8 * own.max())
     return Pivots(basis, is_definite, np.concatenate([at, rest]), features)
-
-
-def _taken(rows: Rows, positions: Array | slice) -> Rows:
-    return Rows(rows.values[positions], rows.index[positions])

@@ -1,0 +1,89 @@
+"""A basis of training rows, drawn by the multipliers that a first half leaves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
+from corevec.backend.arrays import here, there
+from corevec.data.sources import Source
+from corevec.kernels import AnyKernel
+from corevec.models.basis import Basis, basis_of
+from corevec.problems.family import Problem
+from corevec.solvers.subspace.row_order import RowOrder, weighted_rows
+from corevec.solvers.subspace.sample_newton import sample_size, solve_on_sample
+from corevec.solvers.subspace.state import SpanFit, SpanState
+from corevec.solvers.subspace.task import SpanTask
+
+# Basis rows without `max_core`: one per so many rows, within these bounds. Friedman,
+# 90,000 rows: RMSE 1.10 with 500, 1.04 with 1000, 1.014 with 2000 (noise: 1.0).
+ROWS_PER_VECTOR, MIN_VECTORS, MAX_VECTORS = 12, 800, 2000
+# Square matrices of the basis's size: its kernel matrix, the factor, the inverse, the
+# Gram matrix, a system to solve; one Hessian per problem beside them.
+MATRICES, SMALLEST_LIMIT = 5, 16
+
+
+def basis_size(
+    n_rows: int, max_core: int | None, budget: float, n_problems: int
+) -> int:
+    """Return how many basis rows to use for so many rows.
+
+    The matrices of that size must fit the memory budget.
+    """
+    if max_core is not None:
+        return min(max_core, n_rows)
+    wanted = int(np.clip(n_rows // ROWS_PER_VECTOR, MIN_VECTORS, MAX_VECTORS))
+    fitting = int(np.sqrt(budget / (8 * (MATRICES + n_problems))))
+    return min(wanted, max(SMALLEST_LIMIT, fitting))
+
+
+def choose_basis(
+    problems: list[Problem],
+    source: Source,
+    kernel: AnyKernel,
+    size: int,
+    progress: Progress,
+    rng: np.random.Generator,
+) -> Basis | None:
+    """Return a basis of `size` rows: half at random, half where those fail.
+
+    The second half is drawn with probabilities proportional to the squared multipliers
+    that the first half leaves. On cpu_act 600 such rows have an RMSE of 0.20, 600
+    random ones 0.28, 600 chosen greedily by the gradient 0.20 (deviations of y). None
+    where the kernel is not positive definite.
+    """
+    present = weighted_rows(problems, source)
+    if size >= len(present):
+        return _definite(*basis_of(source, kernel, here(present)))
+    drawn = rng.choice(len(present), max(1, size // 2), replace=False)
+    first = here(present[there(drawn, present)])
+    basis = _definite(*basis_of(source, kernel, first))
+    if basis is None:
+        return None
+    state = SpanState.start(SpanTask(problems, source, basis, 0.0, progress, rng))
+    solve_on_sample(state, present, sample_size(state, present))
+    state.evaluate()
+    order, share = RowOrder(source), _shares_on_host(state.fits)
+    share[here(order.positions_of(first))] = 0.0
+    wanted = min(size - len(first), int(np.count_nonzero(share)))
+    if wanted == 0 or progress.spent() is not None:
+        return basis
+    share /= share.sum()
+    second = order.numbers_at(rng.choice(len(share), wanted, replace=False, p=share))
+    return _definite(*basis_of(source, kernel, np.concatenate([first, second])))
+
+
+def _definite(basis: Basis | None, is_definite: bool) -> Basis | None:
+    return basis if is_definite else None
+
+
+def _shares_on_host(fits: list[SpanFit]) -> Array:
+    """Return each row's share of all squared multipliers; rows are drawn on the host.
+
+    Once in a fit: of ten million rows these are 80 MB.
+    """
+    share = fits[0].row_shares()
+    for fit in fits[1:]:
+        share += fit.row_shares()
+    return here(share)
