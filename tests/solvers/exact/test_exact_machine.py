@@ -170,14 +170,14 @@ def test_working_sets_end_at_the_optimum_of_all_rows(kind, budget):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_every_kind_of_matrix_has_the_same_products(dtype, monkeypatch):
     monkeypatch.setattr(grams, "TILE", 32)
-    monkeypatch.setattr(grams, "SMALL_TILE", 24)
     X, _, _ = cloud(100)
     kernel, rows = make_kernel("rbf", 0.5), Rows(X, np.arange(100))
     workers = Workers(1)
     made = [
         grams.SquareGram(rows, kernel, dtype, workers),
-        grams.TiledGram(rows, kernel, dtype, workers, is_cached=True),
-        grams.TiledGram(rows, kernel, dtype, workers, is_cached=False),
+        grams.TiledGram(rows, kernel, dtype, workers, n_cached=99),
+        grams.TiledGram(rows, kernel, dtype, workers, n_cached=3),
+        grams.TiledGram(rows, kernel, dtype, workers, n_cached=0),
     ]
     V = np.random.default_rng(0).normal(size=(100, 3))
     K = naive.gram(X, gamma=0.5)

@@ -29,8 +29,21 @@ from corevec.kernels import RowMap, Rows, RowStatistics
 
 T = TypeVar("T")
 
-# 256 MiB: an eighth of the memory of a small cloud machine; 5,700 core rows fit.
-DEFAULT_MEMORY_BUDGET = 1 << 28
+
+def _default_memory_budget() -> int:
+    """Return an eighth of the machine's memory, from 256 MiB to 4 GiB.
+
+    256 MiB is an eighth of a small cloud machine, and holds a core set of 4,000 rows;
+    3 GiB hold the float32 kernel matrix of 33,000 active rows.
+    """
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not on every system
+        total = 0
+    return int(min(max(total // 8, 1 << 28), 1 << 32))
+
+
+DEFAULT_MEMORY_BUDGET = _default_memory_budget()
 # Rows of a block are bounded both ways: below 256 the Python calls per block cost
 # more than the arithmetic, above 16384 a block no longer stays in the last cache.
 _MIN_BLOCK, _MAX_BLOCK = 256, 16384

@@ -16,14 +16,12 @@ from corevec._runtime.types import Array
 from corevec.data.sources import Workers
 from corevec.kernels import AnyKernel, Points, Rows, finite
 
-# Rows of a tile: 16 MB in float32, large enough for BLAS, small enough to share out.
-TILE = 2048
-# Of a tile that is computed in every product: 1 MB, the second-level cache of a core.
-SMALL_TILE = 512
+# Rows of a tile: 4 MB in float32, large enough for BLAS, small enough to share out.
+TILE = 1024
 # Up to so many rows the whole matrix is one array: half the code for little memory.
 SQUARE_ROWS = 4096
 # Share of the memory budget that the cached matrix may take.
-CACHED_SHARE = 0.6
+CACHED_SHARE = 0.7
 
 
 class Gram(ABC):
@@ -64,8 +62,8 @@ def make_gram(
     n, item = len(rows), np.dtype(dtype).itemsize
     if n <= SQUARE_ROWS and n * n * item <= CACHED_SHARE * memory:
         return SquareGram(rows, kernel, dtype, workers)
-    is_cached = (n + TILE) * n / 2 * item <= CACHED_SHARE * memory
-    return TiledGram(rows, kernel, dtype, workers, is_cached)
+    n_cached = int(CACHED_SHARE * memory / (TILE * TILE * item))
+    return TiledGram(rows, kernel, dtype, workers, n_cached)
 
 
 class SquareGram(Gram):
@@ -101,8 +99,8 @@ class SquareGram(Gram):
 class TiledGram(Gram):
     """Tiles on and above the diagonal; each serves for its transpose too.
 
-    They are cached, or computed again in every product: then small, so that a tile is
-    still in the cache of its core when it is multiplied.
+    The first of them are cached, as many as the memory budget allows; the others are
+    computed again in every product.
     """
 
     def __init__(
@@ -111,18 +109,18 @@ class TiledGram(Gram):
         kernel: AnyKernel,
         dtype: Any,
         workers: Workers,
-        is_cached: bool,
+        n_cached: int,
     ):
         super().__init__(rows, kernel, dtype, workers)
         self.points = kernel.prepare_basis(rows, dtype)
-        parts = _ranges(len(rows), TILE if is_cached else SMALL_TILE)
+        parts = _ranges(len(rows), TILE)
         self.parts = [_part(self.points, part) for part in parts]
         n = len(parts)
-        self.pairs = [(i, j) for i in range(n) for j in range(i, n)]
-        self.ranges, self.tiles = parts, {}
-        if is_cached:
-            made = workers.run(self._tile, self.pairs)
-            self.tiles = dict(zip(self.pairs, made, strict=True))
+        # By columns: the leading rows, which every product needs, come first.
+        self.pairs = [(i, j) for j in range(n) for i in range(j + 1)]
+        cached = self.pairs[:n_cached]
+        made = workers.run(self._tile, cached)
+        self.ranges, self.tiles = parts, dict(zip(cached, made, strict=True))
 
     def _tile(self, pair: tuple[int, int]) -> Array:
         i, j = pair
@@ -136,7 +134,9 @@ class TiledGram(Gram):
             out = np.zeros(V.shape)
             for i, j in pairs:
                 p, q = _cut(self.ranges[i], leading), _cut(self.ranges[j], leading)
-                tile = self.tiles[i, j] if self.tiles else self._tile((i, j))
+                tile = self.tiles.get((i, j))
+                if tile is None:
+                    tile = self._tile((i, j))
                 tile = tile[: p.stop - p.start, : q.stop - q.start]
                 out[p] += tile @ V[q]
                 if i != j:

@@ -34,7 +34,10 @@ MOST_STEPS = 40
 # share of the tolerance. A looser solution is no descent direction (measured: the line
 # search then returns 0), a tighter one refines what the next active set overturns. The
 # active rows count as known when less than this share of them changes.
-FIRST_RESIDUAL, LEAST_RESIDUAL, SETTLED = 1e-2, 0.1, 0.03
+FIRST_RESIDUAL, LEAST_RESIDUAL, SETTLED = 1e-2, 0.01, 0.03
+# Steps that one function of feasible multipliers is waited for, once the best function
+# and the best multipliers have the gap each for itself.
+PATIENCE = 4
 # A step of less than this length: the system is solved ten times more tightly first.
 SHORT_STEP, LONG_STEP, MOST_TRIES = 0.3, 0.7, 3
 LONGEST_STEP = 1e3
@@ -61,6 +64,7 @@ class Machine:
     dual: float = -np.inf
     proof: Array = field(default_factory=lambda: np.empty(0))  # what `dual` belongs to
     is_solved: bool = False
+    n_waited: int = 0  # steps since the gap was reached
     is_hard_to_iterate: bool = False  # conjugate gradients did not reach their bound
 
     def __post_init__(self) -> None:
@@ -132,6 +136,7 @@ def newton(
     Returns the number of products with the kernel matrix.
     """
     steps = Steps(gram, aim, may_go_on, rng)
+    steps.align(machines)
     for _ in range(MOST_STEPS):
         running = [one for one in machines if not one.is_solved]
         if not running or not may_go_on():
@@ -155,6 +160,24 @@ class Steps:
         self.products = 0
         self.residual = FIRST_RESIDUAL
         self._factor: LowRank | None = None
+
+    def align(self, machines: list[Machine]) -> None:
+        """Evaluate the functions by this matrix.
+
+        Values from elsewhere differ in the last digits of float32, and the line search
+        would look for a decrease below them.
+        """
+        known = [one for one in machines if one.coef.any()]
+        if not known:
+            return
+        product = self.gram.times(
+            np.column_stack([one.coef for one in known]), len(self.gram)
+        )
+        self.products += 1
+        for t, one in enumerate(known):
+            bias = one.coef.sum() if one.problem.has_bias else 0.0
+            one.values = product[:, t] + bias
+            one.primal = one.objective(one.coef, one.values, one.offset)
 
     def take(self, machines: list[Machine]) -> None:
         """Take one step of each machine."""
@@ -394,8 +417,9 @@ class _Try:
         if self.gap <= tol:
             own.coef, own.values, own.offset = self.feasible, seen, self.offset
             own.primal, own.proof, own.is_solved = reached, self.feasible, True
-        elif is_rough and own.gap <= tol:
-            own.is_solved = True
+        elif own.gap <= tol:
+            own.n_waited += 1
+            own.is_solved = is_rough or own.n_waited >= PATIENCE
         elif length <= 1e-9 and primal >= own.primal * (1 - 1e-15):
             own.is_solved = True  # rounding allows no more
 
@@ -411,7 +435,7 @@ class _Try:
         changed += np.count_nonzero(violation) - np.count_nonzero(violation[self.rows])
         if changed > SETTLED * len(self.rows):
             return residual
-        return residual * float(np.clip(np.sqrt(tol / 2 / self.gap), 0.03, 0.5))
+        return residual * float(np.clip(np.sqrt(tol / 2 / self.gap), 0.1, 0.5))
 
 
 class _Factor:

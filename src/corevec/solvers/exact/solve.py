@@ -65,7 +65,7 @@ class Exact:
     most_rounds: int = 30
     # A working set of more than this share of all rows takes all of them: no row can
     # then be missed.
-    most_of_all: float = 0.6
+    most_of_all: float = 0.8
     # float32 kernel values serve down to this tolerance.
     float32_tol: float = 1e-5
     float32_rounding: float = 1e-11
@@ -303,7 +303,7 @@ class _Run:
             inner = method.whole_share * self.tol
         if self.is_last and self.view.n_rows <= method.first_rows:
             inner = method.small_share * self.tol
-        aim = Aim(inner, is_rough=not self.is_last)
+        aim = Aim(inner, is_rough=not self.is_last or inner > self.tol)
         newton(gram, machines, aim, self._may_go_on, self.rng)
         coef = np.column_stack([one.coef for one in machines])
         proof = np.column_stack([one.proof for one in machines])
@@ -333,7 +333,7 @@ class _Run:
             if len(near) > most:
                 near = near[np.argsort(-worst[near])[:most]]
             chosen = np.concatenate([np.flatnonzero(active), near])
-            if len(chosen) > self.method.most_of_all * n:
+            if len(chosen) > self.method.most_of_all * self.n_present:
                 chosen = np.flatnonzero(worst > -np.inf)
         return chosen[np.argsort(-worst[chosen], kind="stable")]
 
