@@ -19,6 +19,7 @@ from benchmarks.datasets import (
     ranking,
     regression,
     scans,
+    standardised,
     streaming,
     tables,
 )
@@ -60,6 +61,10 @@ DATASETS = {
     "ranking": ranking.load,
     "ranking_rotated": partial(ranking.load, rotated=True),
     **{name: regression.loader(name) for name in REGRESSIONS},
+    **{
+        f"plain_{name}": standardised.loader(name)
+        for name in (*standardised.CLASSES, *standardised.NUMBERS)
+    },
     **{name: cpsp.loader(name.removeprefix("cpsp_")) for name in cpsp.SETS},
     **{name: streaming.loader(name) for name in streaming.SETS},
 }

@@ -52,6 +52,7 @@ from benchmarks.solvers import (
     sklearn_svc,
     sklearn_svr,
     sklearnex_svc,
+    sklearnex_svr,
 )
 
 SOLVERS = {
@@ -108,5 +109,6 @@ SOLVERS = {
         sklearn_svc,
         sklearn_svr,
         sklearnex_svc,
+        sklearnex_svr,
     )
 }
