@@ -20,7 +20,7 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.preprocessing import MaxAbsScaler
 
 from benchmarks.datasets._base import open_file
-from benchmarks.datasets.adult import _csr as csr
+from benchmarks.datasets.adult import read_part as csr
 
 log = logging.getLogger("benchmarks")
 RESULT = Path(__file__).parent / "results" / "interoperability.csv"

@@ -23,7 +23,7 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.datasets._base import Dataset, open_file, shuffled, signs
-from benchmarks.datasets.adult import _csr as csr
+from benchmarks.datasets.adult import read_part as csr
 
 # Rows of the training and the validation part; the others are the test part.
 SPLITS = {

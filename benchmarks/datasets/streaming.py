@@ -28,7 +28,7 @@ from sklearn.preprocessing import normalize
 
 from benchmarks.datasets import checkerboard
 from benchmarks.datasets._base import BalancedDataset, open_file, shuffled, signs
-from benchmarks.datasets.adult import _csr as csr
+from benchmarks.datasets.adult import read_part as csr
 
 VALIDATED_SHARE = 0.2
 IJCNN1_ROWS = 35_000
