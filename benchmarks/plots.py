@@ -21,6 +21,7 @@ COLOURS = {
     "sklearn_svc": "tab:red",
     "sklearn_oneclass": "tab:red",
     "sklearnex_svc": "tab:orange",
+    "sklearnex_svr": "tab:olive",
     "nystroem_linearsvc": "tab:green",
     "corevec_tube_auto": "tab:blue",
     "corevec_tube_fixed": "tab:green",
