@@ -92,7 +92,8 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         be skipped). A fit that finds the file resumes from it, on any machine; a
         certified fit removes it.
     memory_budget : float, default=2**28
-        Memory budget in bytes, beside the data (256 MiB). It determines the block sizes
+        Memory budget in bytes, beside the data; by default an eighth of the memory of
+        the machine (256 MiB to 4 GiB). It determines the block sizes
         and the size of the core set.
     cells : "auto" or int, default=None
         Solve many local problems instead of one. A balanced tree partitions the rows

@@ -107,7 +107,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         be skipped). A fit that finds the file resumes from it, on any machine; a
         certified fit removes it.
     memory_budget : float, default=2**28
-        Memory budget in bytes, beside the data (256 MiB). It determines the block sizes
+        Memory budget in bytes, beside the data; by default an eighth of the memory of
+        the machine (256 MiB to 4 GiB). It determines the block sizes
         and the size of the core set.
     n_jobs : int, default=None
         Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).

@@ -93,7 +93,8 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         File that stores the state after every round, once the vectors are chosen. A fit
         that finds the file resumes from it; a certified fit removes it.
     memory_budget : float, default=2**28
-        Memory budget in bytes, beside the data (256 MiB). It determines the block sizes
+        Memory budget in bytes, beside the data; by default an eighth of the memory of
+        the machine (256 MiB to 4 GiB). It determines the block sizes
         and the size of the core set.
     class_weight : dict or "balanced", default=None
         Factor of the weights of the rows of each class.
@@ -305,7 +306,8 @@ class SubspaceRegressor(InSpan, CoreVectorRegressor):
         File that stores the state after every round, once the vectors are chosen. A fit
         that finds the file resumes from it; a certified fit removes it.
     memory_budget : float, default=2**28
-        Memory budget in bytes, beside the data (256 MiB). It determines the block sizes
+        Memory budget in bytes, beside the data; by default an eighth of the memory of
+        the machine (256 MiB to 4 GiB). It determines the block sizes
         and the size of the core set.
     n_jobs : int, default=None
         Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
