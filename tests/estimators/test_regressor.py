@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from corevec import (
     CoreVectorRegressor,
 )
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET
 
 TIGHT = {"tol": 1e-9, "random_state": 0, "gamma": 0.5}
 FORMS = [{}, {"tube": "paper"}, {"tube": 0.2, "mu": None}]
@@ -82,7 +83,7 @@ def test_the_documented_defaults_are_the_defaults():
         "cells": None,
         "n_trees": 1,
         "weights": "auto",
-        "memory_budget": 2**28,
+        "memory_budget": DEFAULT_MEMORY_BUDGET,
         "n_jobs": None,
         "device": None,
         "warm_start": False,

@@ -524,7 +524,8 @@ def test_the_warning_of_a_fit_is_not_needed_to_see_that_it_did_not_converge(
     report, moons
 ):
     with pytest.warns(NotCertifiedWarning):
-        model = CoreVectorClassifier(max_iter=1, batch=1, random_state=0).fit(*moons)
+        given = {"max_iter": 1, "batch": 1, "weights": "core"}
+        model = CoreVectorClassifier(random_state=0, **given).fit(*moons)
     said = Page(report(model, *moons)).text()
     assert "trainingnot converged" in said
     assert "the rounds allowed were used up" in said

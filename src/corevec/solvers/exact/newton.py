@@ -38,6 +38,7 @@ FIRST_RESIDUAL, LEAST_RESIDUAL, SETTLED = 1e-2, 0.01, 0.03
 # Steps that one function of feasible multipliers is waited for, once the best function
 # and the best multipliers have the gap each for itself.
 PATIENCE = 4
+NEARLY_SOLVED = 1e-2
 # A step of less than this length: the system is solved ten times more tightly first.
 SHORT_STEP, LONG_STEP, MOST_TRIES = 0.3, 0.7, 3
 LONGEST_STEP = 1e3
@@ -410,6 +411,9 @@ class _Try:
             return
         seen = self.values if self.feasible_values is None else self.feasible_values
         own.prove(self.feasible, seen)
+        # Few rows, in float64, are solved to the last digits by a factor.
+        small = self.gram.dtype == np.float64 and own.gap <= NEARLY_SOLVED
+        own.is_hard_to_iterate |= small
         # The machine ends as feasible multipliers whose own function is good enough:
         # they are those of the active rows alone, and prove what they claim.
         reached = own.objective(self.feasible, seen, self.offset)
