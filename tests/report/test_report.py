@@ -523,8 +523,8 @@ def test_the_card_needs_the_standard_library_only():
 def test_the_warning_of_a_fit_is_not_needed_to_see_that_it_did_not_converge(
     report, moons
 ):
+    given = {"max_iter": 1, "batch": 1, "weights": "core"}
     with pytest.warns(NotCertifiedWarning):
-        given = {"max_iter": 1, "batch": 1, "weights": "core"}
         model = CoreVectorClassifier(random_state=0, **given).fit(*moons)
     said = Page(report(model, *moons)).text()
     assert "trainingnot converged" in said
