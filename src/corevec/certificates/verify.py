@@ -10,7 +10,7 @@ from corevec.certificates.exact import dual_of_entries
 from corevec.certificates.projection import projection_dual
 from corevec.certificates.scan import Question, look
 from corevec.data.sources import Source
-from corevec.data.sources.budget import rows_that_fit
+from corevec.data.sources.budget import rows_to_take
 from corevec.models.basis import basis_from
 from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
@@ -38,7 +38,7 @@ def verify(
     progress = Progress(source.n_rows)
     norm_sq = _norm_sq(problem, function)
     nothing = np.empty(0, dtype=np.int64)
-    most = min(EXACT_ROWS, rows_that_fit(source)) if source.is_far else EXACT_ROWS
+    most = rows_to_take(source, EXACT_ROWS)
     question = Question(problem, nothing, ((1.0, offset),), n_worst=most)
     seen = look(source, function, [question])[0]
     inside = seen.violation > 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import product
 from numbers import Integral
 from typing import Any
@@ -16,10 +17,10 @@ from corevec._runtime.progress import Progress, logger
 from corevec._runtime.types import Array
 from corevec.data.sources import (
     Chosen,
+    HostCopy,
     Source,
     Workers,
     as_source,
-    is_far,
     row_statistics,
 )
 from corevec.estimators._callbacks import RoundReporter
@@ -35,7 +36,7 @@ from corevec.solvers.cells import fit as cells
 from corevec.solvers.cells.cell import rows_that_weigh
 from corevec.solvers.cells.certificate import cells_certificate
 from corevec.solvers.cells.out_of_core import FarRows
-from corevec.solvers.cells.placement import RowsHere, at_hand, refuse_device_elsewhere
+from corevec.solvers.cells.placement import refuse_device_elsewhere
 from corevec.solvers.cells.tree import grow
 from corevec.solvers.cells.tuning import Trial, error_of, misses, trials
 
@@ -86,12 +87,11 @@ class LocalFit:
     ):
         self.model, self.given, self.problems = model, given, problems
         self.asked = problems  # with the C that was given
-        far = as_source(given.X, model.memory_budget, workers)
-        refuse_device_elsewhere(type(model).__name__, far)
-        # Rows that live elsewhere come here where they fit, else a group at a time;
-        # those of a device are here for the tree, and there for the cells.
-        is_small = far.holds(far.n_rows) and not far.is_on_device
-        self.source = far.near(far.numbers) if is_small else at_hand(far)
+        source = as_source(given.X, model.memory_budget, workers)
+        refuse_device_elsewhere(type(model).__name__, source)
+        # Remote rows that do not fit are copied a group of cells at a time; rows on a
+        # device are on the host for the tree, and on the device for the cells.
+        self.source = source.host_copy()
         self.rng = np.random.default_rng(model._settings().random_state)
         self.size = DEFAULT_ROWS if isinstance(model.cells, str) else int(model.cells)
         self.facts: dict[str, Any] = {}
@@ -107,7 +107,7 @@ class LocalFit:
     def _looked_at(self) -> tuple[Source, list[Array]]:
         """Return the rows that cells are tried on, at hand, and those of each cell."""
         rng = np.random.default_rng(0)
-        if self._some is None and self.source.is_far:
+        if self._some is None and not self.source.holds(self.source.n_rows):
             far = FarRows(self.problems, self.source, self.size, rng)
             cut = far.cut(rng, random=False)
             self._some = far.some_cells(cut, 2 * MORE_CELLS, rng)
@@ -202,7 +202,7 @@ class LocalFit:
     def solve(self, progress: Progress) -> cells.Solved:
         """Solve every cell."""
         self._some = None  # a fit needs the room
-        if isinstance(self.source, RowsHere):
+        if isinstance(self.source, HostCopy):
             self.given.X = self.source  # what came here serves those who ask later
         asked = self.problems, self.source, self.kernel, self.size, self.model.n_trees
         return cells.fit(*asked, progress, self.rng)
@@ -269,15 +269,27 @@ def values_for_labels(model: Any, X: Any) -> Array:
     """
     check_is_fitted(model)
     forest = model.__dict__.get("_forest")
-    elsewhere = is_far(X)
     pairs = len(model.classes_) > 2 and model.multi_class == "ovo"
-    if forest is None or elsewhere or pairs:
+    if forest is None or pairs:
         return model._values(X)
-    X = model._validate_new(X)
     is_open = _sign_is_open if len(model.classes_) == 2 else _winner_is_open
-    with Workers(model.n_jobs) as workers:
-        source = as_source(X, model.memory_budget, workers)
-        return forest.values_that_decide(source, is_open)
+    return model._evaluate(_LabelValues(forest, is_open), X)
+
+
+@dataclass(frozen=True)
+class _LabelValues:
+    """The values of a forest, as exact as its labels need."""
+
+    forest: Any
+    is_open: Callable[[Array, Array], Array]
+
+    def values(self, source: Source) -> Array:
+        """Return values of every row that decide as the exact ones do."""
+        return np.asarray(self.forest.values_that_decide(source, self.is_open))
+
+    def ready_for(self, source: Source) -> Any:
+        """Return the function of a block of rows on a device: the exact values."""
+        return self.forest.ready_for(source)
 
 
 def _sign_is_open(values: Array, errors: Array) -> Array:

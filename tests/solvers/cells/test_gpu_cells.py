@@ -19,13 +19,19 @@ from corevec import (  # noqa: E402
 )
 from corevec.backend.gpu.cells import BROKEN, SOLVED, Machines, newton, times  # noqa: E402
 from corevec.backend.loops import cells as _cell_loops  # noqa: E402
-from corevec.data.sources import TARGET, WEIGHT, Brought, Coded, row_statistics  # noqa: E402
+from corevec.data.sources import (  # noqa: E402
+    TARGET,
+    WEIGHT,
+    Brought,
+    Coded,
+    HostCopy,
+    row_statistics,
+)
 from corevec.data.sources.gpu import TensorSource  # noqa: E402
 from corevec.exceptions import NotCertifiedWarning  # noqa: E402
 from corevec.kernels import make_kernel  # noqa: E402
 from corevec.problems.family import Labels, one_class, regression, two_class  # noqa: E402
 from corevec.solvers.cells.gpu_batches import solve_cells  # noqa: E402
-from corevec.solvers.cells.placement import RowsHere, at_hand  # noqa: E402
 from corevec.solvers.cells.solve import solve_cell  # noqa: E402
 
 # Of function values, whose size is about 1, and of objectives. Sums of n coefficients,
@@ -136,7 +142,7 @@ def on_device(X, y, weight=None, budget=1 << 28):
     columns = {TARGET: torch.as_tensor(y)}
     if weight is not None:
         columns[WEIGHT] = torch.as_tensor(weight)
-    return RowsHere(TensorSource(torch.as_tensor(X), columns, budget))
+    return HostCopy(TensorSource(torch.as_tensor(X), columns, budget))
 
 
 def stated(kind, C, y, weight=None):
@@ -318,7 +324,7 @@ def test_cells_that_there_is_no_time_for_are_left_to_the_caller():
 def test_rows_that_do_not_fit_here_are_refused():
     wide = torch.zeros((1, 8)).expand(1 << 40, 8)  # 32 TiB, of which 32 bytes exist
     with pytest.raises(InvalidInputError, match=r"32768\.0 of its .* GiB, more than"):
-        at_hand(TensorSource(wide))
+        TensorSource(wide).host_copy()
 
 
 # --- Estimators -----------------------------------------------------------------------

@@ -27,6 +27,7 @@ from corevec.data.sources import (  # noqa: E402
     Brought,
     Coded,
     DenseSource,
+    HostCopy,
     Workers,
     device_source,
     gpu,
@@ -35,7 +36,6 @@ from corevec.kernels import make_kernel  # noqa: E402
 from corevec.models.basis import basis_of  # noqa: E402
 from corevec.problems.family import Labels, regression, two_class  # noqa: E402
 from corevec.solvers.cells.gpu_batches import solve_cells  # noqa: E402
-from corevec.solvers.cells.placement import RowsHere  # noqa: E402
 from corevec.solvers.cells.solve import solve_cell  # noqa: E402
 from corevec.solvers.numeric import primal_newton as newton  # noqa: E402
 from corevec.solvers.subspace import iterative as subspace  # noqa: E402
@@ -366,7 +366,7 @@ def test_cells_of_a_device_are_solved_at_work():
         between.append(torch.get_float32_matmul_precision())
         return False
 
-    source = RowsHere(there_of("three classes"))
+    source = HostCopy(there_of("three classes"))
     problems = [two_class(Labels(N, seen), 1.0, 1)]
     members = [np.arange(60), np.arange(60, 130)]
 

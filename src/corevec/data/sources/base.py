@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -24,7 +24,9 @@ from threadpoolctl import ThreadpoolController
 
 from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, full, here, namespace
+from corevec.data.sources.budget import row_bytes, rows_that_fit
 from corevec.data.sources.columns import Column, of_rows
+from corevec.exceptions import InvalidInputError
 from corevec.kernels import RowMap, Rows, RowStatistics
 
 T = TypeVar("T")
@@ -102,10 +104,12 @@ class Source(ABC):
     n_features: int
     dtype: Any
     is_sparse: bool = False
-    # Whether a trip to single rows is dear: rows on a disk, on other machines.
-    is_far: bool = False
-    # Whether blocks are tensors on a device, which works on one of them at a time.
-    is_on_device: bool = False
+    # Whether random access is cheap: a file or a cluster reads many rows to find a few.
+    draws_cheaply: bool = True
+    # Bytes of rows that one scan may return: no limit within this process.
+    scan_bytes: int = sys.maxsize
+    # The device that each worker of a cluster uses.
+    worker_device: Any = None
 
     def __init__(
         self,
@@ -147,9 +151,46 @@ class Source(ABC):
         """Wrap all that is done with the rows: errors of their place are explained."""
         yield
 
-    def alone(self, rows: Array) -> Source:
-        """Return these rows, sorted, as a source of their own, where they live."""
-        return self.near(rows)
+    # Copies ------------------------------------------------------------------------
+
+    def subset(self, rows: Array, on_host: Callable[[Source, Array], Source]) -> Source:
+        """Return these rows as a source of their own, on the device of the rows.
+
+        On the host it is ``on_host(self, rows)``.
+        """
+        return on_host(self, rows)
+
+    def in_memory(self) -> Source | None:
+        """Return all rows on the host; None where the memory budget is too small."""
+        return self
+
+    def working_copy(self) -> Source | None:
+        """Return all rows for many passes; None where they exceed the memory budget.
+
+        Rows on a device stay there.
+        """
+        return self.in_memory()
+
+    def host_copy(self) -> Source:
+        """Return all rows on the host; remote rows only where they fit the budget."""
+        return self.in_memory() or self
+
+    def grouped(self, parts: Sequence[Array]) -> Iterator[tuple[Source, slice]]:
+        """Yield sources with cheap access to the rows of some parts, and which parts.
+
+        Together they cover all parts, in order.
+        """
+        yield self, slice(None)
+
+    def worked_on_by(self, who: str, device: Any) -> Source:
+        """Return these rows with `device` doing the work; raise where it cannot."""
+        raise InvalidInputError(
+            f"{who}: device={device!r} works on arrays, tensors "
+            f"and Dask collections, but {self!r} was given. Give the rows as an "
+            "np.memmap or a Dask collection, or device=None."
+        )
+
+    # Memory and cost ---------------------------------------------------------------
 
     @property
     def room(self) -> int:
@@ -157,14 +198,54 @@ class Source(ABC):
         return self.memory_budget
 
     def holds(self, n_rows: int) -> bool:
-        """Whether so many rows can be brought here within a quarter of the budget."""
-        row_bytes = self.row_entries * np.dtype(self.dtype).itemsize
-        return not self.is_far or n_rows * row_bytes <= self.memory_budget / 4
+        """Whether this many rows can be copied to the host within the budget."""
+        return True
+
+    def budget_beside(self, host_bytes: float) -> float:
+        """Return the bytes left to work with beside what is kept on the host."""
+        return self.room - host_bytes
+
+    @property
+    def most_drawn(self) -> int:
+        """The largest random subset that the memory budget allows."""
+        return rows_that_fit(self)
+
+    @property
+    def subset_row_bytes(self) -> int:
+        """Bytes of one row of a `subset`."""
+        return row_bytes(self)
+
+    def part(self, rows: Array) -> Rows:
+        """Return these rows to be worked on, on the device where they fit it dense."""
+        return self.take(rows)
+
+    def part_budget(self, n_rows: int) -> int:
+        """Return the bytes for work on a `part` of this many rows."""
+        return self.memory_budget
+
+    @property
+    def part_workers(self) -> Workers:
+        """The threads that work on parts of the rows at the same time."""
+        return self.workers
+
+    @property
+    def picked_entries(self) -> int:
+        """Numbers that a part of a sum copies for each row that it picks."""
+        return 1
+
+    def sample_sizes(self, sizes: Sequence[int]) -> list[int]:
+        """Return the sizes of the growing samples that are solved before all rows."""
+        return [size for size in sizes if 2 * size < self.n_rows]
 
     @property
     def numbers(self) -> Array:
         """The number of every row, in the order of the blocks."""
         return np.arange(self.n_rows)
+
+    @property
+    def device_numbers(self) -> Any:
+        """The number of every row, on the device of the rows."""
+        return self.numbers
 
     @property
     def row_entries(self) -> int:
@@ -239,6 +320,32 @@ class Source(ABC):
     def map_there(self, score: Callable[[Rows], Any]) -> Any:
         """Return ``score`` of every block, stacked where the rows live."""
         return self.map(score)
+
+    def map_blocks(self, score: Callable[[Rows], Array], block_rows: int) -> Array:
+        """Return ``score`` as `map` does, in blocks of this many rows.
+
+        Remote rows keep their own blocks.
+        """
+        n = self.n_rows
+        bounds = [(s, min(s + block_rows, n)) for s in range(0, n, block_rows)]
+        parts = self.workers.run(lambda b: score(self.block(*b)), bounds)
+        return np.concatenate(list(parts))
+
+    def map_rows(self, score: Callable[[Rows], T], rows: Any, step: int) -> list[T]:
+        """Return ``score`` of these rows, in parts of at least `step` rows."""
+        parts = [rows[s : s + step] for s in range(0, max(len(rows), 1), step)]
+        return list(self.workers.run(lambda few: score(self.take(few)), parts))
+
+    def warm_up(self, prepare: Callable[[Any], object]) -> None:
+        """Call `prepare` with the values of one row, before threads share its result.
+
+        Remote sources skip this: their workers prepare a function themselves.
+        """
+        prepare(self.block(0, 1).values)
+
+    def predict(self, who: str, functions: Any) -> Any:
+        """Return the functions' values of all rows, as an array of the user's kind."""
+        return np.asarray(functions.values(self))
 
 
 def row_statistics(source: Source, weights: Column | None = None) -> RowStatistics:

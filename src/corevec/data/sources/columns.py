@@ -14,6 +14,7 @@ import numpy as np
 
 from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, is_tensor, namespace, there
+from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 
 Column = Array | Callable[[Rows], Array]
@@ -81,3 +82,23 @@ class Standardised:
         y = cast(rows.columns[TARGET], np.float64)
         y = y if y.ndim == 1 else y[:, self.place]
         return (y - self.mean) / self.scale
+
+
+def check_values(who: str, rows: Rows) -> None:
+    """Raise where an entry of the rows is not finite."""
+    is_sparse = hasattr(rows.values, "indptr")
+    values = rows.values.data if is_sparse else rows.values
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(float(values.sum())):  # proves it without more memory
+            return
+    bad = namespace(values).nonzero(~namespace(values).isfinite(values))
+    if len(bad[0]):
+        first = tuple(int(place[0]) for place in bad)
+        entry = first[0]
+        kind = "NaN" if np.isnan(float(values[first])) else "infinity"
+        if is_sparse:
+            entry = int(np.searchsorted(rows.values.indptr, entry, "right")) - 1
+        row = int(rows.index[entry])
+        raise InvalidInputError(
+            f"{who}: Input X contains {kind} in row {row:,}. Drop or impute such rows."
+        )

@@ -49,10 +49,9 @@ _round = itertools.count()
 class DaskSource(FarSource):
     """The rows of a Dask array or data frame, with those of y and the weights.
 
-    With a `device`, each worker's own ("cuda": the GPU that it sees) works on them.
+    With a `worker_device`, each worker's own ("cuda": the GPU that it sees) works on
+    them.
     """
-
-    device: Any = None
 
     def __init__(
         self,
@@ -112,6 +111,12 @@ class DaskSource(FarSource):
         answers = self._tasks("map", question)
         return np.concatenate(self._compute(answers))
 
+    def worked_on_by(self, who: str, device: Any) -> Source:
+        """Return these rows with `device` of each worker doing the work."""
+        new = self.using(self.memory_budget, self.workers)
+        new.worker_device = device
+        return new
+
     def meter(self) -> dict[str, Any]:
         """Return what went to the workers and came back since the last call."""
         found = {
@@ -155,7 +160,7 @@ class DaskSource(FarSource):
     def _packed(self, question: Any) -> Any:
         """Return the question as one object that each worker gets once."""
         self._number = next(_round)
-        facts = self.memory_budget, self.dtype, self.n_features, self.device
+        facts = self.memory_budget, self.dtype, self.n_features, self.worker_device
         packed = cloudpickle.dumps((question, *facts))
         self.bytes_sent += len(packed)
         name = f"corevec-question-{self._number}-{id(self)}"

@@ -9,7 +9,7 @@ Every tensor device serves, the CPU's too: the tests use that one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -20,7 +20,10 @@ from scipy import sparse
 from corevec._runtime.types import Array
 from corevec.backend.arrays import ALIGNED, here, is_tensor
 from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
-from corevec.data.sources.columns import TARGET, WEIGHT
+from corevec.data.sources.budget import row_bytes
+from corevec.data.sources.columns import TARGET, WEIGHT, check_values
+from corevec.data.sources.host_copy import HostCopy
+from corevec.data.sources.memory import Chosen
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 
@@ -43,13 +46,18 @@ MOST_ROWS, FEWEST_ROWS = 1 << 26, 1 << 14
 MOST_BYTES = 1 << 28
 # Share of the card's free memory that a fit may use beside the rows, unless told.
 CARD_SHARE = 0.25
+# Rows that are drawn at most: their numbers are drawn and sorted on the host, which
+# takes 2 s for so many.
+MOST_DRAWN = 10_000_000
+# Of very many rows one more sample, of one in so many: a thousand million are then
+# solved nearly before their first pass.
+LAST_SAMPLE_SHARE = 1000
 _ARGUMENTS = {TARGET: "y", WEIGHT: "sample_weight"}
 
 
 class TensorSource(Source):
     """Rows of a tensor, with their targets and weights."""
 
-    is_on_device = True
     first_number = 0  # of the rows of a part, in the whole
     feature_names: Array | None = None
     _room: int | None = None
@@ -112,6 +120,85 @@ class TensorSource(Source):
         """Return these rows, sorted, as a source of their own on the device."""
         return PickedRows(self, self.pick(rows))
 
+    def subset(self, rows: Array, on_host: Callable[[Source, Array], Source]) -> Source:
+        """Return these rows, sorted, as a source of their own on the device."""
+        return self.alone(rows)
+
+    def in_memory(self) -> Source | None:
+        """Return a copy on the host; None where it exceeds the memory budget."""
+        if self.n_rows * row_bytes(self) > self.memory_budget:
+            return None
+        return Chosen(self, self.numbers, self.take(self.numbers))
+
+    def working_copy(self) -> Source | None:
+        """Return the rows themselves: passes run on the device."""
+        return self
+
+    def host_copy(self) -> Source:
+        """Return a copy on the host that knows the rows on the device."""
+        return HostCopy(self)
+
+    def worked_on_by(self, who: str, device: Any) -> Source:
+        """Return the rows themselves; raise where they are on another device."""
+        # "cuda" is any of the cards.
+        if str(device) in (str(self.device), self.device.type):
+            return self
+        raise InvalidInputError(
+            f"{who}: device={device!r}, but the rows are a tensor "
+            f"on {str(self.device)!r}. Move them there, X.to({device!r}), or give "
+            "device=None: tensors are worked on where they are."
+        )
+
+    def budget_beside(self, host_bytes: float) -> float:
+        """Return the bytes to work with on the device, which holds nothing else."""
+        return self.room
+
+    @property
+    def most_drawn(self) -> int:
+        """The largest random subset, which stays on the device."""
+        return MOST_DRAWN
+
+    @property
+    def subset_row_bytes(self) -> int:
+        """Bytes of one row of a `subset`, which is dense on the device."""
+        return int(self.n_features * self.dtype.itemsize)
+
+    def part(self, rows: Array) -> Rows:
+        """Return these rows, on the device where they fit it dense."""
+        return self.pick(rows) if self._works_on(len(rows)) else self.take(rows)
+
+    def part_budget(self, n_rows: int) -> int:
+        """Return the bytes for work on a `part` of this many rows."""
+        return self.room if self._works_on(n_rows) else self.memory_budget
+
+    def _works_on(self, n_rows: int) -> bool:
+        """Whether the device works on this many rows; on CSR rows if they fit dense."""
+        return not self.is_sparse or 4 * n_rows * self.n_features <= self.room / 8
+
+    @property
+    def part_workers(self) -> Workers:
+        """One thread: the device works on one part after the other."""
+        return Workers(1)
+
+    @property
+    def picked_entries(self) -> int:
+        """Numbers that are copied on the device for each row that is picked."""
+        return self.n_features
+
+    def sample_sizes(self, sizes: Sequence[int]) -> list[int]:
+        """Return the sizes of the growing samples that are solved before all rows."""
+        found = super().sample_sizes(sizes)
+        if len(found) > 1:
+            found = found[1:]  # steps on few rows wait as long as steps on many
+        if self.n_rows // LAST_SAMPLE_SHARE > sizes[-1]:
+            found.append(self.n_rows // LAST_SAMPLE_SHARE)
+        return found
+
+    @property
+    def device_numbers(self) -> Any:
+        """The number of every row, on the device."""
+        return self.map_there(lambda rows: rows.index)
+
     def block(self, start: int, stop: int) -> Rows:
         """Return a view of the rows from `start` up to `stop`."""
         first = self.first_number
@@ -132,6 +219,25 @@ class TensorSource(Source):
     def map_there(self, score: Callable[[Rows], Any]) -> Any:
         """Return ``score`` of every block, stacked on the device."""
         return torch.cat(list(self._each(score)))
+
+    def map_rows(self, score: Callable[[Rows], T], rows: Any, step: int) -> list[T]:
+        """Return ``score`` of these rows on the device, in parts as large as blocks."""
+        step = max(step, self.block_rows)
+        parts = [rows[s : s + step] for s in range(0, max(len(rows), 1), step)]
+        return [score(self.pick(part)) for part in parts]
+
+    def predict(self, who: str, functions: Any) -> Any:
+        """Return the functions' values of all rows as a tensor on the device.
+
+        No validation has seen the rows: they are checked on the way.
+        """
+        values = functions.ready_for(self)
+
+        def score(rows: Rows) -> Any:
+            check_values(who, rows)
+            return values(rows)
+
+        return self.map_there(score)
 
     def _each(self, score: Callable[[Rows], T]) -> Iterator[T]:
         """Yield ``score`` of every block; a device works on one at a time."""
@@ -276,6 +382,10 @@ class StreamedSource(TensorSource):
         most = MOST_BYTES // (self.n_features * self.dtype.itemsize)
         return max(FEWEST_ROWS, min(super().block_rows // 2, most))
 
+    def predict(self, who: str, functions: Any) -> Any:
+        """Return the functions' values of all rows, on the host, as the rows are."""
+        return Source.predict(self, who, functions)
+
     def _moved(self, rows: Rows) -> Rows:
         return Rows(
             self._copied(rows.values),
@@ -325,6 +435,10 @@ class _Moved(TensorSource):
         columns = {name: here(column[at]) for name, column in self.brought.items()}
         return Rows(self.values_here[at], numbers, columns)
 
+    def predict(self, who: str, functions: Any) -> Any:
+        """Return the functions' values of all rows, on the host, as the rows are."""
+        return Source.predict(self, who, functions)
+
 
 def part_source(
     values: Any, columns: dict[str, Any], start: int, budget: float, device: Any
@@ -341,17 +455,7 @@ def part_source(
 
 def tensor_source(who: str, X: Any, y: Any, sample_weight: Any) -> TensorSource:
     """Return the source of rows on a device, with what belongs to them."""
-    values = as_tensor(who, "X", X)
-    if values.ndim != 2:
-        raise InvalidInputError(
-            f"{who}: X has {values.ndim} dimension(s); expected rows x columns. "
-            "Reshape your data: X.reshape(-1, 1) for one column."
-        )
-    if 0 in values.shape:
-        raise InvalidInputError(
-            f"{who}: Found array with 0 sample(s) or 0 feature(s) (shape="
-            f"{tuple(values.shape)}) while a minimum of 1 is required."
-        )
+    values = _as_floats(as_matrix(who, X))
     columns = {}
     for name, given in ((TARGET, y), (WEIGHT, sample_weight)):
         if given is not None:
@@ -395,9 +499,29 @@ def as_tensor(who: str, name: str, given: Any) -> Any:
         raise InvalidInputError(
             f"{who}: Complex data not supported: {name} has complex numbers."
         )
-    if name == "X" and tensor.dtype not in (torch.float32, torch.float64):
-        tensor = tensor.to(torch.float64)
     return tensor.detach()
+
+
+def _as_floats(tensor: Any) -> Any:
+    """Return numbers in float32 or float64."""
+    is_float = tensor.dtype in (torch.float32, torch.float64)
+    return tensor if is_float else tensor.to(torch.float64)
+
+
+def as_matrix(who: str, X: Any) -> Any:
+    """Return the tensor of rows x columns, which shares the memory of X."""
+    tensor = as_tensor(who, "X", X)
+    if tensor.ndim != 2:
+        raise InvalidInputError(
+            f"{who}: X has {tensor.ndim} dimension(s); expected rows x columns. "
+            "Reshape your data: X.reshape(-1, 1) for one column."
+        )
+    if 0 in tensor.shape:
+        raise InvalidInputError(
+            f"{who}: Found array with 0 sample(s) or 0 feature(s) (shape="
+            f"{tuple(tensor.shape)}) while a minimum of 1 is required."
+        )
+    return tensor
 
 
 def _alongside(who: str, name: str, given: Any, values: Any) -> Any:

@@ -40,6 +40,7 @@ from corevec.backend.arrays import (
     there,
 )
 from corevec.data.sources import Source
+from corevec.data.sources.budget import rows_within
 from corevec.kernels import Kernel, Rows
 from corevec.models.certificate import relative_gap
 from corevec.models.expansion import KernelExpansion
@@ -48,7 +49,6 @@ from corevec.solvers.basis.schedules import SMALL, Plan, plan_for
 from corevec.solvers.basis.variable_projection import (
     RIDGE,
     Part,
-    is_worked_on_there,
     part_of,
 )
 from corevec.solvers.numeric.design import room_for_rows
@@ -165,10 +165,9 @@ def rows_that_fit(source: Source, size: int) -> int:
     """
     numbers = source.row_entries + 2 * size + 64
     room = room_for_rows(source, size)
-    most = min(int(room / (4 * numbers)), source.n_rows)
-    if source.is_on_device and not is_worked_on_there(source, most):
-        room *= source.memory_budget / source.room
-    return max(size, int(room / (4 * numbers)))
+    most = min(rows_within(room, 4 * numbers), source.n_rows)
+    room *= source.part_budget(most) / source.room
+    return max(size, rows_within(room, 4 * numbers))
 
 
 def _record(part: Part, B: Array, kernel: Kernel, progress: Progress) -> None:

@@ -333,28 +333,19 @@ def part_of(
 
     Each stands for so many.
     """
-    stay = is_worked_on_there(source, len(numbers))
-    rows = source.pick(numbers) if stay else source.take(numbers)
+    rows = source.part(numbers)
     terms = [_terms(problem, rows, kernel) for problem in problems]
     mapped = kernel.row_map(rows.values, np.float32)
     if sparse.issparse(mapped) and _is_better_dense(mapped, source):
         mapped = mapped.toarray()
     plain = replace(kernel, row_map=RowMap())
     points = plain.prepare(Rows(mapped, rows.index), np.float32)
-    room = source.room if stay else source.memory_budget
-    rooms = room, float(source.memory_budget)
+    rooms = source.part_budget(len(numbers)), float(source.memory_budget)
     return Part(problems, plain, points, terms, source.workers, stands_for, *rooms)
 
 
 def _terms(problem: Problem, rows: Rows, kernel: Kernel) -> Terms:
     return Terms.join([problem.terms(rows, kernel, side) for side in problem.sides])
-
-
-def is_worked_on_there(source: Source, n_rows: int) -> bool:
-    """Whether a device works on so many rows; on sparse ones if they fit it dense."""
-    if not source.is_on_device or not source.is_sparse:
-        return source.is_on_device
-    return 4 * n_rows * source.n_features <= source.room / 8
 
 
 def _is_better_dense(values: Any, source: Source) -> bool:

@@ -7,7 +7,6 @@ problem, over all rows at once, which is a different one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,7 +22,6 @@ from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Floor, Problem
 from corevec.solvers.cells.cell import merged, only_sign, priced, rows_that_weigh
 from corevec.solvers.cells.fit import Cells, Forest, Solved
-from corevec.solvers.cells.placement import at_hand
 from corevec.solvers.cells.tree import Tree
 
 
@@ -45,7 +43,7 @@ def certify_cells(
 
     On the rows of the fit it repeats the fit's certificate, to the solver's accuracy.
     """
-    source = at_hand(source)
+    source = source.host_copy()
     progress = Progress(source.n_rows)
     present = np.isin(source.numbers, rows_that_weigh(problems, source))
     found: list[_Found] = []
@@ -110,12 +108,13 @@ def _verify_tree(
     brought here at a time as fit.
     """
     found: list[_Found] = []
-    for near, batch in _batches(source, _members(source, one.tree, present)):
+    members = _members(source, one.tree, present)
+    for near, some in source.grouped([rows for _, rows in members]):
 
         def task(item: tuple[int, Array], near: Source = near) -> _Found:
             return _verify_cell(problems, near, one, *item)
 
-        found += source.workers.run(task, batch)
+        found += source.workers.run(task, members[some])
     return found
 
 
@@ -130,24 +129,6 @@ def _members(source: Source, tree: Tree, present: Array) -> list[tuple[int, Arra
 
 def _cells_of(tree: Tree, rows: Rows) -> Array:
     return tree.cells_of(rows.values)
-
-
-def _batches(
-    source: Source, members: list[tuple[int, Array]]
-) -> Iterator[tuple[Source, list[tuple[int, Array]]]]:
-    """Yield cells with a source that has their rows at hand."""
-    if not source.is_far:
-        yield source, members
-        return
-    batch: list[tuple[int, Array]] = []
-    n_rows = 0
-    for cell, rows in members:
-        if batch and not source.holds(n_rows + len(rows)):
-            yield source.near(np.concatenate([one[1] for one in batch])), batch
-            batch, n_rows = [], 0
-        batch.append((cell, rows))
-        n_rows += len(rows)
-    yield source.near(np.concatenate([one[1] for one in batch])), batch
 
 
 def _verify_cell(

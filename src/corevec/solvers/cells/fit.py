@@ -20,13 +20,12 @@ import numpy as np
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.data.sources import Source, stacked
+from corevec.data.sources import HostCopy, Source, stacked
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems.family import Problem
 from corevec.solvers.cells.cell import rows_that_weigh
 from corevec.solvers.cells.forest import Cells, Forest
 from corevec.solvers.cells.out_of_core import FarRows, is_late
-from corevec.solvers.cells.placement import RowsHere
 from corevec.solvers.cells.solve import CellFit, solve_cell, stand_in
 from corevec.solvers.cells.tree import Tree, grow
 
@@ -74,7 +73,8 @@ def fit(
     trees: list[Cells] = []
     fits: list[CellFit] = []
     n_left = 0
-    far = FarRows(problems, source, size, rng) if source.is_far else None
+    is_held = source.holds(source.n_rows)
+    far = None if is_held else FarRows(problems, source, size, rng)
     rows = None if far is not None else rows_that_weigh(problems, source)
     for number in range(n_trees):
         if far is not None:
@@ -151,7 +151,7 @@ def _solve_all(
 
     step = max(1, tally.n_cells // 16)
     found = source.workers.run(solve, members)
-    if isinstance(source, RowsHere):
+    if isinstance(source, HostCopy):
         from corevec.solvers.cells.gpu_batches import (
             solve_cells,  # its module needs torch
         )

@@ -13,6 +13,7 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.data.sources import Source, stacked
 from corevec.kernels import AnyKernel, Points, Rows
+from corevec.solvers.cells.placement import valued_here
 from corevec.solvers.cells.predict import (
     Machines,
     Rough,
@@ -175,11 +176,14 @@ class Forest:
         """Return the function of a block of rows."""
         return self.evaluate
 
+    def ready_for(self, source: Source) -> Any:
+        """Return the function of a block of rows on a device."""
+        return valued_here(source, self.values)
+
     def values(self, source: Source) -> Array:
         """Return the mean value of every row, shape (n_rows, outputs)."""
-        if not source.is_far:
-            for one in self.trees:
-                one.make_ready(source.block(0, 1).values)
+        for one in self.trees:
+            source.warm_up(one.make_ready)
         return self._in_blocks(source, self.evaluate)
 
     def values_that_decide(self, source: Source, is_open: IsOpen) -> Array:
@@ -188,10 +192,11 @@ class Forest:
         `is_open` tells, from values and the bounds of their errors, which rows are not
         decided by them: those are evaluated as in `values`.
         """
-        if source.is_far or not self._can_estimate(source.block(0, 1).values):
+        can_try = source.draws_cheaply  # some rows are estimated first
+        if not can_try or not self._can_estimate(source.block(0, 1).values):
             return self.values(source)
         for one in self.trees:
-            one.make_ready(source.block(0, 1).values)
+            source.warm_up(one.make_ready)
             _ = one.rough
 
         def decide(rows: Rows) -> Array:
@@ -219,10 +224,8 @@ class Forest:
     def _in_blocks(self, source: Source, score: Callable[[Rows], Array]) -> Array:
         """Return ``score`` of blocks in which every cell gets some rows, stacked.
 
-        As by ``source.map``, which rows that live elsewhere are left to.
+        Remote rows keep their own blocks.
         """
-        if source.is_far:
-            return source.map(score)
         n_rows, n_threads = source.n_rows, source.workers.n_threads
         # Rows in the order of their cells, prepared, and their values, in each thread.
         row_bytes = 8 * (3 * source.row_entries + 8) * n_threads
@@ -230,9 +233,7 @@ class Forest:
         cells = max(one.tree.n_cells for one in self.trees)
         step = min(int(np.clip(_OF_A_CELL * cells, _FEWEST, _MOST)), max(fit, 1024))
         step = min(step, max(1024, -(-n_rows // n_threads)))
-        bounds = [(s, min(s + step, n_rows)) for s in range(0, n_rows, step)]
-        parts = source.workers.run(lambda b: score(source.block(*b)), bounds)
-        return np.concatenate(list(parts))
+        return source.map_blocks(score, step)
 
     def evaluate(self, rows: Rows) -> Array:
         """Return the mean over the trees for a block of rows."""

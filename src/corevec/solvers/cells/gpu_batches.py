@@ -21,11 +21,11 @@ from corevec.backend.arrays import here
 from corevec.backend.gpu import kernels as _torch_kernels
 from corevec.backend.gpu.cells import BROKEN, SOLVED, Machines, newton, times
 from corevec.backend.profiles import FEW_COLUMNS
+from corevec.data.sources import HostCopy
 from corevec.kernels.kernel import AnyKernel, Kernel, Rows, _inverse_root, finite
 from corevec.models.certificate import relative_gap
 from corevec.problems.family import Problem
 from corevec.solvers.cells.cell import MERGED_FROM
-from corevec.solvers.cells.placement import RowsHere
 from corevec.solvers.cells.solve import FEWEST, MOST_STEPS, STAGES, CellFit
 
 # Cells of a batch have this share of the rows of its largest, or more.
@@ -39,7 +39,7 @@ _ROW_NUMBERS = 24
 
 def solve_cells(
     problems: list[Problem],
-    source: RowsHere,
+    source: HostCopy,
     kernel: AnyKernel,
     members: list[Array],
     solve: Callable[[Array], CellFit],
@@ -71,7 +71,7 @@ def solve_cells(
 
 
 def _batches(
-    problems: list[Problem], source: RowsHere, kernel: AnyKernel, sizes: list[int]
+    problems: list[Problem], source: HostCopy, kernel: AnyKernel, sizes: list[int]
 ) -> list[list[int]]:
     """Return cells that are solved together; those in none are solved one by one."""
     if not isinstance(kernel, Kernel) or not _is_served(problems):
@@ -115,7 +115,7 @@ class _Batch:
     def __init__(
         self,
         problems: list[Problem],
-        source: RowsHere,
+        source: HostCopy,
         kernel: Kernel,
         members: list[Array],
     ):

@@ -20,6 +20,7 @@ import numpy as np
 
 from corevec._runtime.types import Array
 from corevec.data.sources import Chosen, FarSource, Source, join_rows
+from corevec.data.sources.budget import rows_within
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 from corevec.problems.family import Labels, Problem
@@ -74,9 +75,9 @@ class PartedRows:
         self.problems, self.source, self.size = problems, source, size
         self.labels = problems[0].labels
         row_bytes = _row_bytes(source, rng)
-        self.room = int(GROUP_SHARE * source.memory_budget / row_bytes)
+        self.room = rows_within(GROUP_SHARE * source.memory_budget, row_bytes)
         self._check_size(row_bytes)
-        room = int(SAMPLE_SHARE * source.memory_budget / row_bytes)
+        room = rows_within(SAMPLE_SHARE * source.memory_budget, row_bytes)
         # Not from the deck of the source, which would be held beside it.
         self.n_sampled = min(MOST_SAMPLED, max(1, room))
         drawn = Source.draw(source, rng, self.n_sampled)

@@ -27,7 +27,7 @@ from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.certificates.scan import Look, Question, Subset, look
 from corevec.data.sources import Source
-from corevec.data.sources.budget import row_bytes, rows_that_fit
+from corevec.data.sources.budget import rows_per_scan, rows_that_fit
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.result import Outcome, Settings
@@ -61,9 +61,6 @@ SMALL = 8000
 WORST_KEPT = 20_000
 # ... until their gap is this many times below the last gap over all rows.
 LOOSE = 20.0
-# Of rows that live elsewhere as many as this many bytes hold, at least a batch: they
-# are sent here after every pass.
-FAR_BYTES = 1 << 19
 # Kernels whose float64 values have less rounding are looked at in float32.
 FLOAT32_ROUNDING = 1e-11
 IDLE_ROUNDS = 3
@@ -436,11 +433,9 @@ def worst_wanted(state: State, settings: Settings) -> int:
     if settings.ball_epsilon is not None and isinstance(settings.batch, int):
         return settings.batch
     if state.exact:
-        kept = min(WORST_KEPT, rows_that_fit(state.view))
-        if state.view.is_far:
-            kept = min(kept, FAR_BYTES // row_bytes(state.view))
-            return max(BATCH_MAX, kept // len(state.cores))
-        return max(BATCH_POOL * BATCH_MAX, kept // len(state.cores))
+        kept = min(WORST_KEPT, rows_per_scan(state.view))
+        pool = BATCH_POOL if state.view.draws_cheaply else 1
+        return max(pool * BATCH_MAX, kept // len(state.cores))
     return BATCH_POOL * BATCH_MAX
 
 

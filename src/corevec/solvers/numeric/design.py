@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from scipy import linalg
 from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, dtype_of, full, here, is_tensor, joined, there
 from corevec.data.sources import Source, Workers
-from corevec.kernels import AnyKernel
+from corevec.kernels import AnyKernel, Rows
 from corevec.models.basis import Basis
 from corevec.problems.family import Problem, Terms
 
@@ -55,9 +54,8 @@ def room_for_rows(source: Source, width: int, beside: float = 0.0) -> float:
     vectors would make 291 MB of 268.)
     """
     budget = source.room
-    # On a device these numbers have a room of their own (subspace.rows_that_fit).
-    every_row = 0 if source.is_on_device else ROW_BYTES * source.n_rows
-    rest = budget - MATRICES * 8 * width**2 - every_row - beside
+    rest = source.budget_beside(ROW_BYTES * source.n_rows + beside)
+    rest -= MATRICES * 8 * width**2
     return float(np.clip(rest, budget / 8, 0.6 * budget))
 
 
@@ -288,33 +286,12 @@ def terms_of(
     index: Array,
 ) -> Terms:
     """Return the terms of some rows' entries, side after side, where the rows live."""
-    if source.is_on_device:
-        return _terms_there(problem, source, kernel, index)
 
-    def task(side: int, few: Array) -> Terms:
-        return problem.terms(source.take(few), kernel, side)
+    def task(rows: Rows) -> list[Terms]:
+        return [problem.terms(rows, kernel, side) for side in problem.sides]
 
-    chunks = [index[part] for part in slices(len(index))]
-    return Terms.join(
-        [
-            part
-            for side in problem.sides
-            for part in source.workers.run(partial(task, side), chunks)
-        ]
-    )
-
-
-def _terms_there(
-    problem: Problem, source: Source, kernel: AnyKernel, index: Array
-) -> Terms:
-    """Return the terms of rows on a device, made a block at a time."""
-    step = max(FEWEST_ROWS, source.block_rows)
-    found: list[list[Terms]] = []
-    for start in range(0, max(len(index), 1), step):
-        rows = source.pick(index[start : start + step])
-        found.append([problem.terms(rows, kernel, side) for side in problem.sides])
-    sides = range(len(problem.sides))
-    return Terms.join([own[side] for side in sides for own in found])
+    found = source.map_rows(task, index, CHUNK)
+    return Terms.join([part for side in zip(*found, strict=True) for part in side])
 
 
 def slices(n: int, width: int = NARROW) -> list[slice]:

@@ -46,9 +46,6 @@ SMALLEST_CORE, PAYS = 100, 0.01
 CORE_SHARE = 0.6
 # Samples that the span is solved on before the first pass over all rows.
 SPAN_SAMPLES = (2000, 32_000, 128_000)
-# On a GPU, of very many rows, one in so many more: a thousand million are then solved
-# nearly before their first pass.
-LAST_SHARE = 1000
 
 
 @dataclass(frozen=True)
@@ -209,7 +206,7 @@ def _fit_in_span(
     start = None if warm is None else _warm_weights(problems, basis, warm)
     samples = _samples(source, rng)
     if start is not None:  # of rows that live elsewhere a few, to know their place
-        samples = samples[:1] if source.is_far else []
+        samples = [] if source.draws_cheaply else samples[:1]
     fits, basis, stopped_by = span.solve(
         problems, source, basis, samples, settings.tol, progress, start
     )
@@ -382,12 +379,7 @@ def _measure_on_all(
 
 
 def _samples(source: Source, rng: np.random.Generator) -> list[Array]:
-    sizes = [size for size in SPAN_SAMPLES if 2 * size < source.n_rows]
-    if source.is_on_device and len(sizes) > 1:
-        sizes = sizes[1:]  # steps on few rows wait as long as steps on many
-    if source.is_on_device and source.n_rows // LAST_SHARE > SPAN_SAMPLES[-1]:
-        sizes.append(source.n_rows // LAST_SHARE)
-    return [source.draw(rng, size) for size in sizes]
+    return [source.draw(rng, size) for size in source.sample_sizes(SPAN_SAMPLES)]
 
 
 def _warm_weights(

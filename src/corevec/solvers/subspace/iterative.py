@@ -44,6 +44,7 @@ from corevec.backend.arrays import (
 )
 from corevec.certificates.exact import dual_of_entries
 from corevec.data.sources import Source
+from corevec.data.sources.budget import rows_within
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.basis import Basis, basis_of
 from corevec.models.certificate import Certificate, relative_gap
@@ -113,9 +114,8 @@ def rows_that_fit(problems: list[Problem], source: Source) -> int:
     row_bytes = 8 * sum(11 * len(problem.sides) + 8 for problem in problems)
     half = source.room / 2
     if source.n_rows * row_bytes > half:
-        entries = source.n_features if source.is_on_device else source.row_entries
-        row_bytes += np.dtype(source.dtype).itemsize * entries
-    return int(half / row_bytes)
+        row_bytes += source.subset_row_bytes
+    return rows_within(half, row_bytes)
 
 
 def choose_basis(

@@ -196,7 +196,7 @@ def _place(fit: Fit, source: Source, basis: Basis, samples: list[Array]) -> None
 
 def _view(source: Source, sample: Array) -> Source:
     """Return some rows to be looked at often."""
-    return source.alone(sample) if source.is_on_device else Subset(source, sample)
+    return source.subset(sample, Subset)
 
 
 def _solve_sample(fit: Fit, source: Source, basis: Basis, sample: Array) -> None:

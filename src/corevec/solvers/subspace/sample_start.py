@@ -65,8 +65,7 @@ class Order:
         self.first, last = int(self._one[0]), int(source.block(n - 1, n).index[0])
         self.numbers: Any = None
         if last - self.first != n - 1:
-            is_here = not source.is_on_device
-            self.numbers = source.numbers if is_here else source.map_there(_index)
+            self.numbers = source.device_numbers
 
     def everyone(self) -> Any:
         """Return the numbers of all rows, where these live."""
@@ -91,10 +90,6 @@ class Order:
         """Return the places of the rows of a block, which follow each other."""
         start = int(self.places_of(rows.index[:1])[0]) if len(rows) else 0
         return slice(start, start + len(rows))
-
-
-def _index(rows: Rows) -> Array:
-    return rows.index
 
 
 def present_there(problems: list[Problem], source: Source) -> Any:
@@ -280,7 +275,7 @@ def rows_at_once(
     metric: Any = np.float64
     if 8 * others > source.memory_budget / HESSIANS_SHARE:
         metric = np.float32
-    beside = 0 if source.is_on_device else np.dtype(metric).itemsize * others
+    beside = np.dtype(metric).itemsize * others
     # Half of what the span may use: the basis itself takes the other half.
     room = capacity(source, k + 2, dtype, beside) // 2
     if all(fit.problem.response is None for fit in fits) and len(present) <= room:

@@ -8,13 +8,8 @@ import numpy as np
 
 from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
-from corevec.data.sources.budget import rows_that_fit
 from corevec.problems.family import Problem
 from corevec.solvers.subspace import iterative as subspace
-
-# Rows of a device that are drawn at most, where all are too many: their numbers are
-# drawn and sorted here, which takes 2 s for so many.
-MOST_DRAWN = 10_000_000
 
 
 def view_that_fits(
@@ -26,14 +21,9 @@ def view_that_fits(
     its room.
     """
     most = subspace.rows_that_fit(problems, source)
-    if source.n_rows <= most and source.is_on_device:
-        return source, problems
-    if source.n_rows <= most and source.holds(source.n_rows):
-        return source.near(source.numbers), problems
-    if source.is_on_device:
-        view = source.alone(source.draw(rng, min(most, MOST_DRAWN)))
-    else:
-        size = min(most, rows_that_fit(source))
-        view = Subset(source, source.draw(rng, size))
+    every_row = source.working_copy() if source.n_rows <= most else None
+    if every_row is not None:
+        return every_row, problems
+    view = source.subset(source.draw(rng, min(most, source.most_drawn)), Subset)
     ratio = source.n_rows / view.n_rows
     return view, [replace(one, slack=one.slack * ratio) for one in problems]
