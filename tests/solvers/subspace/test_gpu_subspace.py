@@ -31,6 +31,7 @@ from corevec.data.sources import (  # noqa: E402
     Workers,
     device_source,
     gpu,
+    gpu_input,
 )
 from corevec.kernels import make_kernel  # noqa: E402
 from corevec.models.basis import basis_of  # noqa: E402
@@ -342,7 +343,7 @@ def test_places_and_numbers_belong_together(some, step, on_device):
 
 def test_a_part_of_the_rows_of_a_cluster_has_its_own_numbers():
     first = 7_000_000_000  # beyond int32
-    part = gpu.part_source(X, {}, first, 1 << 28, "cpu")
+    part = gpu_input.part_source(X, {}, first, 1 << 28, "cpu")
     order = Order(part)
     assert order.numbers is None
     found = order.numbers_at(np.array([0, N - 1]))

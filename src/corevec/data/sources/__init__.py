@@ -3,8 +3,6 @@
 from corevec.data.sources.base import (
     DEFAULT_MEMORY_BUDGET,
     Source,
-    Workers,
-    row_statistics,
 )
 from corevec.data.sources.columns import (
     TARGET,
@@ -33,6 +31,8 @@ from corevec.data.sources.dispatch import (
 from corevec.data.sources.host_copy import HostCopy
 from corevec.data.sources.memory import Chosen, CsrSource, DenseSource, stacked
 from corevec.data.sources.remote import FarSource, join_rows
+from corevec.data.sources.statistics import row_statistics
+from corevec.data.sources.workers import Workers
 
 __all__ = [
     "Brought",

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.data.sources.base import Workers
 from corevec.data.sources.remote import FarSource
+from corevec.data.sources.workers import Workers
 
 T = TypeVar("T")
 S = TypeVar("S")

@@ -29,8 +29,9 @@ from corevec.data.readers.tables import (
 )
 from corevec.data.sources._files import WHO, FileSource, in_order
 from corevec.data.sources._parquet_rows import Piece, RowsInWork, cut
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Workers
+from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET
 from corevec.data.sources.columns import TARGET, WEIGHT
+from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 

@@ -9,25 +9,19 @@ value per row. A new place for rows (a file format, a cluster, a GPU) implements
 
 from __future__ import annotations
 
-import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
 from typing import Any, TypeVar
 
-import joblib
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import cast, full, here, namespace
 from corevec.data.sources.budget import row_bytes, rows_that_fit
-from corevec.data.sources.columns import Column, of_rows
+from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
-from corevec.kernels import RowMap, Rows, RowStatistics
+from corevec.kernels import Rows
 
 T = TypeVar("T")
 
@@ -36,65 +30,6 @@ DEFAULT_MEMORY_BUDGET = 1 << 28
 # Rows of a block are bounded both ways: below 256 the Python calls per block cost
 # more than the arithmetic, above 16384 a block no longer stays in the last cache.
 _MIN_BLOCK, _MAX_BLOCK = 256, 16384
-
-
-class Workers:
-    """A thread pool over blocks, with BLAS held to one thread while it is open.
-
-    ``n_jobs=None`` means the cores this process may use, or ``OMP_NUM_THREADS``
-    where that is set (joblib sets it in its workers, so nothing oversubscribes).
-    BLAS gets its threads back only inside `blas`, for large factorisations: on small
-    matrices its threads cost more than they bring (a Cholesky factor of 160 columns
-    took 250 ms with spinning threads on a busy machine, 0.5 ms without).
-    """
-
-    def __init__(self, n_jobs: int | None = None):
-        self.n_threads = _n_threads(n_jobs)
-        self._pool: ThreadPoolExecutor | None = None
-        self._controller: ThreadpoolController | None = None
-        self._limit: Any = None
-
-    def __enter__(self) -> Workers:
-        self._controller = _controller(len(sys.modules))
-        self._limit = self._controller.limit(limits=1, user_api="blas")
-        self._limit.__enter__()
-        if self.n_threads > 1:
-            self._pool = ThreadPoolExecutor(self.n_threads)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
-        if self._limit is not None:
-            self._limit.__exit__(None, None, None)
-            self._limit = None
-
-    def run(self, task: Callable[[Any], T], items: Iterable[Any]) -> Iterator[T]:
-        """Yield ``task(item)`` for each item, in order."""
-        items = list(items)
-        if self._pool is None or len(items) < 2:
-            yield from map(task, items)
-        else:
-            yield from self._pool.map(task, items)
-
-    @contextmanager
-    def blas(self) -> Iterator[None]:
-        """Give BLAS this many threads, for large work outside the pool."""
-        if self._controller is None or self.n_threads == 1:
-            yield
-            return
-        with self._controller.limit(limits=self.n_threads, user_api="blas"):
-            yield
-
-
-@lru_cache(1)
-def _controller(n_modules: int) -> ThreadpoolController:
-    """Return the controller of all BLAS libraries, sought again after an import.
-
-    It looks at every loaded library, which took 11 ms beside torch.
-    """
-    return ThreadpoolController()
 
 
 class Source(ABC):
@@ -346,92 +281,3 @@ class Source(ABC):
     def predict(self, who: str, functions: Any) -> Any:
         """Return the functions' values of all rows, as an array of the user's kind."""
         return np.asarray(functions.values(self))
-
-
-def row_statistics(source: Source, weights: Column | None = None) -> RowStatistics:
-    """Return mean and variance of each column, weighted by `weights`.
-
-    Merged block by block (Chan, Golub, LeVeque 1979), so columns near 1e6 lose no
-    digits. One pass; a second one where squares are out of range, with the power of
-    two that keeps them there.
-    """
-
-    def score(
-        rows: Rows, exponent: int = 0
-    ) -> tuple[tuple[Array, Array], tuple[float, Array, Array]]:
-        w = None if weights is None else of_rows(weights, rows)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return _ranges(rows), _moments(rows, exponent, w)
-
-    def merge(a: Any, b: Any) -> Any:
-        with np.errstate(over="ignore", invalid="ignore"):
-            (low, high), (other_low, other_high) = a[0], b[0]
-            ranges = np.minimum(low, other_low), np.maximum(high, other_high)
-            return ranges, _merge_moments(a[1], b[1])
-
-    (low, high), (_, mean, second) = source.reduce(score, merge)
-    largest = float(max(high.max(initial=0.0), -low.min(initial=0.0)))
-    exponent = 0
-    # Squares of entries within 1e-9..1e9 are safe in float32 too: leave those alone.
-    if largest > 0 and not 1e-9 < largest < 1e9:
-        exponent = int(np.frexp(largest)[1])
-        again = partial(score, exponent=exponent)
-        _, (_, mean, second) = source.reduce(again, merge)
-    low, high = np.ldexp(low, -exponent), np.ldexp(high, -exponent)
-    return RowStatistics(mean, second, exponent, source.is_sparse, low, high)
-
-
-def _ranges(rows: Rows) -> tuple[Array, Array]:
-    """Return the least and the largest entry of each column; of all, if sparse."""
-    values = rows.values
-    if hasattr(values, "indptr"):
-        values = values.data.reshape(-1, 1)
-    if 0 in values.shape:
-        nothing = np.full(values.shape[1], np.inf)
-        return nothing, -nothing
-    xp = namespace(values)
-    low, high = xp.min(values, axis=0), xp.max(values, axis=0)
-    return here(cast(low, np.float64)), here(cast(high, np.float64))
-
-
-def _moments(
-    rows: Rows, exponent: int, weights: Array | None
-) -> tuple[float, Array, Array]:
-    """Return (total weight, mean, variance) of the columns of one block."""
-    values = rows.values
-    w = full(len(rows), 1.0, rows.index)
-    if weights is not None:
-        w = cast(weights, np.float64)
-    total = float(w.sum())
-    scale = w / total if total > 0 else w
-    if hasattr(values, "indptr"):
-        scaled = values.astype(np.float64)
-        scaled.data = np.ldexp(scaled.data, -exponent)
-        mean = np.asarray(scaled.T @ scale).ravel()
-        squares = np.asarray(scaled.multiply(scaled).T @ scale).ravel()
-        return total, mean, np.maximum(squares - mean**2, 0.0)
-    values = RowMap(None, exponent)(values, np.float64)
-    mean = scale @ values
-    return total, here(mean), here(scale @ (values - mean) ** 2)
-
-
-def _merge_moments(
-    a: tuple[float, Array, Array], b: tuple[float, Array, Array]
-) -> tuple[float, Array, Array]:
-    total = a[0] + b[0]
-    if total <= 0:
-        return a
-    left, right = a[0] / total, b[0] / total
-    step = b[1] - a[1]
-    variance = left * a[2] + right * b[2] + left * right * step**2
-    return total, a[1] + right * step, variance
-
-
-def _n_threads(n_jobs: int | None) -> int:
-    cores = int(joblib.cpu_count())
-    if n_jobs is None:
-        asked = os.environ.get("OMP_NUM_THREADS", "")
-        return max(1, min(cores, int(asked))) if asked.isdigit() else cores
-    if n_jobs < 0:
-        return max(1, cores + 1 + n_jobs)
-    return max(1, n_jobs)

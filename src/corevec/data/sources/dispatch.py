@@ -10,8 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from corevec.backend.arrays import back_from, is_tensor
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
+from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source
 from corevec.data.sources.memory import CsrSource, DenseSource
+from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 
 # Devices of DLPack whose memory is this process's: the CPU's, pinned or not.
@@ -65,7 +66,7 @@ def as_source(
     if isinstance(X, Source):
         return X.using(memory_budget, workers or Workers(1))
     if _is_on_device(X):
-        from corevec.data.sources.gpu import tensor_source
+        from corevec.data.sources.gpu_input import tensor_source
 
         own = tensor_source("X", X, None, None)
         return own.using(memory_budget, workers or Workers(1))
@@ -86,7 +87,7 @@ def far_source(who: str, X: Any, y: Any, sample_weight: Any) -> Source | None:
 
         return dask_source(who, X, y, sample_weight)
     if _is_on_device(X):
-        from corevec.data.sources.gpu import tensor_source
+        from corevec.data.sources.gpu_input import tensor_source
 
         return tensor_source(who, X, y, sample_weight)
     for name, given in (("y", y), ("sample_weight", sample_weight)):
@@ -103,7 +104,7 @@ def far_source(who: str, X: Any, y: Any, sample_weight: Any) -> Source | None:
 def device_source(who: str, X: Any, y: Any, sample_weight: Any, device: Any) -> Source:
     """Return the source of rows in memory that a device works on."""
     try:
-        from corevec.data.sources.gpu import moved_source
+        from corevec.data.sources.gpu_input import moved_source
     except ImportError as error:
         raise ImportError(f"{who}: device={device!r}: {error}") from None
     return moved_source(who, X, y, sample_weight, device)
@@ -119,7 +120,7 @@ def columns_of(who: str, X: Any) -> tuple[int, Any] | None:
     if isinstance(X, Source):
         return X.n_features, column_names(X)
     if _is_on_device(X):
-        from corevec.data.sources.gpu import as_matrix
+        from corevec.data.sources.gpu_input import as_matrix
 
         return int(as_matrix(who, X).shape[1]), None
     from corevec.data.sources.dask import check_kind
@@ -173,6 +174,6 @@ def answer_in_kind(
         return lazily(X)
     if is_tensor(X) or not _is_on_device(X):
         return answer(X)
-    from corevec.data.sources.gpu import as_tensor
+    from corevec.data.sources.gpu_input import as_tensor
 
     return back_from(answer(as_tensor(who, "X", X)), X)

@@ -9,7 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from corevec._runtime.types import Array
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
+from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source
+from corevec.data.sources.workers import Workers
 from corevec.kernels import Rows
 
 

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
+from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source
 from corevec.data.sources.budget import row_bytes, rows_within
 from corevec.data.sources.memory import Chosen, stacked
+from corevec.data.sources.workers import Workers
 from corevec.kernels import Rows
 
 # Share of the memory budget for the deck, and for rows brought on demand.

@@ -11,6 +11,7 @@ from scipy import linalg
 from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, dtype_of, full, here, is_tensor, joined, there
 from corevec.data.sources import Source, Workers
+from corevec.data.sources.budget import rows_within
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.basis import Basis
 from corevec.problems.family import Problem, Terms
@@ -40,8 +41,8 @@ def capacity(
     source: Source, width: int, dtype: Any = np.float64, beside: float = 0.0
 ) -> int:
     """Return how many design rows the memory budget holds."""
-    room = room_for_rows(source, width, beside)
-    return int(room / (np.dtype(dtype).itemsize * width))
+    row_bytes = np.dtype(dtype).itemsize * width
+    return rows_within(room_for_rows(source, width, beside), row_bytes)
 
 
 def room_for_rows(source: Source, width: int, beside: float = 0.0) -> float:
