@@ -1,7 +1,7 @@
-"""The rows, targets and weights that a fit is given, wherever they live.
+"""The rows, targets and weights of a fit.
 
-In memory they are validated arrays. Rows that live elsewhere (files, Dask) are asked by
-passes: nothing of the length of the data comes here.
+In memory they are validated arrays. Remote rows (files, Dask, a device) are summarised
+by a pass: nothing of the length of the data is copied to the host.
 """
 
 from __future__ import annotations
@@ -165,14 +165,14 @@ class _Seen:
 
 
 class FarGiven(Given):
-    """Rows that live elsewhere, and bring their targets and weights along."""
+    """Remote rows, whose blocks carry their targets and weights."""
 
     _seen: _Seen
 
     def __init__(self, who: str, source: Source, task: str, kinds: Array | None = None):
-        """Look at all rows once; `task` is "classes", "numbers" or "none".
+        """Scan all rows once; `task` is "classes", "numbers" or "none".
 
-        Where the rows bring codes instead of labels, `kinds` are the labels.
+        Where the blocks carry codes instead of labels, `kinds` are the labels.
         """
         self.who, self.X, self.task, self._kinds = who, source, task, kinds
         columns = getattr(source, "columns", ())

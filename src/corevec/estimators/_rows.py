@@ -1,4 +1,4 @@
-"""What the estimators share about rows: validation, and where they live."""
+"""What the estimators share about rows: validation, and their source."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class TakesRows:
         y, kinds = given.y, None
         if self._task == "none":
             y = None
-        elif self._task == "classes" and y is not None:  # words cannot live there
+        elif self._task == "classes" and y is not None:  # a device holds no words
             given.y = column_or_1d(y, warn=True)
             kinds = np.unique(given.y)
             check_labels(given.who, kinds)

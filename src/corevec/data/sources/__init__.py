@@ -1,4 +1,4 @@
-"""Where rows live. `as_source` is the only isinstance ladder on user data."""
+"""Access to rows: one class per kind of storage, which `as_source` chooses."""
 
 from corevec.data.sources.base import (
     DEFAULT_MEMORY_BUDGET,

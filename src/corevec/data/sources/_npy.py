@@ -35,7 +35,7 @@ class NpySource(DenseSource):
     path : path
         What ``np.save`` wrote, in C order.
     target, sample_weight : path, int, array or None
-        What rows bring along: another ``.npy`` file, the number of a column (which X
+        The columns beside X: another ``.npy`` file, the number of a column (which X
         then leaves out), or an array with an entry per row.
     columns : list of int, default=None
         Columns of X, in this order; None means all but target and weight.

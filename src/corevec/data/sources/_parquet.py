@@ -60,7 +60,7 @@ class ParquetSource(FileSource):
         Files, or folders, of which all files ``*.parquet`` are read in the order of
         their names.
     target, sample_weight : str, int or None
-        Columns that rows bring along, by name or by position from 0.
+        The columns beside X, by name or by position from 0.
     columns : list of str or int, default=None
         Columns of X, in this order; None means all but target and weight.
     memory_budget : float, default=2**28

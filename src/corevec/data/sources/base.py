@@ -1,10 +1,11 @@
 """The three verbs of a source, and the passes that every source shares.
 
-A source hands out rows. `take(rows)` brings a few rows here; `reduce(score, merge)`
-runs `score` on each block and merges the small answers in the order of the rows, so
-that the result does not depend on the number of threads; `map(score)` keeps one
-value per row. A new place for rows (a file format, a cluster, a GPU) implements
-`take` and `block` and inherits the rest, or overrides `reduce` and `map`.
+A source gives access to rows. `take(rows)` copies a few to the host; `reduce(score,
+merge)` runs `score` on each block and merges the small answers in the order of the
+rows, so that the result does not depend on the number of threads; `map(score)` keeps
+one value per row. A new kind of storage (a file format, a cluster, a GPU) implements
+`take` and `block` and inherits the rest, or overrides `reduce` and `map`. What a source
+costs and holds it answers itself: nothing outside `data/` asks where the rows are.
 """
 
 from __future__ import annotations
@@ -63,11 +64,11 @@ class Source(ABC):
         """Return the rows from `start` up to `stop`, without a copy if possible."""
 
     def pick(self, rows: Array) -> Rows:
-        """Return the rows with these numbers, left where they live."""
+        """Return the rows with these numbers, on their device."""
         return self.take(rows)
 
     def numbers_there(self, rows: Array) -> Any:
-        """Return row numbers where the rows live."""
+        """Return row numbers on the device of the rows."""
         return rows
 
     def using(self, memory_budget: float, workers: Workers) -> Source:
@@ -78,12 +79,12 @@ class Source(ABC):
         return new
 
     def near(self, rows: Array) -> Source:
-        """Return a source that takes these rows at no cost, by the same numbers."""
+        """Return a source with cheap access to these rows, by the same numbers."""
         return self
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Wrap all that is done with the rows: errors of their place are explained."""
+        """Wrap all work on the rows: errors of their storage are explained."""
         yield
 
     # Copies ------------------------------------------------------------------------
@@ -129,7 +130,7 @@ class Source(ABC):
 
     @property
     def room(self) -> int:
-        """Bytes for what is worked on where the rows live."""
+        """Bytes to work with: of the host, or of the device of the rows."""
         return self.memory_budget
 
     def holds(self, n_rows: int) -> bool:
@@ -234,7 +235,7 @@ class Source(ABC):
         step: Callable[[T, Rows], T],
         merge: Callable[[T, T], T],
     ) -> T:
-        """Return the state after every block, in order; parts elsewhere are merged."""
+        """Return the state after every block, in order; remote parts are merged."""
         state = begin()
         for bounds in self.blocks():
             state = step(state, self.block(*bounds))
@@ -253,7 +254,7 @@ class Source(ABC):
         return self.workers.run(task, self.blocks())
 
     def map_there(self, score: Callable[[Rows], Any]) -> Any:
-        """Return ``score`` of every block, stacked where the rows live."""
+        """Return ``score`` of every block, stacked on the device of the rows."""
         return self.map(score)
 
     def map_blocks(self, score: Callable[[Rows], Array], block_rows: int) -> Array:

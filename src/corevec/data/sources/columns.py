@@ -1,8 +1,8 @@
 """What belongs to a row beside its values: a class code, a weight, a target.
 
 Where rows are in memory, a column is an array with an entry per row of the source.
-Rows that live elsewhere bring their own along (`Rows.columns`), and a column is a
-function of them: no number per row is ever kept here.
+Blocks of remote rows carry their own (`Rows.columns`), and a column is a function of
+them: nothing of the length of the data is kept on the host.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def of_rows(column: Column, rows: Rows) -> Array:
 
 @dataclass(frozen=True)
 class Brought:
-    """The column of this name that rows bring along, as it is."""
+    """The column of this name that blocks of rows carry, as it is."""
 
     name: str
 
@@ -43,7 +43,7 @@ class Brought:
 
 @dataclass(frozen=True)
 class Coded:
-    """The labels that rows bring along, as positions among the classes."""
+    """The labels that blocks of rows carry, as positions among the classes."""
 
     classes: Array
 
@@ -59,7 +59,7 @@ class Coded:
 
 @dataclass(frozen=True)
 class Recoded:
-    """The codes that rows bring along, each as the place that a table gives it."""
+    """The codes that blocks of rows carry, each as the place that a table gives it."""
 
     table: Array
 
@@ -71,7 +71,7 @@ class Recoded:
 
 @dataclass(frozen=True)
 class Standardised:
-    """One column of the targets that rows bring along, as ``(y - mean) / scale``."""
+    """One column of the targets of blocks of rows, as ``(y - mean) / scale``."""
 
     mean: float
     scale: float

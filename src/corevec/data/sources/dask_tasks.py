@@ -56,7 +56,7 @@ def _blas() -> ThreadpoolController:
 
 @functools.lru_cache(maxsize=2)
 def _unpacked(packed: bytes) -> Any:
-    """Return the question of a round; all partitions of a worker share one copy."""
+    """Return the request of a round; all partitions of a worker share one copy."""
     return pickle.loads(packed)
 
 

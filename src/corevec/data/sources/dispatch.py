@@ -150,7 +150,7 @@ def column_names(X: Any) -> Any:
 def brought_here(X: Any) -> Any:
     """Return the rows of a Dask collection in memory, others as they are.
 
-    `np.asarray` would bring a data frame here as well, but without its names.
+    `np.asarray` would also load a data frame, but without its names.
     """
     return X.compute() if is_dask(X) else X
 

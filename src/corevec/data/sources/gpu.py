@@ -1,6 +1,6 @@
 """Rows on a GPU, as tensors of torch: passes run where the rows are.
 
-`take` brings a few rows here, for what is solved here (a core set, a basis); blocks and
+`take` copies a few rows to the host, where a core set or a basis is solved; blocks and
 `pick` stay on the device. Rows in this machine's memory that are too many for the card
 are streamed: while one block is worked on, the next is copied over.
 
@@ -75,15 +75,15 @@ class TensorSource(Source):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What the rows bring along."""
+        """The names of the columns beside the values."""
         return tuple(self.brought)
 
     @property
     def room(self) -> int:
-        """Bytes on the card for what is worked on there.
+        """Bytes on the card to work with.
 
         A card has many times the memory of the default budget, and needs large blocks:
-        there the default stands for a quarter of what was free at first.
+        so the default stands for a quarter of what was free at first.
         """
         if self.memory_budget != DEFAULT_MEMORY_BUDGET or self.device.type != "cuda":
             return self.memory_budget
@@ -92,7 +92,7 @@ class TensorSource(Source):
         return self._room
 
     def take(self, rows: Array) -> Rows:
-        """Bring the rows with these numbers here."""
+        """Copy the rows with these numbers to the host."""
         found = self.pick(rows)
         columns = {name: here(column) for name, column in found.columns.items()}
         return Rows(here(found.values), here(found.index), columns)
@@ -205,7 +205,7 @@ class TensorSource(Source):
         return int(np.clip(fit // ALIGNED * ALIGNED, FEWEST_ROWS, MOST_ROWS))
 
     def map(self, score: Callable[[Rows], Array]) -> Array:
-        """Return ``score`` of every block, brought here and stacked."""
+        """Return ``score`` of every block, copied to the host and stacked."""
         return np.concatenate([here(part) for part in self._each(score)])
 
     def map_there(self, score: Callable[[Rows], Any]) -> Any:
@@ -272,7 +272,7 @@ def _free_bytes(device: Any) -> int:
 
 
 class PickedRows(TensorSource):
-    """Some rows of another source, on the device, with the numbers they have there."""
+    """Some rows of another source, on the device, with the numbers of that source."""
 
     def __init__(self, source: TensorSource, rows: Rows):
         columns = dict(rows.columns)
@@ -326,13 +326,13 @@ class StreamedSource(TensorSource):
 
     @property
     def row_entries(self) -> int:
-        """Numbers that one row holds, here."""
+        """Numbers that one row holds on the host."""
         if not self.is_sparse:
             return super().row_entries
         return int(2 * (1 + self.values.nnz // max(self.n_rows, 1)))
 
     def using(self, memory_budget: float, workers: Workers) -> Source:
-        """Return these rows, all of them on the device if they fit half of its room."""
+        """Return these rows, all of them on the device if they fit half its budget."""
         new = super().using(memory_budget, workers)
         assert isinstance(new, StreamedSource)
         size = new.n_rows * new.n_features * new.dtype.itemsize
@@ -345,14 +345,14 @@ class StreamedSource(TensorSource):
         return own
 
     def take(self, rows: Array) -> Rows:
-        """Return the rows with these numbers, which are here."""
+        """Return the rows with these numbers, from the host."""
         numbers = np.asarray(rows, dtype=np.int64)
         at = numbers - self.first_number
         columns = {name: column[at] for name, column in self.brought.items()}
         return Rows(self.values[at], numbers, columns)
 
     def near(self, rows: Any) -> Source:
-        """Return these rows alone, on the device, where they fit a part of its room."""
+        """Return these rows on the device, where they fit a part of its budget."""
         size = len(rows) * self.n_features * self.dtype.itemsize
         if 8 * size > self.room:
             return self
@@ -370,7 +370,7 @@ class StreamedSource(TensorSource):
 
     @property
     def block_rows(self) -> int:
-        """Rows per block: two are on the card, and two in locked memory here."""
+        """Rows per block: two are on the card, and two in locked memory on the host."""
         most = MOST_BYTES // (self.n_features * self.dtype.itemsize)
         return max(FEWEST_ROWS, min(super().block_rows // 2, most))
 
@@ -421,7 +421,7 @@ class _Moved(TensorSource):
     values_here: Any
 
     def take(self, rows: Array) -> Rows:
-        """Return the rows with these numbers, which are here, too."""
+        """Return the rows with these numbers, from the copy on the host."""
         numbers = np.asarray(here(rows), dtype=np.int64)
         at = numbers - self.first_number
         columns = {name: here(column[at]) for name, column in self.brought.items()}

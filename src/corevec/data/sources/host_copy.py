@@ -1,4 +1,4 @@
-"""A copy on the host of rows on a device: trees are grown on it, cells solved there."""
+"""A copy on the host of rows on a device: trees are grown on it."""
 
 from __future__ import annotations
 

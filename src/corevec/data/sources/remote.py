@@ -1,9 +1,8 @@
-"""Rows that live elsewhere: on a disk, on other machines.
+"""Remote rows: on a disk, on other machines.
 
-Looking at all of them is as for any source; what costs is to bring single rows here,
-because a file or a worker goes through many rows to find them. So rows that were
-brought are kept for a while, and random rows come from a shuffled *deck*: one trip
-brings the rows of many draws.
+A pass over all rows is as for any source, but random access is expensive: a file or a
+worker reads many rows to find a few. So rows that were fetched are cached for a while,
+and random rows come from a shuffled *deck*: one fetch serves many draws.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from corevec.data.sources.memory import Chosen, stacked
 from corevec.data.sources.workers import Workers
 from corevec.kernels import Rows
 
-# Share of the memory budget for the deck, and for rows brought on demand.
+# Share of the memory budget for the deck, and for rows fetched on demand.
 DECK_SHARE, KEPT_SHARE = 1 / 8, 1 / 8
 # Rows of a deck: what the samples of one fit draw together (engine.SPAN_SAMPLES and a
 # probe of 4,000), and a tenth, for drawing with replacement drops repeats.
@@ -31,7 +30,7 @@ SCAN_BYTES = 1 << 19
 
 
 class FarSource(Source):
-    """Rows that are brought here by `_fetch`, at a cost per trip."""
+    """Rows that `_fetch` copies to the host, at a cost per call."""
 
     draws_cheaply = False
     scan_bytes = SCAN_BYTES
@@ -53,7 +52,7 @@ class FarSource(Source):
 
     @abstractmethod
     def _fetch(self, rows: Array) -> Rows:
-        """Bring the rows with these numbers, which are sorted and different."""
+        """Fetch the rows with these numbers, which are sorted and different."""
 
     def using(self, memory_budget: float, workers: Workers) -> Source:
         """Return these rows with the budget and the threads of one fit."""
@@ -63,7 +62,7 @@ class FarSource(Source):
         return new
 
     def take(self, rows: Array) -> Rows:
-        """Return the rows with these numbers, brought here where they are not."""
+        """Return the rows with these numbers, fetched where they are not cached."""
         rows = np.asarray(rows, dtype=np.int64)
         wanted, place = np.unique(rows, return_inverse=True)
         known = [held for held in (self._deck, *self._kept) if held is not None]
@@ -102,7 +101,7 @@ class FarSource(Source):
         return np.sort(cards)
 
     def near(self, rows: Array) -> Source:
-        """Return these rows as a source in memory, with the numbers they have here."""
+        """Return these rows as a source in memory, with the same numbers."""
         rows = np.unique(np.asarray(rows, dtype=np.int64))
         return Chosen(self, rows, self.take(rows))
 
@@ -121,7 +120,7 @@ class FarSource(Source):
         yield self.near(np.concatenate(parts[first:])), slice(first, len(parts))
 
     def holds(self, n_rows: int) -> bool:
-        """Whether this many rows can be copied here within a quarter of the budget."""
+        """Whether a quarter of the budget holds a copy of this many rows."""
         return n_rows * row_bytes(self) <= self.memory_budget / 4
 
     def map_blocks(self, score: Callable[[Rows], Array], block_rows: int) -> Array:
@@ -150,7 +149,7 @@ class FarSource(Source):
         self._kept = []
 
     def _keep(self, rows: Chosen) -> None:
-        """Keep what was brought; the oldest goes where the room is full."""
+        """Cache what was fetched; the oldest rows make way."""
         most = self._cached_rows(KEPT_SHARE)
         self._kept.insert(0, rows)
         while len(self._kept) > 1 and sum(one.n_rows for one in self._kept) > most:
