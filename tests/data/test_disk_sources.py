@@ -546,7 +546,7 @@ def test_blocks_of_a_float_array_are_views_of_the_file(tmp_path):
     np.save(tmp_path / "X.npy", np.ones((300, 4)))
     source = open_rows(tmp_path / "X.npy", target=0)
     assert np.shares_memory(source.block(5, 9).values, source.values)
-    assert not source.is_far
+    assert source.draws_cheaply
 
 
 def test_npy_that_cannot_be_used(tmp_path):

@@ -1,4 +1,4 @@
-"""Arrays wherever they live: NumPy's here, tensors on a GPU.
+"""Arrays on the host or on a device: NumPy's, or tensors of torch.
 
 What is done to a block of rows is written once, in the words of the array API standard,
 and runs where the block is. NumPy arrays are served by NumPy itself; for tensors
@@ -46,7 +46,7 @@ def namespace(a: Any) -> Any:
 
 
 def here(a: Any) -> Array:
-    """Return an array in this process's memory, copied from where it lives."""
+    """Return a NumPy array, copied to the host if it is a tensor."""
     return a.detach().cpu().numpy() if is_tensor(a) else np.asarray(a)
 
 
@@ -62,12 +62,12 @@ def back_from(tensor: Any, like: Any) -> Any:
 
 
 def here_if_tensor(*given: Any) -> tuple[Any, ...]:
-    """Return what was given, tensors as arrays in this process's memory."""
+    """Return what was given, tensors as NumPy arrays."""
     return tuple(here(one) if is_tensor(one) else one for one in given)
 
 
 def brought(answer: Any) -> Any:
-    """Return an answer whose arrays are all in this process's memory.
+    """Return an answer whose tensors are NumPy arrays.
 
     Lists, tuples and dataclasses of arrays are gone through.
     """
@@ -84,7 +84,7 @@ def brought(answer: Any) -> Any:
 
 
 def there(a: Any, like: Any) -> Any:
-    """Return a small array, of the same type, where `like` lives."""
+    """Return a small array, of the same type, on the device of `like`."""
     if not is_tensor(like):
         return a
     torch = sys.modules["torch"]
@@ -109,7 +109,7 @@ def dtype_of(a: Any) -> Any:
 
 
 def full(shape: Any, value: float, like: Any, dtype: Any = np.float64) -> Any:
-    """Return numbers, all the same, where `like` lives."""
+    """Return numbers, all the same, on the device of `like`."""
     if not is_tensor(like):
         return np.full(shape, value, dtype=dtype)
     torch = sys.modules["torch"]
@@ -118,7 +118,7 @@ def full(shape: Any, value: float, like: Any, dtype: Any = np.float64) -> Any:
 
 
 def empty(shape: tuple[int, ...], like: Any, dtype: Any = np.float64) -> Any:
-    """Return numbers yet to be set, where `like` lives."""
+    """Return numbers yet to be set, on the device of `like`."""
     if not is_tensor(like):
         return np.empty(shape, dtype=dtype)
     torch = sys.modules["torch"]
@@ -127,7 +127,7 @@ def empty(shape: tuple[int, ...], like: Any, dtype: Any = np.float64) -> Any:
 
 
 def constant(n: int, value: float, like: Any) -> Any:
-    """Return n numbers, all the same and not to be written to, where `like` lives.
+    """Return n numbers, all the same and not to be written to, on the device of `like`.
 
     On a device they are one number in memory.
     """
@@ -184,7 +184,7 @@ def count(mask: Any) -> int:
 
 
 def floats(few: Sequence[Any]) -> list[float]:
-    """Return single numbers, from where they live in one copy."""
+    """Return single numbers, copied to the host at once."""
     if any(is_tensor(one) for one in few):
         torch = sys.modules["torch"]
         one = next(one for one in few if is_tensor(one))
@@ -212,7 +212,7 @@ def is_among(numbers: Any, few: Array) -> Any:
 
 
 def union(a: Any, b: Any) -> Any:
-    """Return the numbers that are in one of two sets, sorted, where `b` lives."""
+    """Return the numbers that are in one of two sets, sorted, on the device of `b`."""
     if is_tensor(b):
         return sys.modules["torch"].unique(joined([there(a, b), b]))
     return np.union1d(a, b)
@@ -256,9 +256,9 @@ def column_of(values: Any, place: int) -> Any:
 
 
 def entries_of(few: Array, codes: Any) -> Any:
-    """Return the entries with these codes, where the codes live if they are numbers.
+    """Return the entries with these codes; numbers on the device of the codes.
 
-    Words cannot live on a device: they are returned here.
+    A device holds no words: these are returned on the host.
     """
     if is_tensor(codes) and few.dtype.kind in "biuf":
         return there(few, codes)[codes]
@@ -289,7 +289,7 @@ def add_to_diagonal(matrix: Any, value: Any) -> None:
 
 
 def cholesky(matrix: Any) -> Any:
-    """Return the lower Cholesky factor; here it takes the place of the matrix."""
+    """Return the lower Cholesky factor; on the host it overwrites the matrix."""
     if is_tensor(matrix):
         return sys.modules["torch"].linalg.cholesky(matrix)
     # Symmetric: transposed it has LAPACK's order.
@@ -297,9 +297,9 @@ def cholesky(matrix: Any) -> Any:
 
 
 def copied(matrix: Any) -> Any:
-    """Return a copy of a matrix in float64, or in its own precision here.
+    """Return a copy of a matrix in float64, or in its own precision on the host.
 
-    Here in LAPACK's order, so that a factor can take its place.
+    On the host in LAPACK's order, so that a factor can overwrite it.
     """
     if is_tensor(matrix):
         return matrix.double() if matrix.dtype.itemsize < 8 else matrix.clone()
@@ -309,7 +309,7 @@ def copied(matrix: Any) -> Any:
 def definite_solved(matrix: Any, right: Any) -> Any:
     """Return ``M^-1 right`` by Cholesky; LinAlgError where M is not definite.
 
-    Here the factor takes the place of the matrix.
+    On the host the factor overwrites the matrix.
     """
     if not is_tensor(matrix):
         factor = linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)

@@ -1,7 +1,7 @@
-"""The rows, targets and weights that a fit is given, wherever they live.
+"""The rows, targets and weights of a fit.
 
-In memory they are validated arrays. Rows that live elsewhere (files, Dask) are asked by
-passes: nothing of the length of the data comes here.
+In memory they are validated arrays. Remote rows (files, Dask, a device) are summarised
+by a pass: nothing of the length of the data is copied to the host.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from corevec._runtime.types import Array
@@ -34,6 +35,7 @@ from corevec.data.sources import (
     Recoded,
     Source,
     Standardised,
+    check_values,
     of_rows,
 )
 from corevec.exceptions import InvalidInputError
@@ -82,6 +84,18 @@ class Given:
             found = np.searchsorted(classes, part)
             codes[start : start + len(part)] = np.minimum(found, len(classes) - 1)
         return codes
+
+    def check_classes(self, y: Any) -> None:
+        """Raise where the labels that were given are not those of classes."""
+        check_classification_targets(y)
+
+    def check_labels(self) -> None:
+        """Make the labels one column; raise where there is not one for each row."""
+        self.y = column_or_1d(self.y)
+        if len(self.y) != self.n_rows:
+            raise InvalidInputError(
+                f"{self.who}: X has {self.n_rows} rows, y {len(self.y)} labels."
+            )
 
     def mass_of_classes(self, classes: Array) -> Array:
         """Return the sum of the weights of each class's rows."""
@@ -151,14 +165,14 @@ class _Seen:
 
 
 class FarGiven(Given):
-    """Rows that live elsewhere, and bring their targets and weights along."""
+    """Remote rows, whose blocks carry their targets and weights."""
 
     _seen: _Seen
 
     def __init__(self, who: str, source: Source, task: str, kinds: Array | None = None):
-        """Look at all rows once; `task` is "classes", "numbers" or "none".
+        """Scan all rows once; `task` is "classes", "numbers" or "none".
 
-        Where the rows bring codes instead of labels, `kinds` are the labels.
+        Where the blocks carry codes instead of labels, `kinds` are the labels.
         """
         self.who, self.X, self.task, self._kinds = who, source, task, kinds
         columns = getattr(source, "columns", ())
@@ -223,6 +237,14 @@ class FarGiven(Given):
             return Coded(classes)
         found = np.searchsorted(classes, self._kinds)
         return Recoded(np.minimum(found, len(classes) - 1))
+
+    def check_classes(self, y: Any) -> None:
+        """Raise where labels that came from memory are not those of classes."""
+        if self._kinds is not None:
+            check_classification_targets(y)
+
+    def check_labels(self) -> None:
+        """Do nothing: the pass over all rows has checked them."""
 
     def mass_of_classes(self, classes: Array) -> Array:
         """Return the sum of the weights of each class's rows."""
@@ -321,26 +343,6 @@ def _different(who: str, labels: Array) -> tuple[Array, Array]:
             "text and numbers are mixed. Drop such rows, or write all as text."
         ) from None
     return found, place.ravel()
-
-
-def check_values(who: str, rows: Rows) -> None:
-    """Raise where an entry of the rows is not finite."""
-    is_sparse = hasattr(rows.values, "indptr")
-    values = rows.values.data if is_sparse else rows.values
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(float(values.sum())):  # proves it without more memory
-            return
-    bad = namespace(values).nonzero(~namespace(values).isfinite(values))
-    if len(bad[0]):
-        first = tuple(int(place[0]) for place in bad)
-        entry = first[0]
-        kind = "NaN" if np.isnan(float(values[first])) else "infinity"
-        if is_sparse:
-            entry = int(np.searchsorted(rows.values.indptr, entry, "right")) - 1
-        row = int(rows.index[entry])
-        raise InvalidInputError(
-            f"{who}: Input X contains {kind} in row {row:,}. Drop or impute such rows."
-        )
 
 
 def _checked(who: str, rows: Rows, column: str, name: str) -> Array:

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, column_of, entries_of, full, here_if_tensor
-from corevec.data.sources import DEFAULT_MEMORY_BUDGET, is_far
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._cells import CellsFit, check_cells, values_for_labels
@@ -255,11 +253,10 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         given = self._given(X, y, sample_weight)
         # A class whose rows all have weight 0 does not count.
         classes = given.classes()
-        if not is_far(X):
-            try:
-                check_classification_targets(y)
-            except ValueError as error:
-                raise named(self, error) from None
+        try:
+            given.check_classes(y)
+        except ValueError as error:
+            raise named(self, error) from None
         if len(classes) < 2:
             raise InvalidInputError(
                 f"{type(self).__name__}: y holds only 1 class "
@@ -359,12 +356,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             raise InvalidInputError(
                 f"{who}: labels y are needed to certify a classifier."
             )
-        if not is_far(given.X):
-            given.y = column_or_1d(given.y)
-            if len(given.y) != n:
-                raise InvalidInputError(
-                    f"{who}: X has {n} rows, y {len(given.y)} labels."
-                )
+        given.check_labels()
         unknown = np.setdiff1d(given.classes(), self.classes_)
         if len(unknown):
             raise InvalidInputError(

@@ -24,7 +24,6 @@ from corevec.kernels import Rows, make_kernel
 from corevec.models.checkpoint import Checkpoint
 from corevec.models.result import FitResult
 from corevec.problems.family import Labels, Problem, one_class, svdd
-from corevec.solvers.cells.device_rows import on_host
 
 # Share of outliers when neither nu nor C is given.
 DEFAULT_NU = 0.1
@@ -309,7 +308,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         self.offset_ = 1.0
         if self.C is None:
             with Workers(self.n_jobs) as workers:
-                source = on_host(as_source(given.X, self.memory_budget, workers))
+                source = as_source(given.X, self.memory_budget, workers).host_copy()
                 self.offset_ = self._quantile(self._forest, source, given.weights, nu)
 
     def _fit_to_share(self, given: Given, nu: float) -> None:

@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corevec._runtime.types import Array
-from corevec.data.sources import as_source, is_far
+from corevec.data.sources import as_source
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_flag
@@ -196,8 +196,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         self._check()
         self._forget()
         refuse_tensors(type(self).__name__, X)
-        if is_far(X):
-            fit_far(self, X, y, sample_weight, classes)
+        if fit_far(self, X, y, sample_weight, classes):
             return self
         stream = y is None and is_stream(X)
         blocks: Any = [(X, y, sample_weight)]

@@ -52,6 +52,10 @@ class KernelExpansion:
         """Return the functions with their basis prepared in one precision."""
         return Ready(self, dtype)
 
+    def ready_for(self, source: Source) -> Ready:
+        """Return the function of a block of rows of `source`."""
+        return self.ready()
+
     def values(self, source: Source) -> Array:
         """Return f of every row, shape (n_rows, outputs), block by block."""
         return source.map(self.ready())

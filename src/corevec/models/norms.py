@@ -36,15 +36,13 @@ def norms_sq(
 
     Part by part of the symmetric matrix: memory does not grow with the rows.
     """
-    numbers, workers = source.numbers_there(numbers), source.workers
-    if source.is_on_device:  # which is busy with one part after the other
-        workers = Workers(1)
+    numbers = source.numbers_there(numbers)
 
     def pick(part: slice) -> Rows:
         return source.pick(numbers[part])
 
-    width = source.n_features if source.is_on_device else 1
-    return _norms_sq(pick, parts_of(numbers, width), kernel, coef, workers)
+    parts = parts_of(numbers, source.picked_entries)
+    return _norms_sq(pick, parts, kernel, coef, source.part_workers)
 
 
 def norms_sq_of_rows(

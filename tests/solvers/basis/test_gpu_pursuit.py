@@ -114,8 +114,8 @@ def assert_close(found, wanted, close=ROUNDING):
 @pytest.mark.parametrize("task", TASKS)
 def test_objective_weights_and_gradient_are_those_of_rows_in_memory(task, size, d):
     wanted, found = parts(task, d=d)
-    assert found.is_on_device
-    assert not wanted.is_on_device
+    assert found.has_tensors
+    assert not wanted.has_tensors
     B = wanted.points.values[:size].astype(float)
     (value, K), (again, there) = wanted.solve(B), found.solve(B)
     assert isinstance(there, torch.Tensor)
@@ -137,7 +137,7 @@ def test_the_same_rows_become_new_vectors(task):
         first = pursuit.as_vectors(best_candidates(found, 9, is_first=True))
         part.solve(first)
         found = draw_candidates(part, first, 200, rng(1))
-        assert arrays.is_tensor(found.K) == part.is_on_device
+        assert arrays.is_tensor(found.K) == part.has_tensors
         more = pursuit.as_vectors(best_candidates(found, 6, is_first=False))
         seen.append((first, more, found.gap))
     np.testing.assert_array_equal(seen[1][0], seen[0][0])
@@ -314,7 +314,7 @@ def test_sparse_rows_are_dense_on_a_device_that_holds_them():
     for budget, is_there in ((BUDGET, True), (4 * N * 100, False)):
         source = gpu.StreamedSource(X, "cpu", columns, budget)
         part = moving.part_of(problems[1], source, kernel, np.arange(N), 1.0)
-        assert part.is_on_device == is_there
+        assert part.has_tensors == is_there
         assert part.solve(B)[0] == pytest.approx(value, rel=ROUNDING)
 
 
@@ -323,8 +323,8 @@ def test_sparse_rows_that_a_device_holds_at_first_only():
     n, room = 8000, 10_000_000
     X, columns, problems, kernel = sparse_rows(n)
     source = gpu.StreamedSource(X, "cpu", columns, room)
-    assert moving.is_worked_on_device(source, 3000)
-    assert not moving.is_worked_on_device(source, n)
+    assert torch.is_tensor(source.part(np.arange(3000)).values)
+    assert not torch.is_tensor(source.part(np.arange(n)).values)
     progress = Progress(n)
     *_, (found, _) = pursuit.grow(
         pursuit.PursuitTask(

@@ -27,9 +27,11 @@ from corevec.data.sources import (  # noqa: E402
     Brought,
     Coded,
     DenseSource,
+    HostCopy,
     Workers,
     device_source,
     gpu,
+    gpu_input,
 )
 from corevec.kernels import make_kernel  # noqa: E402
 from corevec.models.basis import basis_of  # noqa: E402
@@ -42,7 +44,6 @@ from corevec.problems.family import (  # noqa: E402
 from corevec.solvers.basis.by_multipliers import choose_basis  # noqa: E402
 from corevec.solvers.cells.batches import solve_cells  # noqa: E402
 from corevec.solvers.cells.cell import solve_cell  # noqa: E402
-from corevec.solvers.cells.device_rows import HostCopy  # noqa: E402
 from corevec.solvers.numeric.primal_newton import NewtonSettings  # noqa: E402
 from corevec.solvers.subspace import iterative as subspace  # noqa: E402
 from corevec.solvers.subspace import task as span_task  # noqa: E402
@@ -360,7 +361,7 @@ def test_places_and_numbers_belong_together(some, step, on_device):
 
 def test_a_slice_of_the_rows_of_a_cluster_has_its_own_numbers():
     first = 7_000_000_000  # beyond int32
-    part = gpu.part_source(X, {}, first, 1 << 28, "cpu")
+    part = gpu_input.part_source(X, {}, first, 1 << 28, "cpu")
     order = RowOrder(part)
     assert order.numbers is None
     found = order.numbers_at(np.array([0, N - 1]))

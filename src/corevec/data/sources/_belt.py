@@ -9,10 +9,10 @@ import weakref
 from typing import Any
 
 import numpy as np
-import torch
 from scipy import sparse
 
 from corevec._runtime.types import Array
+from corevec.data.sources._torch import torch
 from corevec.kernels import Rows
 
 

@@ -13,9 +13,10 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.data.readers.base import existing_files
 from corevec.data.sources._files import WHO, all_finite
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Workers
+from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET
 from corevec.data.sources.columns import TARGET, WEIGHT
 from corevec.data.sources.memory import DenseSource
+from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 
@@ -34,7 +35,7 @@ class NpySource(DenseSource):
     path : path
         What ``np.save`` wrote, in C order.
     target, sample_weight : path, int, array or None
-        What rows bring along: another ``.npy`` file, the number of a column (which X
+        The columns beside X: another ``.npy`` file, the number of a column (which X
         then leaves out), or an array with an entry per row.
     columns : list of int, default=None
         Columns of X, in this order; None means all but target and weight.

@@ -100,7 +100,7 @@ class RowsInWork:
 
 
 def _brought(piece: Piece) -> dict[str, tuple[Array, Array]]:
-    """Return target and weight of a piece, each with which values are there."""
+    """Return target and weight of a piece, each with which values are present."""
     batch, columns = piece.batch, piece.columns
     brought = {}
     if columns.target is not None:

@@ -1,9 +1,9 @@
-"""Rows in Dask collections: each partition answers where it is.
+"""Rows in Dask collections: each partition is scanned where it is.
 
-A pass sends the question (core rows, coefficients) once to each worker, every partition
-answers with its partial sums and its few worst rows, and the answers are merged in a
-tree on the workers: one compute per round, and one answer comes back. Whatever client
-is active does the work; without one, Dask's threads.
+A pass sends the scan request (core rows, coefficients) once to each worker, every
+partition answers with its partial sums and its few most violating rows, and the answers
+are merged in a tree on the workers: one compute per round, and one answer comes back.
+Whatever client is active does the work; without one, Dask's threads.
 """
 
 from __future__ import annotations
@@ -49,10 +49,9 @@ _round = itertools.count()
 class DaskSource(FarSource):
     """The rows of a Dask array or data frame, with those of y and the weights.
 
-    With a `device`, each worker's own ("cuda": the GPU that it sees) works on them.
+    With a `worker_device`, each worker's own ("cuda": the GPU that it sees) works on
+    them.
     """
-
-    device: Any = None
 
     def __init__(
         self,
@@ -82,7 +81,7 @@ class DaskSource(FarSource):
         raise TypeError("a function sent to the partitions holds the source itself")
 
     def block(self, start: int, stop: int) -> Rows:
-        """Bring the rows from `start` up to `stop` here."""
+        """Copy the rows from `start` up to `stop` to the host."""
         return self.take(np.arange(start, stop))
 
     def reduce(self, score: Callable[[Rows], T], merge: Callable[[T, T], T]) -> T:
@@ -107,10 +106,16 @@ class DaskSource(FarSource):
         return self._ask(go, merge)
 
     def map(self, score: Callable[[Rows], Array]) -> Array:
-        """Return ``score`` of every block, brought here and stacked."""
-        question = self._packed((lambda part: part.map(score), None))
-        answers = self._tasks("map", question)
+        """Return ``score`` of every block, copied to the host and stacked."""
+        request = self._packed((lambda part: part.map(score), None))
+        answers = self._tasks("map", request)
         return np.concatenate(self._compute(answers))
+
+    def worked_on_by(self, who: str, device: Any) -> Source:
+        """Return these rows with `device` of each worker doing the work."""
+        new = self.using(self.memory_budget, self.workers)
+        new.worker_device = device
+        return new
 
     def meter(self) -> dict[str, Any]:
         """Return what went to the workers and came back since the last call."""
@@ -123,14 +128,14 @@ class DaskSource(FarSource):
         return found
 
     def _ask(self, fold: Callable[[Source], T], merge: Callable[[T, T], T]) -> T:
-        question = self._packed((fold, merge))
-        answers = self._tasks("look", question)
+        request = self._packed((fold, merge))
+        answers = self._tasks("look", request)
         level = 0
         while len(answers) > 1:
             level += 1
             answers = [
                 delayed(merged)(
-                    question,
+                    request,
                     answers[i : i + FAN_IN],
                     dask_key_name=f"corevec-merge-{self._number}-{level}-{i}",
                 )
@@ -138,11 +143,11 @@ class DaskSource(FarSource):
             ]
         return self._compute(answers)[0]
 
-    def _tasks(self, what: str, question: Any) -> list[Any]:
+    def _tasks(self, what: str, request: Any) -> list[Any]:
         """Return one task per partition."""
         return [
             delayed(answer)(
-                question,
+                request,
                 part,
                 {name: own[i] for name, own in self.brought.items()},
                 int(self.starts[i]),
@@ -152,11 +157,11 @@ class DaskSource(FarSource):
             for i, part in enumerate(self.parts)
         ]
 
-    def _packed(self, question: Any) -> Any:
-        """Return the question as one object that each worker gets once."""
+    def _packed(self, request: Any) -> Any:
+        """Return the request as one object that each worker gets once."""
         self._number = next(_round)
-        facts = self.memory_budget, self.dtype, self.n_features, self.device
-        packed = cloudpickle.dumps((question, *facts))
+        facts = self.memory_budget, self.dtype, self.n_features, self.worker_device
+        packed = cloudpickle.dumps((request, *facts))
         self.bytes_sent += len(packed)
         name = f"corevec-question-{self._number}-{id(self)}"
         return delayed(packed, name=name, pure=True, traverse=False)
@@ -263,7 +268,7 @@ def check_kind(who: str, name: str, given: Any) -> None:
 def _optimised(*given: Any) -> tuple[Any, ...]:
     """Return collections whose graphs are made short, those of arrays together.
 
-    On its own, y would make again the rows that it follows from. Data frames are
+    On its own, y would recompute the rows that it follows from. Data frames are
     expressions that are made simple one by one, so that only the columns that are
     needed are read. (``dask.optimize`` gives back all columns of ``frame[names]``, and
     ``frame.optimize`` joins partitions of X and y in different ways: Dask 2026.8.)
@@ -332,7 +337,7 @@ def _alongside(who: str, name: str, given: Any, sizes: Array) -> list[Any]:
 
 
 def _delayed(collection: Any) -> Any:
-    """Return one task per partition, in the graph that there is."""
+    """Return one task per partition, in the graph as it is."""
     return collection.to_delayed(optimize_graph=False)
 
 

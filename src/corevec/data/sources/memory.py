@@ -9,15 +9,16 @@ import numpy as np
 from scipy import sparse
 
 from corevec._runtime.types import Array
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
+from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source
+from corevec.data.sources.workers import Workers
 from corevec.kernels import Rows
 
 
 class DenseSource(Source):
     """Rows of a two-dimensional array or ``np.memmap``.
 
-    A part of rows that live elsewhere says so: its first row has the number
-    `first_number` there, and `brought` are the columns that its rows bring along.
+    A partition of remote rows has numbers from `first_number` on, and `brought` are its
+    columns beside the values.
     """
 
     first_number = 0
@@ -37,7 +38,7 @@ class DenseSource(Source):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What the rows bring along."""
+        """The names of the columns beside the values."""
         return tuple(self.brought)
 
     def take(self, rows: Array) -> Rows:
@@ -91,7 +92,7 @@ def stacked(parts: Sequence[Any]) -> Any:
 
 
 class Chosen(DenseSource):
-    """Some rows of another source, in memory, with the numbers they have there."""
+    """Some rows of another source, in memory, with the numbers of that source."""
 
     def __init__(self, source: Source, index: Array, rows: Rows):
         Source.__init__(self, source.memory_budget, source.workers)

@@ -26,6 +26,7 @@ from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, here, is_on_card, namespace, there
 from corevec.data.sources import Source
+from corevec.data.sources.budget import rows_within
 from corevec.kernels import Kernel, Rows
 from corevec.models.basis import free_vectors
 from corevec.models.expansion import KernelExpansion
@@ -34,7 +35,6 @@ from corevec.solvers.basis.matching_pursuit import best_candidates, draw_candida
 from corevec.solvers.basis.moves import bytes_of_moves, move
 from corevec.solvers.basis.variable_projection import (
     Part,
-    is_worked_on_device,
     part_of,
 )
 from corevec.solvers.numeric.design import row_budget
@@ -288,10 +288,9 @@ def rows_that_fit(source: Source, size: int) -> int:
     """
     numbers = source.row_entries + 2 * size + 64
     budget = row_budget(source, size)
-    most = min(int(budget / (4 * numbers)), source.n_rows)
-    if source.is_on_device and not is_worked_on_device(source, most):
-        budget *= source.memory_budget / source.room
-    return max(size, int(budget / (4 * numbers)))
+    most = min(rows_within(budget, 4 * numbers), source.n_rows)
+    budget *= source.part_budget(most) / source.room
+    return max(size, rows_within(budget, 4 * numbers))
 
 
 def _record(part: Part, B: Array, task: PursuitTask) -> KernelExpansion:

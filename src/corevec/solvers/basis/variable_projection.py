@@ -158,16 +158,16 @@ class Part:
         return out
 
     @property
-    def is_on_device(self) -> bool:
+    def has_tensors(self) -> bool:
         """Whether the rows are on a device: then one queue of large tasks serves it."""
         return is_tensor(self.points.values)
 
     def _run(self, task: Callable[[Any], Any], items: Any) -> Iterator[Any]:
-        return map(task, items) if self.is_on_device else self.workers.run(task, items)
+        return map(task, items) if self.has_tensors else self.workers.run(task, items)
 
     def _slices(self, n: int, numbers: int, width: int = NARROW_COLUMNS) -> list[slice]:
         """Return slices of n rows: by `width`; on a device by a row's numbers."""
-        if not self.is_on_device:
+        if not self.has_tensors:
             return slices(n, width)
         # In float64 an eighth of the device's budget, at most.
         at_once = min(DEVICE_NUMBERS, int(self.device_budget / 64))
@@ -372,28 +372,19 @@ def part_of(
 
     Each stands for so many rows.
     """
-    stay = is_worked_on_device(source, len(numbers))
-    rows = source.pick(numbers) if stay else source.take(numbers)
+    rows = source.part(numbers)
     terms = [_terms(problem, rows, kernel) for problem in problems]
     mapped = kernel.row_map(rows.values, np.float32)
     if sparse.issparse(mapped) and _is_better_dense(mapped, source):
         mapped = mapped.toarray()
     plain = replace(kernel, row_map=RowMap())
     points = plain.prepare(Rows(mapped, rows.index), np.float32)
-    on_host = float(source.memory_budget)
-    budgets = (source.room if stay else on_host), on_host
+    budgets = source.part_budget(len(numbers)), float(source.memory_budget)
     return Part(problems, plain, points, terms, source.workers, stands_for, *budgets)
 
 
 def _terms(problem: Problem, rows: Rows, kernel: Kernel) -> Terms:
     return Terms.join([problem.terms(rows, kernel, side) for side in problem.sides])
-
-
-def is_worked_on_device(source: Source, n_rows: int) -> bool:
-    """Whether a device works on so many rows; on sparse ones if they fit it dense."""
-    if not source.is_on_device or not source.is_sparse:
-        return source.is_on_device
-    return 4 * n_rows * source.n_features <= source.room / 8
 
 
 def _is_better_dense(values: Any, source: Source) -> bool:

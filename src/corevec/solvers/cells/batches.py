@@ -20,6 +20,7 @@ from corevec.backend.arrays import here
 from corevec.backend.gpu import kernels as _torch_kernels
 from corevec.backend.gpu.cells import BROKEN, SOLVED, Machines, newton, times
 from corevec.backend.profiles import FEW_COLUMNS
+from corevec.data.sources import HostCopy
 from corevec.kernels import AnyKernel, Kernel, Rows, finite, inverse_root
 from corevec.models.certificate import relative_gap
 from corevec.problems.family import Problem
@@ -34,7 +35,6 @@ from corevec.solvers.cells.cell import (
     newton_targets,
     stage_order,
 )
-from corevec.solvers.cells.device_rows import HostCopy
 from corevec.solvers.cells.duplicates import MERGE_MIN_ROWS
 
 # The smallest cell of a batch has at least this share of the rows of the largest.

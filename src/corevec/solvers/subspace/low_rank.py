@@ -398,7 +398,7 @@ def _fits_in_memory(fit: LowRankFit, source: Source) -> bool:
 
 def _view(source: Source, sample: Array) -> Source:
     """Return the rows of a sample, to be scanned several times."""
-    return source.alone(sample) if source.is_on_device else Subset(source, sample)
+    return source.subset(sample, Subset)
 
 
 def _solve_sample(fit: LowRankFit, source: Source, basis: Basis, sample: Array) -> None:

@@ -32,8 +32,7 @@ class RowOrder:
         self.first, last = int(self._one[0]), int(source.block(n - 1, n).index[0])
         self.numbers: Any = None
         if last - self.first != n - 1:
-            on_device = source.is_on_device
-            self.numbers = source.map_there(_index) if on_device else source.numbers
+            self.numbers = source.device_numbers
 
     def all_numbers(self) -> Any:
         """Return the numbers of all rows, on the device of the rows."""
@@ -58,10 +57,6 @@ class RowOrder:
         """Return the positions of a block of rows, which are consecutive."""
         start = int(self.positions_of(rows.index[:1])[0]) if len(rows) else 0
         return slice(start, start + len(rows))
-
-
-def _index(rows: Rows) -> Array:
-    return rows.index
 
 
 def weighted_rows(problems: list[Problem], source: Source) -> Any:

@@ -102,8 +102,7 @@ def _max_rows(task: SpanTask, dtype: Any, hessian_dtype: Any) -> int:
     k, rows = len(task.basis), task.method.design_rows
     if rows is None:
         others = (len(task.problems) - 1) * k**2
-        itemsize = np.dtype(hessian_dtype).itemsize
-        reserved = 0 if task.source.is_on_device else itemsize * others
+        reserved = np.dtype(hessian_dtype).itemsize * others
         rows = capacity(task.source, k + 2, dtype, reserved)
     return rows // 2
 
