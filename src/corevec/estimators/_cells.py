@@ -19,7 +19,7 @@ from corevec._runtime.progress import Progress, logger
 from corevec._runtime.types import Array
 from corevec.data.sources import Source, Workers, as_source
 from corevec.estimators._callbacks import RoundReporter, traffic_of
-from corevec.estimators._given import Given
+from corevec.estimators._dataset import Dataset
 from corevec.exceptions import (
     InvalidInputError,
     KernelError,
@@ -98,13 +98,13 @@ class CellsFit:
     ----------
     model : estimator
         Its parameters are read, and its fitted attributes are set.
-    given : Given
+    given : Dataset
         The training set.
     problems : list of Problem
         The problems to solve in every cell.
     """
 
-    def __init__(self, model: Any, given: Given, problems: list[Problem]):
+    def __init__(self, model: Any, given: Dataset, problems: list[Problem]):
         self.model, self.given, self.problems = model, given, problems
         self.workers, self.started = Workers(model.n_jobs), time.perf_counter()
         self.facts: dict[str, Any] = {}  # what was chosen, for `history_`

@@ -15,7 +15,15 @@ import numpy as np
 from scipy import linalg
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import cast, dtype_of, full, here, is_tensor, joined, there
+from corevec.backend.arrays import (
+    cast,
+    dtype_of,
+    full,
+    is_tensor,
+    joined,
+    to_device_of,
+    to_numpy,
+)
 from corevec.data.sources import Source, Workers
 from corevec.data.sources.budget import rows_within
 from corevec.kernels import AnyKernel, Rows
@@ -64,7 +72,7 @@ def row_budget(source: Source, width: int, reserved: float = 0.0) -> float:
     nothing can be solved. (With a quarter a million rows and 2000 vectors would make
     291 MB of 268.)
     """
-    budget = source.room
+    budget = source.working_budget
     rest = source.budget_beside(ROW_BYTES * source.n_rows + reserved)
     rest -= MATRICES * 8 * width**2
     return float(np.clip(rest, budget / 8, 0.6 * budget))
@@ -106,7 +114,7 @@ class Design:
 
         def task(part: slice) -> Array:
             rows = self.rows(part)
-            return rows @ cast(there(v[: self.n_weights], rows), dtype_of(rows))
+            return rows @ cast(to_device_of(v[: self.n_weights], rows), dtype_of(rows))
 
         values = joined(list(self._run(task, self._slices(self.n_rows, self.width))))
         offset = float(v[-1]) if self.problem.has_offset else 0.0
@@ -141,7 +149,7 @@ class Design:
     def gram(self, entries: Array, omega: Array) -> tuple[Array, Array]:
         """Return what `sums` does, on the host."""
         matrix, vector = self.sums(entries, omega)
-        return here(matrix), here(vector)
+        return to_numpy(matrix), to_numpy(vector)
 
     def sums(self, entries: Array, omega: Array) -> tuple[Array, Array]:
         """Return ``sum omega d d'`` and ``sum omega p d`` over the entries.
@@ -215,7 +223,7 @@ class Design:
             matrix += rows.T @ rows
             vector += along
         if self.n_weights <= HOST_COLUMNS:
-            return here(matrix), here(vector)
+            return to_numpy(matrix), to_numpy(vector)
         return matrix, vector
 
     def transposed_times(self, vectors: Array) -> Array:
@@ -227,7 +235,7 @@ class Design:
 
         total = np.zeros((self.n_weights, vectors.shape[1]))
         for part in self._run(task, self._slices(self.n_rows, self.width)):
-            total += here(part)
+            total += to_numpy(part)
         return total
 
     def rows(self, part: Any) -> Array:
@@ -263,7 +271,7 @@ class BasisDesign(Design):
     ):
         self.source: Source = source.near(index) if like is None else like.source
         source = self.source
-        index = source.numbers_there(index)
+        index = source.numbers_on_device(index)
         terms = terms_of(problem, source, basis.kernel, index)
         super().__init__(problem, source.workers, terms, None)
         self.basis, self.index = basis, index

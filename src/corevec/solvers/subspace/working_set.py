@@ -25,7 +25,7 @@ def rows_that_fit(problems: list[Problem], source: Source) -> int:
     """
     numbers = NUMBERS_PER_ENTRY, NUMBERS_PER_ROW
     row_bytes = 8 * sum(numbers[0] * len(one.sides) + numbers[1] for one in problems)
-    half = source.room / 2
+    half = source.working_budget / 2
     if source.n_rows * row_bytes > half:
         row_bytes += source.subset_row_bytes
     return rows_within(half, row_bytes)
