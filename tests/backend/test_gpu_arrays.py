@@ -95,7 +95,7 @@ def test_arrays_that_may_not_be_written_go_there():
     """As those of a model that joblib maps from its file: torch would warn."""
     given = np.arange(6.0).reshape(2, 3)
     given.flags.writeable = False
-    found = arrays.there(given, tensor(X))
+    found = arrays.to_device_of(given, tensor(X))
     found += 1
     assert np.array_equal(found, np.arange(1.0, 7.0).reshape(2, 3))
     assert given[0, 0] == 0

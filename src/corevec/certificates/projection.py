@@ -18,12 +18,12 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.backend.arrays import (
     full,
-    here,
     joined,
     largest,
     namespace,
     places,
     row_sums_of_squares,
+    to_numpy,
 )
 from corevec.data.sources import Source
 from corevec.kernels import Rows
@@ -206,21 +206,21 @@ def _sums_on_side(
         mass=float(beta.sum()),
         signed=float(beta @ sign),
         missed=float(missed.sum()),
-        pulled=here(pulled),
+        pulled=to_numpy(pulled),
         work=rows.index[violation > -band],  # where the rows live
-        missing=here(few.index[worst]),
-        missing_size=here(missed[worst]),
+        missing=to_numpy(few.index[worst]),
+        missing_size=to_numpy(missed[worst]),
         n_inside=len(inside),
         kept=(_pulls(problem.entries(few.index, side), beta * sign, delta),)
         if keep
         else (),
-        gram=here(gram) if newton else 0.0,
-        pull=here(pull) if newton else 0.0,
+        gram=to_numpy(gram) if newton else 0.0,
+        pull=to_numpy(pull) if newton else 0.0,
     )
 
 
 def _pulls(entries: Array, pull: Array, delta: Array) -> Pulls:
-    return Pulls(here(entries), here(pull), here(delta))
+    return Pulls(to_numpy(entries), to_numpy(pull), to_numpy(delta))
 
 
 def _design(problem: Problem, phi: Array, sign: Array) -> Array:

@@ -27,7 +27,7 @@ from corevec.data.sources import (
     row_statistics,
 )
 from corevec.estimators._callbacks import CallbackSupportMixin, RoundReporter
-from corevec.estimators._given import FarGiven, Given
+from corevec.estimators._dataset import Dataset, RemoteDataset
 from corevec.estimators._rows import TakesRows, check_square
 from corevec.exceptions import (
     InvalidInputError,
@@ -123,12 +123,12 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         self.verbose = verbose
 
     def _fit_problems(
-        self, given: Given, problems: list[Problem], title: str
+        self, given: Dataset, problems: list[Problem], title: str
     ) -> Outcome:
         """Fit `problems` on validated rows and set the attributes they share."""
         with Workers(self.n_jobs) as workers:
             source = as_source(given.X, self.memory_budget, workers)
-            if isinstance(given, FarGiven):
+            if isinstance(given, RemoteDataset):
                 given.X = source  # what the fit brings here serves those who ask later
             kernel = self._make_kernel(source, given.weights)
             with RoundReporter(self, self._attributes) as reporter:
@@ -353,7 +353,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             stacklevel=4,
         )
 
-    def _problems_for(self, given: Given) -> Any:
+    def _problems_for(self, given: Dataset) -> Any:
         raise NotImplementedError
 
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:

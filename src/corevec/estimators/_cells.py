@@ -16,15 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 from corevec._runtime.progress import Progress, logger
 from corevec._runtime.types import Array
 from corevec.data.sources import (
-    Chosen,
     HostCopy,
+    RowSubset,
     Source,
     Workers,
     as_source,
     row_statistics,
 )
 from corevec.estimators._callbacks import RoundReporter
-from corevec.estimators._given import Given
+from corevec.estimators._dataset import Dataset
 from corevec.exceptions import (
     InvalidInputError,
     KernelError,
@@ -83,7 +83,7 @@ class LocalFit:
     """One fit by cells: the rows at hand, the tree, what was chosen."""
 
     def __init__(
-        self, model: Any, given: Given, problems: list[Problem], workers: Workers
+        self, model: Any, given: Dataset, problems: list[Problem], workers: Workers
     ):
         self.model, self.given, self.problems = model, given, problems
         self.asked = problems  # with the C that was given
@@ -208,7 +208,9 @@ class LocalFit:
         return cells.fit(*asked, progress, self.rng)
 
 
-def fit_cells(model: Any, given: Given, problems: list[Problem]) -> cells.Solved | None:
+def fit_cells(
+    model: Any, given: Dataset, problems: list[Problem]
+) -> cells.Solved | None:
     """Fit local machines and set what they share with other models.
 
     None where a global model is asked for, or is no worse as far as "auto" sees; what
@@ -315,7 +317,7 @@ def _local_gamma(source: Source, parts: list[Trial]) -> float:
     """Return one over the mean squared distance of rows in a cell."""
     spreads = []
     for part in parts:
-        own = row_statistics(Chosen(source, part.train, source.take(part.train)))
+        own = row_statistics(RowSubset(source, part.train, source.take(part.train)))
         spreads.append(np.ldexp(2 * own.total_variance, 2 * own.exponent))
     mean = float(np.mean(spreads)) if spreads else 0.0
     return 1.0 / mean if mean > 0 else 1.0

@@ -29,7 +29,7 @@ def lazily(method: Method) -> Method:
             # Its module needs Dask, which whoever gives a collection has.
             from corevec.data.sources.dask_lazy import mapped
 
-            check = getattr(self, "_check_far_columns", None)
+            check = getattr(self, "_check_remote_columns", None)
             if check is not None:
                 check(collection, reset=False)
             return mapped(partial(called, self, *others, **named), collection)

@@ -21,11 +21,11 @@ from corevec.data.sources import (
     as_source,
     columns_of,
     device_source,
-    far_source,
+    remote_source,
     require_host_rows,
     require_rows_in_memory,
 )
-from corevec.estimators._given import FarGiven, Given
+from corevec.estimators._dataset import Dataset, RemoteDataset
 from corevec.estimators._parameters import check_parameters
 from corevec.exceptions import InvalidInputError, RowsLostError
 
@@ -41,7 +41,7 @@ class TakesRows:
 
     # What the targets are: "classes", "numbers" or "none".
     _task = "none"
-    _takes_far = True
+    _takes_remote = True
 
     kernel: Any
     memory_budget: Any
@@ -53,7 +53,7 @@ class TakesRows:
     def _validate_fit(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
         check_parameters(self)
         who = type(self).__name__
-        if not self._takes_far:
+        if not self._takes_remote:
             require_host_rows(who, X, "this estimator works on rows in memory")
             require_rows_in_memory(
                 who,
@@ -64,7 +64,7 @@ class TakesRows:
         elif callable(self.kernel):
             why = "a kernel that is a function works on rows in memory"
             require_host_rows(who, X, why)
-        if self._check_far_columns(X, reset=True):
+        if self._check_remote_columns(X, reset=True):
             return X if isinstance(y, str) else (X, y)
         try:
             validated = validate_data(self, X, y, **CHECKS, **checks)
@@ -75,7 +75,7 @@ class TakesRows:
             check_square(who, rows)
         return validated
 
-    def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
+    def _given(self, X: Any, y: Any, sample_weight: Any) -> Dataset:
         """Return validated rows with what belongs to them."""
         who, device = type(self).__name__, getattr(self, "device", None)
         if self.kernel == "precomputed":
@@ -87,15 +87,15 @@ class TakesRows:
             )
         target = None if self._task == "none" else y
         try:
-            source = far_source(who, X, target, sample_weight)
+            source = remote_source(who, X, target, sample_weight)
             if source is None:
                 weights = self._checked_weights(sample_weight, X.shape[0])
-                return self._moved(Given(who, X, y, weights))
+                return self._moved(Dataset(who, X, y, weights))
             if device is not None:
                 source = source.worked_on_by(who, device)
             with Workers(self.n_jobs) as workers, source.at_work():
                 near = source.using(self.memory_budget, workers)
-                given = FarGiven(who, near, self._task)
+                given = RemoteDataset(who, near, self._task)
         except InvalidInputError as error:
             raise named(self, error) from None
         except RowsLostError as error:
@@ -105,7 +105,7 @@ class TakesRows:
             check_labels(who, given.classes())
         return given
 
-    def _moved(self, given: Given) -> Given:
+    def _moved(self, given: Dataset) -> Dataset:
         """Return rows in memory, or moved to the device that was asked for."""
         device = getattr(self, "device", None)
         if device is None or self.kernel == "precomputed" or callable(self.kernel):
@@ -127,11 +127,11 @@ class TakesRows:
         try:
             with Workers(self.n_jobs) as workers, source.at_work():
                 there = source.using(self.memory_budget, workers)
-                return FarGiven(given.who, there, self._task, kinds)
+                return RemoteDataset(given.who, there, self._task, kinds)
         except InvalidInputError as error:
             raise named(self, error) from None
 
-    def _check_far_columns(self, X: Any, *, reset: bool) -> bool:
+    def _check_remote_columns(self, X: Any, *, reset: bool) -> bool:
         """Note, or compare, the number and the names of the columns of remote rows.
 
         False of rows in memory, which scikit-learn validates.
@@ -179,7 +179,7 @@ class TakesRows:
 
     def _validate_new(self, X: Any) -> Any:
         """Return rows to predict, checked against those of the fit."""
-        if self._check_far_columns(X, reset=False):
+        if self._check_remote_columns(X, reset=False):
             return X
         return validate_data(self, X, reset=False, **CHECKS)
 

@@ -15,7 +15,7 @@ from corevec._runtime.types import Array
 from corevec.data.sources import (
     DEFAULT_MEMORY_BUDGET,
     as_source,
-    brought_here,
+    computed_rows,
     map_values,
 )
 from corevec.estimators._base import CoreVectorEstimator
@@ -112,7 +112,7 @@ class StreamingEstimator(CoreVectorEstimator):
 
     def _validated(self, X: Any, y: Any, *, first: bool) -> Any:
         """Return validated rows and labels; NaN is left to the linear loop."""
-        X, linear = brought_here(X), self._is_linear
+        X, linear = computed_rows(X), self._is_linear
         checks = {**CHECKS, "order": "C", "reset": first}
         if not first:
             checks["ensure_min_samples"] = 0  # an empty block changes nothing

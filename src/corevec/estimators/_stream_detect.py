@@ -21,7 +21,7 @@ from corevec.estimators._rows import CHECKS
 from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_blocks import blocks_of, is_stream
 from corevec.estimators._stream_checks import refuse_weights
-from corevec.estimators._stream_far import fit_far, refuse_far, refuse_tensors
+from corevec.estimators._stream_far import fit_remote, refuse_remote, refuse_tensors
 from corevec.kernels import Rows
 from corevec.models.certificate import Certificate
 from corevec.problems.family import Labels, svdd
@@ -147,7 +147,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         self._check()
         self._forget()
         refuse_tensors(type(self).__name__, X)
-        if fit_far(self, X, None, sample_weight, None):
+        if fit_remote(self, X, None, sample_weight, None):
             return self
         blocks: Any = [(X, None, sample_weight)]
         if is_stream(X):
@@ -303,7 +303,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
         """Return the gap of `SVDD` at this centre, with the best radius, on rows."""
         check_is_fitted(self)
-        refuse_far(type(self).__name__, X)
+        refuse_remote(type(self).__name__, X)
         X = validate_data(self, X, reset=False, **CHECKS)
         weights = self._checked_weights(sample_weight, X.shape[0])
         problem = svdd(Labels(X.shape[0], sample_weight=weights), self.C)

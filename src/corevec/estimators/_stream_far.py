@@ -10,26 +10,26 @@ from sklearn.base import clone
 from corevec.data.sources import (
     TARGET,
     WEIGHT,
-    far_source,
+    remote_source,
     require_host_rows,
     require_rows_in_memory,
 )
-from corevec.estimators._given import FarGiven
+from corevec.estimators._dataset import RemoteDataset
 from corevec.kernels import AnyKernel, Rows
 
 
-def fit_far(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> bool:
+def fit_remote(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> bool:
     """Fit a streaming model: every partition in order, its ball merged with others'.
 
     False, and nothing is done, where the rows are in memory. The classes and the width
     of a kernel are found by passes before: they must be the same in all partitions.
     """
     who, task = type(model).__name__, model._task
-    if not model._check_far_columns(X, reset=True):
+    if not model._check_remote_columns(X, reset=True):
         return False
-    source = far_source(who, X, None if task == "none" else y, sample_weight)
+    source = remote_source(who, X, None if task == "none" else y, sample_weight)
     assert source is not None
-    given = FarGiven(who, source, task)
+    given = RemoteDataset(who, source, task)
     if task == "classes" and classes is None:
         classes = given.classes()
     kernel = None
@@ -73,7 +73,7 @@ def refuse_tensors(who: str, X: Any) -> None:
     require_host_rows(who, X, why)
 
 
-def refuse_far(who: str, X: Any) -> None:
+def refuse_remote(who: str, X: Any) -> None:
     """Raise for rows that live elsewhere, where a number of each is needed here."""
     require_rows_in_memory(
         who,

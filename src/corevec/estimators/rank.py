@@ -86,7 +86,7 @@ class CoreVectorRanker(CoreVectorEstimator):
     sampling = batch = qp = init = low_rank = "auto"
     warm_start = False
 
-    _takes_far = False  # groups of rows may lie in several partitions
+    _takes_remote = False  # groups of rows may lie in several partitions
 
     def __init__(
         self,

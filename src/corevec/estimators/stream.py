@@ -22,7 +22,7 @@ from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_blocks import blocks_of, is_stream
 from corevec.estimators._stream_checks import refuse_weights
 from corevec.estimators._stream_detect import StreamingOneClass
-from corevec.estimators._stream_far import fit_far, refuse_far, refuse_tensors
+from corevec.estimators._stream_far import fit_remote, refuse_remote, refuse_tensors
 from corevec.estimators._stream_labels import (
     encoded,
     first_classes,
@@ -188,7 +188,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         self._check()
         self._forget()
         refuse_tensors(type(self).__name__, X)
-        if fit_far(self, X, y, sample_weight, classes):
+        if fit_remote(self, X, y, sample_weight, classes):
             return self
         stream = y is None and is_stream(X)
         blocks: Any = [(X, y, sample_weight)]
@@ -362,7 +362,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         predicts, because their values are compared.
         """
         check_is_fitted(self)
-        refuse_far(type(self).__name__, X)
+        refuse_remote(type(self).__name__, X)
         if y is None:
             raise InvalidInputError(
                 f"{type(self).__name__}: labels y are needed to certify a classifier."

@@ -46,7 +46,7 @@ from corevec.backend.arrays import (
     namespace,
     row_sums_of_squares,
     shifted,
-    there,
+    to_device_of,
 )
 from corevec.backend.loops import kernels as _loops
 from corevec.backend.profiles import FEW_COLUMNS
@@ -188,7 +188,7 @@ class Points:
             values = values.toarray() if sparse.issparse(values) else values
 
             def move(a: Any) -> Any:
-                return None if a is None else there(a, other.values)
+                return None if a is None else to_device_of(a, other.values)
 
             parts = move(values), move(self.index), self.dtype, move(self.squares)
             moved[place] = Points(*parts, diagonal=move(self.diagonal))
@@ -316,7 +316,7 @@ class Kernel:
         """
         x, z = x.beside(z), z.beside(x)
         if is_tensor(x.values):
-            return self._tensor_times(x, z, there(coef, x.values))
+            return self._tensor_times(x, z, to_device_of(coef, x.values))
         if self._by_difference(x.values) and self._by_difference(z.values):
             out = np.empty((len(x), coef.shape[1]))
             scratch = np.empty(len(z), dtype=x.dtype)

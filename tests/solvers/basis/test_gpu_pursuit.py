@@ -18,9 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from corevec import SubspaceClassifier, SubspaceRegressor  # noqa: E402
 from corevec._runtime.progress import Progress  # noqa: E402
 from corevec.backend import arrays  # noqa: E402
-from corevec.backend.arrays import here  # noqa: E402
+from corevec.backend.arrays import to_numpy  # noqa: E402
 from corevec.data.sources import Workers, as_source, gpu, row_statistics  # noqa: E402
-from corevec.data.sources.columns import Brought, Coded, Standardised  # noqa: E402
+from corevec.data.sources.columns import CarriedColumn, Coded, Standardised  # noqa: E402
 from corevec.kernels import make_kernel  # noqa: E402
 from corevec.problems.family import Labels, regression, two_class  # noqa: E402
 from corevec.solvers.basis import pursuit  # noqa: E402
@@ -62,7 +62,10 @@ def data(task, n=N, d=D):
     more = [{}, {}]
     if task == "weights":
         columns["weight"] = rng.integers(0, 3, n).astype(float)
-        there = {"sample_weight": Brought("weight"), "mass": columns["weight"].sum()}
+        there = {
+            "sample_weight": CarriedColumn("weight"),
+            "mass": columns["weight"].sum(),
+        }
         more = [{"sample_weight": columns["weight"]}, there]
     labels = [Labels(n, codes, **w) for codes, w in zip(own, more, strict=True)]
     classes = range(k) if k > 2 else [1]
@@ -92,7 +95,7 @@ def rng(seed=0):
 
 
 def assert_close(found, wanted, close=ROUNDING):
-    found, wanted = here(found), here(wanted)
+    found, wanted = to_numpy(found), to_numpy(wanted)
     assert found.dtype == wanted.dtype
     scale = np.abs(wanted).max()
     np.testing.assert_allclose(found, wanted, rtol=0, atol=close * scale)
@@ -185,28 +188,28 @@ class Travels(TorchFunctionMode):
 
     def __init__(self):
         super().__init__()
-        self.sizes, self.brought = [], []
+        self.sizes, self.row_columns = [], []
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
         name = getattr(function, "__name__", "")
         if name == "cpu":
             self.sizes.append(result.numel())
-            self.brought.append(result)
+            self.row_columns.append(result)
         elif name == "as_tensor":
             self.sizes.append(result.numel())
         else:
             assert not any(isinstance(one, np.ndarray) for one in args), name
             assert name != "__array__"
         if name == "numpy":
-            assert any(args[0] is one for one in self.brought)
+            assert any(args[0] is one for one in self.row_columns)
         return result
 
 
 def test_no_number_of_every_row_travels_in_a_step():
     n = newton.FEW_ENTRIES + 1  # fewer are looked at here by Newton's line search
     _, part = parts("two classes", n=n)
-    B = here(part.points.values[:6]).astype(float)
+    B = to_numpy(part.points.values[:6]).astype(float)
     travels = Travels()
     with travels:
         _, K = part.solve(B)
@@ -229,11 +232,11 @@ def test_numbers_of_all_rows_are_made_where_the_rows_live(first):
 @pytest.mark.parametrize("place", [np.asarray, torch.as_tensor])
 def test_random_numbers_go_there_some_at_a_time(place, monkeypatch):
     q = place(rng(3).random(N))
-    wanted = np.flatnonzero(rng().random(N) < here(q))
+    wanted = np.flatnonzero(rng().random(N) < to_numpy(q))
     monkeypatch.setattr(subspace_start, "DRAWN_AT_ONCE", 70)
     with Travels() as travels:
         found = subspace_start._drawn(q, rng())
-    assert np.array_equal(here(found), wanted)
+    assert np.array_equal(to_numpy(found), wanted)
     assert max(travels.sizes, default=70) == 70
 
 
@@ -273,7 +276,7 @@ def test_growing_many_vectors_stays_within_the_room():
     # precisions; all rows 22 MB of those and as much of features.
     size, room = 450, 2**24
     _, case = places("two classes", budget=room, n=12_000)
-    assert case[1].room == room
+    assert case[1].working_budget == room
     assert pursuit.rows_that_fit(case[1], size) < 3000
     with LiveBytes() as memory:
         *_, found = pursuit.grow(
@@ -321,7 +324,9 @@ def test_sparse_rows_that_a_device_holds_at_first_only():
 
 def test_duplicated_rows_give_fewer_vectors_and_no_error():
     _, (problems, source, kernel) = places("two classes")
-    same = gpu.TensorSource(source.values[torch.arange(N) % 3], source.brought, BUDGET)
+    same = gpu.TensorSource(
+        source.values[torch.arange(N) % 3], source.row_columns, BUDGET
+    )
     *_, found = pursuit.grow(
         problems, same, kernel, 20, Progress(N), rng(), np.arange(N)
     )
@@ -342,16 +347,18 @@ def test_factors_of_a_matrix_are_those_of_numpy(place):
     shifted = matrix()
     arrays.add_to_diagonal(shifted, place(np.arange(20.0)))
     arrays.add_to_diagonal(shifted, 2.0)
-    np.testing.assert_allclose(here(shifted), G + np.diag(np.arange(2.0, 22.0)))
-    np.testing.assert_allclose(here(arrays.cholesky(matrix())), L, **close)
+    np.testing.assert_allclose(to_numpy(shifted), G + np.diag(np.arange(2.0, 22.0)))
+    np.testing.assert_allclose(to_numpy(arrays.cholesky(matrix())), L, **close)
     inverse = arrays.lower_inverse(place(L))
-    np.testing.assert_allclose(here(inverse), np.linalg.inv(L), **close)
+    np.testing.assert_allclose(to_numpy(inverse), np.linalg.inv(L), **close)
     solved = arrays.lower_solved(place(L), place(right))
-    np.testing.assert_allclose(here(solved), np.linalg.solve(L, right), **close)
+    np.testing.assert_allclose(to_numpy(solved), np.linalg.solve(L, right), **close)
     left = arrays.without_squares(matrix(), place(A))
-    np.testing.assert_allclose(here(left), np.eye(20), **close)
+    np.testing.assert_allclose(to_numpy(left), np.eye(20), **close)
     found = arrays.definite_solved(arrays.copied(matrix()), place(right[:, 0]))
-    np.testing.assert_allclose(here(found), np.linalg.solve(G, right[:, 0]), **close)
+    np.testing.assert_allclose(
+        to_numpy(found), np.linalg.solve(G, right[:, 0]), **close
+    )
     with pytest.raises(np.linalg.LinAlgError):
         arrays.definite_solved(place(-G), place(right[:, 0]))
 

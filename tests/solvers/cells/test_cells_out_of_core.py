@@ -36,7 +36,7 @@ from corevec import (
     NotCertifiedWarning,
 )
 from corevec._runtime.progress import Progress
-from corevec.data.sources import Coded, Workers, far_source
+from corevec.data.sources import Coded, Workers, remote_source
 from corevec.exceptions import InvalidInputError
 from corevec.problems.family import Labels, one_class, two_class
 from corevec.solvers.cells import fit as cells
@@ -158,7 +158,7 @@ def test_a_sample_and_one_count_cut_the_rows_where_it_is_large(budget, passes):
     """With 32 rows of it for each part, or none is cut again: parts of half a group."""
     labels = Labels(N)
     lazy = da.from_array(X, chunks=(700, D))
-    source = far_source("test", lazy, None, None).using(budget, Workers(1))
+    source = remote_source("test", lazy, None, None).using(budget, Workers(1))
     rng = np.random.default_rng(0)
     cut = PartedRows([one_class(labels, 1.0)], source, 40, rng).cut(rng, random=False)
     assert cut.counts.sum() == N
@@ -231,7 +231,7 @@ def stopped(stop_at):
     """Fit two trees; a listener asks to stop at some round."""
     lazy = da.from_array(X, chunks=(1000, D))
     with Workers(1) as workers:
-        source = far_source("test", lazy, LABEL, None).using(BUDGET, workers)
+        source = remote_source("test", lazy, LABEL, None).using(BUDGET, workers)
         problem = two_class(Labels(N, codes=Coded(np.array([2, 7]))), 1.0, 1, 0)
         progress = Progress(N)
         progress.listeners.append(lambda record: record["round"] == stop_at)

@@ -22,7 +22,7 @@ from corevec.backend.loops import cells as _cell_loops  # noqa: E402
 from corevec.data.sources import (  # noqa: E402
     TARGET,
     WEIGHT,
-    Brought,
+    CarriedColumn,
     Coded,
     HostCopy,
     row_statistics,
@@ -147,7 +147,9 @@ def on_device(X, y, weight=None, budget=1 << 28):
 
 def stated(kind, C, y, weight=None):
     """Return the problems of a kind, over rows that bring their columns along."""
-    own, mass = (None, None) if weight is None else (Brought(WEIGHT), weight.sum())
+    own, mass = (
+        (None, None) if weight is None else (CarriedColumn(WEIGHT), weight.sum())
+    )
     labels = Labels(len(y), Coded(np.unique(y)), own, None, mass)
     if kind == "classes":
         return [two_class(labels, C, 1, 0)]
@@ -157,7 +159,7 @@ def stated(kind, C, y, weight=None):
         return [two_class(labels, C, t) for t in range(3)]
     if kind == "pairs":
         return [two_class(labels, C, *pair) for pair in ((1, 0), (2, 0), (2, 1))]
-    return [regression(labels, C, Brought(TARGET), tube=e) for e in (0.1, 0.4)]
+    return [regression(labels, C, CarriedColumn(TARGET), tube=e) for e in (0.1, 0.4)]
 
 
 def parts(n, sizes, seed=0):

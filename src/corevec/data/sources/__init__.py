@@ -7,7 +7,7 @@ from corevec.data.sources.base import (
 from corevec.data.sources.columns import (
     TARGET,
     WEIGHT,
-    Brought,
+    CarriedColumn,
     Coded,
     Column,
     Recoded,
@@ -18,31 +18,30 @@ from corevec.data.sources.columns import (
 from corevec.data.sources.dispatch import (
     answer_in_kind,
     as_source,
-    brought_here,
     column_names,
     columns_of,
+    computed_rows,
     device_source,
-    far_source,
-    is_dask,
     map_values,
+    remote_source,
     require_host_rows,
     require_rows_in_memory,
 )
 from corevec.data.sources.host_copy import HostCopy
-from corevec.data.sources.memory import Chosen, CsrSource, DenseSource, stacked
-from corevec.data.sources.remote import FarSource, join_rows
+from corevec.data.sources.memory import CsrSource, DenseSource, RowSubset, stacked
+from corevec.data.sources.remote import RemoteSource, join_rows
 from corevec.data.sources.statistics import row_statistics
 from corevec.data.sources.workers import Workers
 
 __all__ = [
-    "Brought",
-    "Chosen",
+    "CarriedColumn",
+    "RowSubset",
     "Coded",
     "Column",
     "CsrSource",
     "DEFAULT_MEMORY_BUDGET",
     "DenseSource",
-    "FarSource",
+    "RemoteSource",
     "HostCopy",
     "Recoded",
     "Source",
@@ -52,13 +51,12 @@ __all__ = [
     "Workers",
     "answer_in_kind",
     "as_source",
-    "brought_here",
+    "computed_rows",
     "check_values",
     "column_names",
     "columns_of",
     "device_source",
-    "far_source",
-    "is_dask",
+    "remote_source",
     "join_rows",
     "map_values",
     "of_rows",

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.data.sources.remote import FarSource
+from corevec.data.sources.remote import RemoteSource
 from corevec.data.sources.workers import Workers
 
 T = TypeVar("T")
@@ -125,7 +125,7 @@ def _run(
     yield from workers.run(task, range(n_tasks))
 
 
-class FileSource(FarSource):
+class FileSource(RemoteSource):
     """Rows of files that are opened anew for each pass and each trip."""
 
     paths: list[Path]

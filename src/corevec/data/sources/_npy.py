@@ -92,7 +92,7 @@ class NpySource(DenseSource):
         X = np.asarray(self.values[where][:, self._features], dtype=self.dtype)
         _check_finite(str(self.path), X, index)
         columns = {}
-        for name, column in self.brought.items():
+        for name, column in self.row_columns.items():
             kind = np.float64 if name == WEIGHT else column.dtype.newbyteorder("=")
             columns[name] = np.asarray(column[where], dtype=kind)
             _check_finite(f"{self.path}, {name}", columns[name], index)
@@ -106,15 +106,17 @@ class NpySource(DenseSource):
         return np.asarray(given)
 
     def _map_columns(self) -> None:
-        self.brought = {name: self._entries(one) for name, one in self._beside.items()}
-        for name, entries in self.brought.items():
+        self.row_columns = {
+            name: self._entries(one) for name, one in self._beside.items()
+        }
+        for name, entries in self.row_columns.items():
             if entries.ndim not in (1, 2) or len(entries) != self.n_rows:
                 raise InvalidInputError(
                     f"{WHO}: {name} of shape {entries.shape} for {self.n_rows} rows in "
                     f"{self.path}. Give one entry per row."
                 )
             if entries.shape[1:] == (1,):
-                self.brought[name] = entries[:, 0]
+                self.row_columns[name] = entries[:, 0]
 
     def _entries(self, place: int | Path | Array) -> Array:
         if isinstance(place, int):
@@ -154,7 +156,7 @@ class NpySource(DenseSource):
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs: paths where there are files."""
         state = self.__dict__.copy()
-        del state["values"], state["brought"]
+        del state["values"], state["row_columns"]
         state["workers"] = Workers(self.workers.n_threads)
         return state
 

@@ -67,7 +67,7 @@ class Source(ABC):
         """Return the rows with these numbers, on their device."""
         return self.take(rows)
 
-    def numbers_there(self, rows: Array) -> Any:
+    def numbers_on_device(self, rows: Array) -> Any:
         """Return row numbers on the device of the rows."""
         return rows
 
@@ -129,7 +129,7 @@ class Source(ABC):
     # Memory and cost ---------------------------------------------------------------
 
     @property
-    def room(self) -> int:
+    def working_budget(self) -> int:
         """Bytes to work with: of the host, or of the device of the rows."""
         return self.memory_budget
 
@@ -139,7 +139,7 @@ class Source(ABC):
 
     def budget_beside(self, host_bytes: float) -> float:
         """Return the bytes left to work with beside what is kept on the host."""
-        return self.room - host_bytes
+        return self.working_budget - host_bytes
 
     @property
     def most_drawn(self) -> int:
@@ -253,7 +253,7 @@ class Source(ABC):
 
         return self.workers.run(task, self.blocks())
 
-    def map_there(self, score: Callable[[Rows], Any]) -> Any:
+    def map_on_device(self, score: Callable[[Rows], Any]) -> Any:
         """Return ``score`` of every block, stacked on the device of the rows."""
         return self.map(score)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import cast, is_tensor, namespace, there
+from corevec.backend.arrays import cast, is_tensor, namespace, to_device_of
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 
@@ -30,7 +30,7 @@ def of_rows(column: Column, rows: Rows) -> Array:
 
 
 @dataclass(frozen=True)
-class Brought:
+class CarriedColumn:
     """The column of this name that blocks of rows carry, as it is."""
 
     name: str
@@ -52,7 +52,7 @@ class Coded:
         labels, classes = rows.columns[TARGET], self.classes
         if is_tensor(labels) and classes.dtype == bool:  # torch does not sort these
             labels, classes = cast(labels, np.int8), classes.astype(np.int8)
-        classes = there(classes, labels)
+        classes = to_device_of(classes, labels)
         found = namespace(labels).searchsorted(classes, labels)
         return found.clip(max=len(self.classes) - 1)
 
@@ -66,7 +66,7 @@ class Recoded:
     def __call__(self, rows: Rows) -> Array:
         """Return the code of each row."""
         codes = cast(rows.columns[TARGET], np.int64)
-        return there(self.table, codes)[codes]
+        return to_device_of(self.table, codes)[codes]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from corevec._runtime.types import Array
 from corevec.data.sources.base import Source
 from corevec.data.sources.columns import TARGET, WEIGHT
 from corevec.data.sources.dask_tasks import answer, length, merged, picked
-from corevec.data.sources.remote import FarSource, join_rows
+from corevec.data.sources.remote import RemoteSource, join_rows
 from corevec.exceptions import InvalidInputError, RowsLostError
 from corevec.kernels import Rows
 
@@ -46,7 +46,7 @@ FAN_IN = 8
 _round = itertools.count()
 
 
-class DaskSource(FarSource):
+class DaskSource(RemoteSource):
     """The rows of a Dask array or data frame, with those of y and the weights.
 
     With a `worker_device`, each worker's own ("cuda": the GPU that it sees) works on
@@ -65,7 +65,9 @@ class DaskSource(FarSource):
         super().__init__()
         there = np.flatnonzero(sizes)  # a partition may be empty
         self.parts = [parts[i] for i in there]
-        self.brought = {name: [own[i] for i in there] for name, own in columns.items()}
+        self.row_columns = {
+            name: [own[i] for i in there] for name, own in columns.items()
+        }
         self.columns = tuple(columns)
         self.ends = np.cumsum(sizes[there])
         self.starts = self.ends - sizes[there]
@@ -149,7 +151,7 @@ class DaskSource(FarSource):
             delayed(answer)(
                 request,
                 part,
-                {name: own[i] for name, own in self.brought.items()},
+                {name: own[i] for name, own in self.row_columns.items()},
                 int(self.starts[i]),
                 int(self.ends[i]),
                 dask_key_name=f"corevec-{what}-{self._number}-{i}",
@@ -172,7 +174,7 @@ class DaskSource(FarSource):
         picks = []
         for i in np.unique(where):
             wanted = rows[where == i] - self.starts[i]
-            own = {name: column[i] for name, column in self.brought.items()}
+            own = {name: column[i] for name, column in self.row_columns.items()}
             name = f"corevec-take-{self._number}-{i}"
             few = wanted.astype(np.int32 if self.ends[i] < 2**31 else np.int64)
             self.bytes_sent += few.nbytes

@@ -19,7 +19,7 @@ from corevec.exceptions import InvalidInputError
 _IN_MEMORY = (1, 3, 11)
 
 
-def is_dask(X: Any) -> bool:
+def _is_dask(X: Any) -> bool:
     """Whether `X` is a Dask collection; asks Dask only where it is in use."""
     dask = sys.modules.get("dask.base")
     return dask is not None and bool(dask.is_dask_collection(X))
@@ -37,7 +37,7 @@ def _is_on_device(X: Any) -> bool:
 
 def _is_remote(X: Any) -> bool:
     """Whether `X` is more than an array in memory: files, Dask, rows on a device."""
-    return isinstance(X, Source) or is_dask(X) or _is_on_device(X)
+    return isinstance(X, Source) or _is_dask(X) or _is_on_device(X)
 
 
 def require_host_rows(who: str, X: Any, why: str) -> None:
@@ -78,11 +78,11 @@ def as_source(
     return DenseSource(X, memory_budget, workers)
 
 
-def far_source(who: str, X: Any, y: Any, sample_weight: Any) -> Source | None:
+def remote_source(who: str, X: Any, y: Any, sample_weight: Any) -> Source | None:
     """Return the source of remote rows with their columns; None of rows in memory."""
     if not _is_remote(X):
         return None
-    if is_dask(X):
+    if _is_dask(X):
         from corevec.data.sources.dask import dask_source
 
         return dask_source(who, X, y, sample_weight)
@@ -147,12 +147,12 @@ def column_names(X: Any) -> Any:
     return np.asarray(names, dtype=object)
 
 
-def brought_here(X: Any) -> Any:
+def computed_rows(X: Any) -> Any:
     """Return the rows of a Dask collection in memory, others as they are.
 
     `np.asarray` would also load a data frame, but without its names.
     """
-    return X.compute() if is_dask(X) else X
+    return X.compute() if _is_dask(X) else X
 
 
 def map_values(X: Any, score: Callable[[Any], Any]) -> Any:
@@ -170,7 +170,7 @@ def answer_in_kind(
     Another library's array on a device is answered with one of that library, a Dask
     collection by ``lazily(X)``.
     """
-    if is_dask(X):
+    if _is_dask(X):
         return lazily(X)
     if is_tensor(X) or not _is_on_device(X):
         return answer(X)

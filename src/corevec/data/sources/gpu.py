@@ -18,14 +18,14 @@ import numpy as np
 from scipy import sparse
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import ALIGNED, here
+from corevec.backend.arrays import ALIGNED, to_numpy
 from corevec.data.sources._belt import Belt, Locks, shared
 from corevec.data.sources._torch import torch
 from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source
 from corevec.data.sources.budget import row_bytes
 from corevec.data.sources.columns import check_values
 from corevec.data.sources.host_copy import HostCopy
-from corevec.data.sources.memory import Chosen
+from corevec.data.sources.memory import RowSubset
 from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
@@ -61,7 +61,7 @@ class TensorSource(Source):
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         workers: Workers | None = None,
     ):
-        self.values, self.brought = values, columns or {}
+        self.values, self.row_columns = values, columns or {}
         self.device = values.device
         super().__init__(memory_budget, workers)
         self.n_rows, self.n_features = (int(size) for size in values.shape)
@@ -76,10 +76,10 @@ class TensorSource(Source):
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns beside the values."""
-        return tuple(self.brought)
+        return tuple(self.row_columns)
 
     @property
-    def room(self) -> int:
+    def working_budget(self) -> int:
         """Bytes on the card to work with.
 
         A card has many times the memory of the default budget, and needs large blocks:
@@ -94,23 +94,23 @@ class TensorSource(Source):
     def take(self, rows: Array) -> Rows:
         """Copy the rows with these numbers to the host."""
         found = self.pick(rows)
-        columns = {name: here(column) for name, column in found.columns.items()}
-        return Rows(here(found.values), here(found.index), columns)
+        columns = {name: to_numpy(column) for name, column in found.columns.items()}
+        return Rows(to_numpy(found.values), to_numpy(found.index), columns)
 
     def pick(self, rows: Array) -> Rows:
         """Return the rows with these numbers, on the device."""
-        index = self.numbers_there(rows)
+        index = self.numbers_on_device(rows)
         at = index - self.first_number
-        columns = {name: column[at] for name, column in self.brought.items()}
+        columns = {name: column[at] for name, column in self.row_columns.items()}
         return Rows(self.values[at], index, columns)
 
-    def numbers_there(self, rows: Any) -> Any:
+    def numbers_on_device(self, rows: Any) -> Any:
         """Return row numbers on the device."""
         return torch.as_tensor(rows, dtype=torch.int64, device=self.device)
 
     def alone(self, rows: Array) -> Source:
         """Return these rows, sorted, as a source of their own on the device."""
-        return PickedRows(self, self.pick(rows))
+        return DeviceSubset(self, self.pick(rows))
 
     def subset(self, rows: Array, on_host: Callable[[Source, Array], Source]) -> Source:
         """Return these rows, sorted, as a source of their own on the device."""
@@ -120,7 +120,7 @@ class TensorSource(Source):
         """Return a copy on the host; None where it exceeds the memory budget."""
         if self.n_rows * row_bytes(self) > self.memory_budget:
             return None
-        return Chosen(self, self.numbers, self.take(self.numbers))
+        return RowSubset(self, self.numbers, self.take(self.numbers))
 
     def working_copy(self) -> Source | None:
         """Return the rows themselves: passes run on the device."""
@@ -143,7 +143,7 @@ class TensorSource(Source):
 
     def budget_beside(self, host_bytes: float) -> float:
         """Return the bytes to work with on the device, which holds nothing else."""
-        return self.room
+        return self.working_budget
 
     @property
     def most_drawn(self) -> int:
@@ -161,11 +161,14 @@ class TensorSource(Source):
 
     def part_budget(self, n_rows: int) -> int:
         """Return the bytes for work on a `part` of this many rows."""
-        return self.room if self._works_on(n_rows) else self.memory_budget
+        return self.working_budget if self._works_on(n_rows) else self.memory_budget
 
     def _works_on(self, n_rows: int) -> bool:
         """Whether the device works on this many rows; on CSR rows if they fit dense."""
-        return not self.is_sparse or 4 * n_rows * self.n_features <= self.room / 8
+        return (
+            not self.is_sparse
+            or 4 * n_rows * self.n_features <= self.working_budget / 8
+        )
 
     @property
     def part_workers(self) -> Workers:
@@ -189,26 +192,28 @@ class TensorSource(Source):
     @property
     def device_numbers(self) -> Any:
         """The number of every row, on the device."""
-        return self.map_there(lambda rows: rows.index)
+        return self.map_on_device(lambda rows: rows.index)
 
     def block(self, start: int, stop: int) -> Rows:
         """Return a view of the rows from `start` up to `stop`."""
         first = self.first_number
         index = torch.arange(first + start, first + stop, device=self.device)
-        columns = {name: column[start:stop] for name, column in self.brought.items()}
+        columns = {
+            name: column[start:stop] for name, column in self.row_columns.items()
+        }
         return Rows(self.values[start:stop], index, columns)
 
     @property
     def block_rows(self) -> int:
         """Rows per block: in work a row has twice its values, and some 24 numbers."""
-        fit = self.room // (8 * (2 * self.n_features + 24))
+        fit = self.working_budget // (8 * (2 * self.n_features + 24))
         return int(np.clip(fit // ALIGNED * ALIGNED, FEWEST_ROWS, MOST_ROWS))
 
     def map(self, score: Callable[[Rows], Array]) -> Array:
         """Return ``score`` of every block, copied to the host and stacked."""
-        return np.concatenate([here(part) for part in self._each(score)])
+        return np.concatenate([to_numpy(part) for part in self._each(score)])
 
-    def map_there(self, score: Callable[[Rows], Any]) -> Any:
+    def map_on_device(self, score: Callable[[Rows], Any]) -> Any:
         """Return ``score`` of every block, stacked on the device."""
         return torch.cat(list(self._each(score)))
 
@@ -229,7 +234,7 @@ class TensorSource(Source):
             check_values(who, rows)
             return values(rows)
 
-        return self.map_there(score)
+        return self.map_on_device(score)
 
     def _each(self, score: Callable[[Rows], T]) -> Iterator[T]:
         """Yield ``score`` of every block; a device works on one at a time."""
@@ -258,7 +263,7 @@ class TensorSource(Source):
         return InvalidInputError(
             f"the memory of {self.device} does not suffice ({asked}; "
             f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB are free). A fit may use "
-            f"{self.room:.3g} bytes beside the rows: give "
+            f"{self.working_budget:.3g} bytes beside the rows: give "
             f"memory_budget={CARD_SHARE * free:.3g} or less, or keep the rows in host "
             "memory (a NumPy array and device='cuda'): they are streamed then."
         )
@@ -271,22 +276,22 @@ def _free_bytes(device: Any) -> int:
     return int(free) + int(kept)
 
 
-class PickedRows(TensorSource):
+class DeviceSubset(TensorSource):
     """Some rows of another source, on the device, with the numbers of that source."""
 
     def __init__(self, source: TensorSource, rows: Rows):
         columns = dict(rows.columns)
         super().__init__(rows.values, columns, source.memory_budget, source.workers)
-        self.index, self._room = rows.index, source.room
+        self.index, self._room = rows.index, source.working_budget
 
     @property
     def numbers(self) -> Array:
         """The number of every row in the source it comes from."""
-        return here(self.index)
+        return to_numpy(self.index)
 
     def pick(self, rows: Array) -> Rows:
         """Return the rows with these numbers, which must be among these."""
-        return self._part(torch.searchsorted(self.index, self.numbers_there(rows)))
+        return self._part(torch.searchsorted(self.index, self.numbers_on_device(rows)))
 
     def block(self, start: int, stop: int) -> Rows:
         """Return the rows from `start` up to `stop` of these."""
@@ -297,7 +302,7 @@ class PickedRows(TensorSource):
         return self.numbers[super().draw(rng, size)]
 
     def _part(self, where: Any) -> Rows:
-        columns = {name: column[where] for name, column in self.brought.items()}
+        columns = {name: column[where] for name, column in self.row_columns.items()}
         return Rows(self.values[where], self.index[where], columns)
 
 
@@ -318,11 +323,11 @@ class StreamedSource(TensorSource):
         workers: Workers | None = None,
     ):
         Source.__init__(self, memory_budget, workers)
-        self.values, self.brought = values, columns or {}
+        self.values, self.row_columns = values, columns or {}
         self.device, self.is_sparse = torch.device(device), sparse.issparse(values)
         self.n_rows, self.n_features = (int(size) for size in values.shape)
         self.dtype = np.dtype(values.dtype)
-        self.locks = Locks([values, *self.brought.values()])
+        self.locks = Locks([values, *self.row_columns.values()])
 
     @property
     def row_entries(self) -> int:
@@ -336,11 +341,11 @@ class StreamedSource(TensorSource):
         new = super().using(memory_budget, workers)
         assert isinstance(new, StreamedSource)
         size = new.n_rows * new.n_features * new.dtype.itemsize
-        if 2 * size > new.room:
+        if 2 * size > new.working_budget:
             return new
         rows = new.block(0, new.n_rows)
         own = _Moved(rows.values, dict(rows.columns), memory_budget, workers)
-        own.values_here, own.is_sparse = new.values, new.is_sparse
+        own.host_values, own.is_sparse = new.values, new.is_sparse
         own.first_number = new.first_number
         return own
 
@@ -348,23 +353,25 @@ class StreamedSource(TensorSource):
         """Return the rows with these numbers, from the host."""
         numbers = np.asarray(rows, dtype=np.int64)
         at = numbers - self.first_number
-        columns = {name: column[at] for name, column in self.brought.items()}
+        columns = {name: column[at] for name, column in self.row_columns.items()}
         return Rows(self.values[at], numbers, columns)
 
     def near(self, rows: Any) -> Source:
         """Return these rows on the device, where they fit a part of its budget."""
         size = len(rows) * self.n_features * self.dtype.itemsize
-        if 8 * size > self.room:
+        if 8 * size > self.working_budget:
             return self
-        return self.alone(torch.unique(self.numbers_there(rows)))
+        return self.alone(torch.unique(self.numbers_on_device(rows)))
 
     def pick(self, rows: Any) -> Rows:
         """Return the rows with these numbers, copied to the device."""
-        return self._moved(self.take(here(rows)))
+        return self._moved(self.take(to_numpy(rows)))
 
     def block(self, start: int, stop: int) -> Rows:
         """Return the rows from `start` up to `stop`, copied to the device."""
-        columns = {name: column[start:stop] for name, column in self.brought.items()}
+        columns = {
+            name: column[start:stop] for name, column in self.row_columns.items()
+        }
         index = np.arange(self.first_number + start, self.first_number + stop)
         return self._moved(Rows(self.values[start:stop], index, columns))
 
@@ -418,14 +425,16 @@ class StreamedSource(TensorSource):
 class _Moved(TensorSource):
     """Rows of this machine's memory, all of them copied to the device."""
 
-    values_here: Any
+    host_values: Any
 
     def take(self, rows: Array) -> Rows:
         """Return the rows with these numbers, from the copy on the host."""
-        numbers = np.asarray(here(rows), dtype=np.int64)
+        numbers = np.asarray(to_numpy(rows), dtype=np.int64)
         at = numbers - self.first_number
-        columns = {name: here(column[at]) for name, column in self.brought.items()}
-        return Rows(self.values_here[at], numbers, columns)
+        columns = {
+            name: to_numpy(column[at]) for name, column in self.row_columns.items()
+        }
+        return Rows(self.host_values[at], numbers, columns)
 
     def predict(self, who: str, functions: Any) -> Any:
         """Return the functions' values of all rows, on the host, as the rows are."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import here, is_tensor
+from corevec.backend.arrays import is_tensor, to_numpy
 from corevec.data.sources._belt import shared
 from corevec.data.sources._torch import torch
 from corevec.data.sources.base import Source
@@ -24,7 +24,7 @@ def part_source(
 ) -> Source:
     """Return the source of a part of the rows, the first of which has a number."""
     own = {
-        name: here(_numbers("a partition of X", _ARGUMENTS[name], column))
+        name: to_numpy(_numbers("a partition of X", _ARGUMENTS[name], column))
         for name, column in columns.items()
     }
     part = StreamedSource(values, device, own)
@@ -48,7 +48,7 @@ def moved_source(
     """Return the source of NumPy or CSR rows that a device works on."""
     try:
         one = torch.zeros(1, device=device)
-        here(one)  # of "meta" nothing comes back
+        to_numpy(one)  # of "meta" nothing comes back
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         said = str(error).splitlines()[0]
         raise InvalidInputError(

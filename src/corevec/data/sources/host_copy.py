@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from corevec.backend.arrays import here, is_tensor
+from corevec.backend.arrays import is_tensor, to_numpy
 from corevec.data.sources.base import Source
 from corevec.data.sources.memory import CsrSource
 from corevec.exceptions import InvalidInputError
@@ -20,25 +20,27 @@ HOST_SHARE = 0.5
 
 
 class HostCopy(CsrSource):
-    """A copy of rows on a device, of which `there` is the source.
+    """A copy of rows on a device, of which `on_device` is the source.
 
     Dense, or CSR where CSR rows were moved to the device, which has them dense.
     """
 
     def __init__(self, source: Any):
-        values = getattr(source, "values_here", source.values)
+        values = getattr(source, "host_values", source.values)
         if is_tensor(values):  # others are on the host already
             _check_size(source)
-        values = values if sparse.issparse(values) else here(values)
+        values = values if sparse.issparse(values) else to_numpy(values)
         super().__init__(values, source.memory_budget, source.workers)
         self.is_sparse, self.first_number = source.is_sparse, source.first_number
-        self.brought = {name: here(one) for name, one in source.brought.items()}
-        self.there = source
+        self.row_columns = {
+            name: to_numpy(one) for name, one in source.row_columns.items()
+        }
+        self.on_device = source
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Wrap what is done on the device, whose errors are explained."""
-        with self.there.at_work():
+        with self.on_device.at_work():
             yield
 
     @property

@@ -16,7 +16,7 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source
 from corevec.data.sources.budget import row_bytes, rows_within
-from corevec.data.sources.memory import Chosen, stacked
+from corevec.data.sources.memory import RowSubset, stacked
 from corevec.data.sources.workers import Workers
 from corevec.kernels import Rows
 
@@ -29,7 +29,7 @@ MOST_DEALT = 190_000
 SCAN_BYTES = 1 << 19
 
 
-class FarSource(Source):
+class RemoteSource(Source):
     """Rows that `_fetch` copies to the host, at a cost per call."""
 
     draws_cheaply = False
@@ -37,10 +37,10 @@ class FarSource(Source):
     feature_names: Array | None = None
     columns: tuple[str, ...] = ()
 
-    _deck: Chosen | None
+    _deck: RowSubset | None
     _order: Array
     _dealt: int
-    _kept: list[Chosen]
+    _kept: list[RowSubset]
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class FarSource(Source):
     def using(self, memory_budget: float, workers: Workers) -> Source:
         """Return these rows with the budget and the threads of one fit."""
         new = super().using(memory_budget, workers)
-        assert isinstance(new, FarSource)
+        assert isinstance(new, RemoteSource)
         new._forget()
         return new
 
@@ -74,7 +74,7 @@ class FarSource(Source):
                 missing = missing[~here]
         if len(missing) or not parts:
             fetched = self._fetch(missing)
-            self._keep(Chosen(self, fetched.index, fetched))
+            self._keep(RowSubset(self, fetched.index, fetched))
             parts.append(fetched)
         if (
             len(parts) == 1
@@ -93,7 +93,7 @@ class FarSource(Source):
             numbers = super().draw(rng, self._deck_size)
             if self._deck is not None:  # rows of it may be wanted yet
                 self._keep(self._deck)
-            self._deck = Chosen(self, numbers, self._fetch(numbers))
+            self._deck = RowSubset(self, numbers, self._fetch(numbers))
             self._order, self._dealt = rng.permutation(numbers), 0
         size = min(size, len(self._order))
         cards = self._order[self._dealt : self._dealt + size]
@@ -103,7 +103,7 @@ class FarSource(Source):
     def near(self, rows: Array) -> Source:
         """Return these rows as a source in memory, with the same numbers."""
         rows = np.unique(np.asarray(rows, dtype=np.int64))
-        return Chosen(self, rows, self.take(rows))
+        return RowSubset(self, rows, self.take(rows))
 
     def in_memory(self) -> Source | None:
         """Return all rows on the host; None where the memory budget is too small."""
@@ -148,7 +148,7 @@ class FarSource(Source):
         self._order, self._dealt = np.empty(0, dtype=np.int64), 0
         self._kept = []
 
-    def _keep(self, rows: Chosen) -> None:
+    def _keep(self, rows: RowSubset) -> None:
         """Cache what was fetched; the oldest rows make way."""
         most = self._cached_rows(KEPT_SHARE)
         self._kept.insert(0, rows)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import cast, full, here, namespace
+from corevec.backend.arrays import cast, full, namespace, to_numpy
 from corevec.data.sources.base import Source
 from corevec.data.sources.columns import Column, of_rows
 from corevec.kernels import RowMap, Rows, RowStatistics
@@ -57,7 +57,7 @@ def _ranges(rows: Rows) -> tuple[Array, Array]:
         return nothing, -nothing
     xp = namespace(values)
     low, high = xp.min(values, axis=0), xp.max(values, axis=0)
-    return here(cast(low, np.float64)), here(cast(high, np.float64))
+    return to_numpy(cast(low, np.float64)), to_numpy(cast(high, np.float64))
 
 
 def _moments(
@@ -78,7 +78,7 @@ def _moments(
         return total, mean, np.maximum(squares - mean**2, 0.0)
     values = RowMap(None, exponent)(values, np.float64)
     mean = scale @ values
-    return total, here(mean), here(scale @ (values - mean) ** 2)
+    return total, to_numpy(mean), to_numpy(scale @ (values - mean) ** 2)
 
 
 def _merge_moments(

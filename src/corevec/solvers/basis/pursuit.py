@@ -33,11 +33,11 @@ from corevec.backend.arrays import (
     cast,
     empty,
     full,
-    here,
     is_on_card,
     namespace,
     places,
-    there,
+    to_device_of,
+    to_numpy,
 )
 from corevec.data.sources import Source
 from corevec.data.sources.budget import rows_within
@@ -166,14 +166,14 @@ def rows_that_fit(source: Source, size: int) -> int:
     numbers = source.row_entries + 2 * size + 64
     room = room_for_rows(source, size)
     most = min(rows_within(room, 4 * numbers), source.n_rows)
-    room *= source.part_budget(most) / source.room
+    room *= source.part_budget(most) / source.working_budget
     return max(size, rows_within(room, 4 * numbers))
 
 
 def _record(part: Part, B: Array, kernel: Kernel, progress: Progress) -> None:
     rows = Rows(kernel.row_map.back(B), np.full(len(B), -1))
     bias = [v[len(B)] if p.has_bias else 0.0 for p, v in part.pairs]
-    found = KernelExpansion(kernel, rows, here(part.c), np.array(bias))
+    found = KernelExpansion(kernel, rows, to_numpy(part.c), np.array(bias))
     progress.snapshot = lambda: found
     progress.rows_looked_at += len(part)
     progress.record(
@@ -207,7 +207,7 @@ def _all_near(
     def score(rows: Rows) -> Array:
         mapped = Rows(kernel.row_map(rows.values, points.dtype), rows.index)
         f = plain.times(plain.prepare(mapped, points.dtype), points, part.c)
-        f = f + there(np.array(bias), f)
+        f = f + to_device_of(np.array(bias), f)
         xp, worst = namespace(f), full(len(rows), -np.inf, f)
         for t, problem in enumerate(part.problems):
             for side in problem.sides:
@@ -222,7 +222,7 @@ def _all_near(
     near, ratio = _nearest(pairs[:, 0].astype(np.int64), pairs[:, 1], most, rng)
     found = part_of(part.problems, source, kernel, near, ratio)
     # Sparse rows may have left the device: now too many for it.
-    found.v, found.c = part.v, there(here(part.c), found.points.values)
+    found.v, found.c = part.v, to_device_of(to_numpy(part.c), found.points.values)
     found.solve(B)
     return found
 
@@ -265,10 +265,10 @@ def _candidates(
     count = max(plan.least_candidates, plan.candidates * size)
     count = min(len(pulling), max(size, min(count, most)))
     drawn = np.sort(rng.choice(len(pulling), count, replace=False))
-    at = pulling[there(drawn, pulling)]
+    at = pulling[to_device_of(drawn, pulling)]
     g, K, values = part.functional_gradient(B, at)
     # At the best weights primal - dual = |g|^2/2, and |g|^2 = sum_i r_i g(x_i).
-    halves = here(len(pulling) / count * (part.pulls[at] * g).sum(axis=0) / 2)
+    halves = to_numpy(len(pulling) / count * (part.pulls[at] * g).sum(axis=0) / 2)
     gaps = [
         relative_gap(worth, worth - half)
         for worth, half in zip(part.worths, halves, strict=False)
@@ -289,7 +289,7 @@ def _new_rows(found: _Candidates, B: Array, size: int) -> Any:
 
 
 def _as_vectors(rows: Any) -> Array:
-    dense = rows.toarray() if sparse.issparse(rows) else here(rows)
+    dense = rows.toarray() if sparse.issparse(rows) else to_numpy(rows)
     return np.asarray(dense, dtype=np.float64)
 
 

@@ -21,14 +21,14 @@ from corevec.backend.arrays import (
     dtype_of,
     empty,
     full,
-    here,
     is_tensor,
     joined,
     lower_inverse,
     lower_solved,
     namespace,
     places,
-    there,
+    to_device_of,
+    to_numpy,
     without_squares,
 )
 from corevec.data.sources import Source, Workers
@@ -80,7 +80,7 @@ class Part:
 
     def take(self, few: Array) -> Part:
         """Return the part of these rows."""
-        few = there(few, self.points.values)
+        few = to_device_of(few, self.points.values)
         n, sides = len(self), len(self.problems[0].sides)
         entries = joined([few + side * n for side in range(sides)])
         points = self.kernel.prepare(
@@ -92,7 +92,7 @@ class Part:
 
     def basis_points(self, B: Array, dtype: Any = None) -> Points:
         """Return vectors made ready for the kernel, where the rows live."""
-        B = there(B, self.points.values)
+        B = to_device_of(B, self.points.values)
         rows = Rows(B, full(len(B), -1, B, np.int64))
         points = self.kernel.prepare_basis(rows, dtype or self.points.dtype)
         is_sparse = sparse.issparse(self.points.values)
@@ -135,7 +135,7 @@ class Part:
         # With 2000 vectors each of these matrices has 32 MB: the old factor goes first,
         # the new one takes the place of G, which is symmetric.
         self.factor = np.empty((0, 0))
-        B = there(B, self.points.values)
+        B = to_device_of(B, self.points.values)
         own = self.basis_points(B, np.float64)
         G = self.kernel.block(own, own)
         add_to_diagonal(G, RIDGE * float(G.diagonal().max()))
@@ -157,7 +157,7 @@ class Part:
         self.worths = [value for value, _ in worths]
         self.v = weights
         self.pulls = namespace(K).stack([pull for _, pull in worths], axis=1)
-        self.c = inverse.T @ there(np.stack([v[:k] for v in weights], axis=1), K)
+        self.c = inverse.T @ to_device_of(np.stack([v[:k] for v in weights], axis=1), K)
         return sum(self.worths), K
 
     def _features(self, K: Array, inverse: Array) -> Array:
@@ -179,7 +179,7 @@ class Part:
         if self.v:
             old = self.c.shape[0]
             few = min(old, k)
-            v[:k] = here(self.factor[:few].T @ self.c[:few, t])
+            v[:k] = to_numpy(self.factor[:few].T @ self.c[:few, t])
             v[k:] = self.v[t][old:]
         return v
 
@@ -199,7 +199,7 @@ class Part:
 
     def gradient(self, B: Array, K: Array) -> Array:
         """Return dF/dB at the weights of the last `solve`."""
-        B = there(B, self.points.values)
+        B = to_device_of(B, self.points.values)
         is_sparse = sparse.issparse(self.points.values)
         add = self._pulls_by_vectors if is_sparse else self._pulls_by_rows
         pulled, moment = full(len(B), 0.0, B), full(tuple(B.shape), 0.0, B)
@@ -213,7 +213,7 @@ class Part:
         if kernel.uses_distance:
             found -= (mixed.sum(axis=1) - pulled)[:, None] * B
             found *= -2
-        return here(found)
+        return to_numpy(found)
 
     def _pulls_by_rows(self, K: Array, pulled: Array, moment: Array) -> None:
         """Add ``sum_i r_i k'(b_j, x_i)`` and the same of the rows themselves."""

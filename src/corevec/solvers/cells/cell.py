@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from corevec._runtime.types import Array
-from corevec.data.sources import Chosen, Source, of_rows
+from corevec.data.sources import RowSubset, Source, of_rows
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems.family import Problem
 
@@ -18,7 +18,7 @@ from corevec.problems.family import Problem
 MERGED_FROM = 3000
 
 
-class Cell(Chosen):
+class Cell(RowSubset):
     """The rows of one cell, equal ones merged."""
 
     def positions(self, numbers: Array) -> Array:

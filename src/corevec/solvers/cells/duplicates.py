@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.data.sources import TARGET, WEIGHT, Brought, join_rows
+from corevec.data.sources import TARGET, WEIGHT, CarriedColumn, join_rows
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 from corevec.problems.family import Labels, Problem
@@ -84,7 +84,9 @@ def weighed(problems: list[Problem], rows: Rows) -> list[Problem]:
     if COUNT not in rows.columns:
         return problems
     labels = problems[0].labels
-    labels = replace(labels, sample_weight=Brought(WEIGHT), mass=labels.total_weight)
+    labels = replace(
+        labels, sample_weight=CarriedColumn(WEIGHT), mass=labels.total_weight
+    )
     return [replace(one, labels=labels) for one in problems]
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import here
+from corevec.backend.arrays import to_numpy
 from corevec.backend.gpu import kernels as _torch_kernels
 from corevec.backend.gpu.cells import BROKEN, SOLVED, Machines, newton, times
 from corevec.backend.profiles import FEW_COLUMNS
@@ -76,7 +76,7 @@ def _batches(
     """Return cells that are solved together; those in none are solved one by one."""
     if not isinstance(kernel, Kernel) or not _is_served(problems):
         return []
-    room = source.there.room // 2
+    room = source.on_device.working_budget // 2
     order = sorted(range(len(sizes)), key=lambda cell: -sizes[cell])
 
     def n_bytes(size: int) -> float:
@@ -126,14 +126,14 @@ class _Batch:
         numbers = np.empty(shape, dtype=np.int64)
         for own, rows in zip(numbers, members, strict=True):
             own[: len(rows)], own[len(rows) :] = rows[_order(len(rows))], rows[0]
-        self.rows = source.there.pick(numbers.ravel())
+        self.rows = source.on_device.pick(numbers.ravel())
         self.shape = shape
         self.constant = np.zeros((len(members), len(problems)))
 
     def solve(self) -> list[CellFit | None]:
         """Return the machines of each cell; None where there are none by this way."""
         terms = self._terms()
-        is_open = here(self._is_open(*terms[1:]))
+        is_open = to_numpy(self._is_open(*terms[1:]))
         results = np.zeros((3, *is_open.shape))  # intercept, primal, dual
         results[0] = self.constant
         coef = np.zeros((*is_open.shape, self.shape[1]))
@@ -160,7 +160,7 @@ class _Batch:
         n_lanes = len(self.problems)
         machines = Machines(_to(K, slot), lane, n_lanes, z, side, omega, tube)
         a, ended = self._by_stages(K, machines, self.sizes[cell])
-        return here(a), here(ended), self._measured(K, machines, a, output)
+        return to_numpy(a), to_numpy(ended), self._measured(K, machines, a, output)
 
     def _terms(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return z, side and omega, each of shape (cells, outputs, rows)."""
@@ -190,7 +190,7 @@ class _Batch:
         two_class = _to(side, np.array([p.positive is not None for p in self.problems]))
         closed = two_class & ((n_above == 0) | (n_below == 0))
         sign = (n_above > 0).to(torch.int8) - (n_below > 0).to(torch.int8)
-        self.constant = here(torch.where(closed, sign, 0)).astype(np.float64)
+        self.constant = to_numpy(torch.where(closed, sign, 0)).astype(np.float64)
         return ~closed
 
     def _matrices(self, cells: Array) -> Tensor:
@@ -217,7 +217,7 @@ class _Batch:
         a = torch.zeros_like(machines.z)
         broken = torch.zeros(len(machines), dtype=torch.bool, device=a.device)
         ended = torch.zeros(len(machines), dtype=torch.int8, device=a.device)
-        room = self.source.there.room // 2
+        room = self.source.on_device.working_budget // 2
         for share in STAGES:
             counts = (share * sizes).astype(np.int64)
             if share < 1:
@@ -252,7 +252,7 @@ class _Batch:
         sums = (a.sum(dim=1), norm_sq, loss + lost, own, slope, mass, rounding)
         found = np.empty((3, len(machines)))
         for i, (total, norm, lost, more, rise, m, off) in enumerate(
-            here(torch.stack(sums, dim=1)).tolist()
+            to_numpy(torch.stack(sums, dim=1)).tolist()
         ):
             problem = self.problems[output[i]]
             dual = problem.dual_at_best_scale(rise, norm + more, m)

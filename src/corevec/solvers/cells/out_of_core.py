@@ -21,7 +21,7 @@ import numpy as np
 
 from corevec._runtime.progress import Progress, logger
 from corevec._runtime.types import Array
-from corevec.data.sources import Chosen, Source, join_rows
+from corevec.data.sources import RowSubset, Source, join_rows
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems.family import Labels, Problem
@@ -44,7 +44,7 @@ def is_late(progress: Progress) -> bool:
 class Lot:
     """The rows of some parts, at hand, and the cells that they are cut into."""
 
-    source: Chosen
+    source: RowSubset
     problems: list[Problem]
     trees: list[tuple[int, Tree]]  # the number of each part, and its lower levels
     members: list[Array]  # rows of the cells of these, one after the other
@@ -132,7 +132,7 @@ class FarRows(PartedRows):
                 "Save them first, or persist() them."
             )
         rows = join_rows(pieces)
-        near = Chosen(self.source, rows.index, rows)
+        near = RowSubset(self.source, rows.index, rows)
         part_of = cut.top.cells_of(rows.values)
         trees, members = [], []
         for part in batch:
@@ -196,7 +196,7 @@ def _side_by_side(left: list[list[Rows]], right: list[list[Rows]]) -> list[list[
 
 def _shared_out(lot: Lot, fits: list[CellFit]) -> dict[int, tuple[Tree, list[CellFit]]]:
     """Return the tree and the machines of every part of a lot."""
-    if COUNT in lot.source.brought:
+    if COUNT in lot.source.row_columns:
         fits = [
             replace(one, n_rows=_n_rows(lot.source.take(rows)))
             for one, rows in zip(fits, lot.members, strict=True)

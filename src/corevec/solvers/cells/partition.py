@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.data.sources import Chosen, FarSource, Source, join_rows
+from corevec.data.sources import RemoteSource, RowSubset, Source, join_rows
 from corevec.data.sources.budget import rows_within
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
@@ -71,7 +71,7 @@ class PartedRows:
         size: int,
         rng: np.random.Generator,
     ):
-        assert isinstance(source, FarSource)
+        assert isinstance(source, RemoteSource)
         self.problems, self.source, self.size = problems, source, size
         self.labels = problems[0].labels
         row_bytes = _row_bytes(source, rng)
@@ -153,7 +153,7 @@ class PartedRows:
             share = self.n_sampled / counts[parts].sum()
             draw = _Draw(top, self.labels, parts, int(rng.integers(2**62)), share)
             rows = join_rows(self.source.reduce(draw, add))
-            near = Chosen(self.source, rows.index, rows)
+            near = RowSubset(self.source, rows.index, rows)
             part_of = top.cells_of(rows.values)
             for part in parts:
                 few = rows.index[part_of == part]
@@ -238,7 +238,7 @@ def _is_same(old: Tree, new: Tree, below: list[Tree]) -> Array:
     return same.ravel()
 
 
-def _row_bytes(source: FarSource, rng: np.random.Generator) -> float:
+def _row_bytes(source: RemoteSource, rng: np.random.Generator) -> float:
     """Return the bytes of a row; of sparse rows whose entries nobody counted, by some.
 
     A partition of Dask says nothing of its entries.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import here, there
+from corevec.backend.arrays import to_device_of, to_numpy
 from corevec.data.sources import DenseSource, Source
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
@@ -27,9 +27,9 @@ def valued_here(
     def score(rows: Rows) -> Any:
         found = []
         for start in range(0, len(rows), step):
-            near = here(rows.values[start : start + step])
+            near = to_numpy(rows.values[start : start + step])
             found.append(values(DenseSource(near, budget, workers)))
-        return there(np.concatenate(found), rows.values)
+        return to_device_of(np.concatenate(found), rows.values)
 
     return score
 

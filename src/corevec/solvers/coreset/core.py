@@ -45,7 +45,7 @@ class Core:
         self.dual = 0.0
         self.jitter = 0.0
         self.softened = False  # whether C was lowered for an indefinite kernel
-        self.values_here = np.empty(0)  # K @ multipliers
+        self.host_values = np.empty(0)  # K @ multipliers
         self.share = 1.0  # sum of a ball's multipliers; below 1 only if R^2 = 0 binds
         self.room = 1 << 20  # the largest core set; `coreset.start` knows the budget's
         self._buffer = np.empty((0, 0))
@@ -119,7 +119,7 @@ class Core:
         self.values, self.entries = self.values[keep], self.entries[keep]
         self.terms, self.idle = self.terms[keep], self.idle[keep]
         self.multipliers = self.multipliers[keep]
-        self.values_here = self.values_here[keep]  # the others' multipliers are 0
+        self.host_values = self.host_values[keep]  # the others' multipliers are 0
 
     def solve(self, solver: str, tol: float, relative: bool = True) -> None:
         """Solve the problem on the core rows, from the multipliers at hand.
@@ -143,7 +143,7 @@ class Core:
         if soft_ball and self._radius_sq(solution) < 0:
             solution = self._solve_at_radius_zero(solver, tol, relative)
         self.multipliers, self.offset = solution.multipliers, solution.offset
-        self.values_here = self.K @ self.multipliers
+        self.host_values = self.K @ self.multipliers
         self.dual = self._dual_of(solution)
         self.jitter = max(self.jitter, solution.jitter)
         self.idle = np.where(self.multipliers > 0, 0, self.idle + 1)
@@ -220,9 +220,9 @@ class Core:
 
     def margins(self) -> Array:
         """Return ``y f`` of the core rows."""
-        if len(self.values_here) != len(self):
-            self.values_here = self.K @ self.multipliers
-        return self.values_here
+        if len(self.host_values) != len(self):
+            self.host_values = self.K @ self.multipliers
+        return self.host_values
 
     def largest_violation(self) -> float:
         """Return by how much the worst core row is outside the core set's own ball.
@@ -363,7 +363,7 @@ class Core:
         if self.problem.floor is Floor.ZERO and solution.offset == 0:
             # At the best scale the sum might exceed T by a rounding error.
             slope = float(self.terms.target @ a)
-            curve = float(a @ self.values_here) + float(a @ (self.ridge * a))
+            curve = float(a @ self.host_values) + float(a @ (self.ridge * a))
             return self.problem.dual_at_best_scale(slope, curve, float(a.sum()))
         if self.share == 1.0:
             return solution.dual

@@ -9,7 +9,15 @@ import numpy as np
 from scipy import linalg
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import cast, dtype_of, full, here, is_tensor, joined, there
+from corevec.backend.arrays import (
+    cast,
+    dtype_of,
+    full,
+    is_tensor,
+    joined,
+    to_device_of,
+    to_numpy,
+)
 from corevec.data.sources import Source, Workers
 from corevec.data.sources.budget import rows_within
 from corevec.kernels import AnyKernel, Rows
@@ -54,7 +62,7 @@ def room_for_rows(source: Source, width: int, beside: float = 0.0) -> float:
     rows than vectors nothing can be solved. (With a quarter a million rows and 2000
     vectors would make 291 MB of 268.)
     """
-    budget = source.room
+    budget = source.working_budget
     rest = source.budget_beside(ROW_BYTES * source.n_rows + beside)
     rest -= MATRICES * 8 * width**2
     return float(np.clip(rest, budget / 8, 0.6 * budget))
@@ -90,7 +98,7 @@ class Design:
 
         def task(part: slice) -> Array:
             rows = self.rows(part)
-            return rows @ cast(there(v[: self.signed], rows), dtype_of(rows))
+            return rows @ cast(to_device_of(v[: self.signed], rows), dtype_of(rows))
 
         values = joined(list(self._run(task, self._slices(self.n_rows, self.width))))
         offset = float(v[-1]) if self.problem.has_offset else 0.0
@@ -125,7 +133,7 @@ class Design:
     def gram(self, entries: Array, omega: Array) -> tuple[Array, Array]:
         """Return ``sum omega d d'`` and ``sum omega p d`` over the entries, here."""
         matrix, vector = self.sums(entries, omega)
-        return here(matrix), here(vector)
+        return to_numpy(matrix), to_numpy(vector)
 
     def sums(self, entries: Array, omega: Array) -> tuple[Array, Array]:
         """Return what `gram` does; wide ones stay where the rows live."""
@@ -188,7 +196,7 @@ class Design:
             matrix += rows.T @ rows
             vector += along
         if self.signed <= FEW_COLUMNS:
-            return here(matrix), here(vector)
+            return to_numpy(matrix), to_numpy(vector)
         return matrix, vector
 
     def row_gram(self, few: Array, weight: Array) -> Array:
@@ -213,7 +221,7 @@ class Design:
 
         total = np.zeros((self.signed, vectors.shape[1]))
         for part in self._run(task, self._slices(self.n_rows, self.width)):
-            total += here(part)
+            total += to_numpy(part)
         return total
 
     def rows(self, part: Any) -> Array:
@@ -241,7 +249,7 @@ class WorkingRows(Design):
     ):
         self.source: Source = source.near(index) if like is None else like.source
         source = self.source
-        index = source.numbers_there(index)
+        index = source.numbers_on_device(index)
         terms = terms_of(problem, source, basis.kernel, index)
         super().__init__(problem, source.workers, terms, None)
         self.basis, self.index = basis, index

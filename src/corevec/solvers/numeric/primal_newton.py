@@ -18,10 +18,10 @@ from corevec.backend.arrays import (
     definite_solved,
     floats,
     full,
-    here,
     namespace,
     places,
-    there,
+    to_device_of,
+    to_numpy,
 )
 from corevec.data.sources import Workers
 from corevec.problems.family import Floor, Problem
@@ -52,7 +52,7 @@ class Minimum:
     @property
     def gram(self) -> Array | None:
         """`last_gram`, brought here."""
-        return None if self.last_gram is None else here(self.last_gram)
+        return None if self.last_gram is None else to_numpy(self.last_gram)
 
 
 def minimise(
@@ -120,7 +120,7 @@ def _minimise(
     still: float,
 ) -> Minimum:
     omega, target = rows.terms.omega, rows.terms.target
-    omega = omega * (boost if isinstance(boost, float) else there(boost, omega))
+    omega = omega * (boost if isinstance(boost, float) else to_device_of(boost, omega))
     penalty, linear = np.ones(len(v)), np.zeros(len(v))
     if rows.problem.has_offset:
         penalty[-1] = 0.0
@@ -185,18 +185,18 @@ class _NewtonPoint:
             moving = self._from_multipliers(places(active))
         else:
             self._sum(active, n_active)
-            right = self.pull[:width] - there(self.linear[:width], self.pull)
+            right = self.pull[:width] - to_device_of(self.linear[:width], self.pull)
             gram, penalty = self.gram[:width, :width], self.penalty[:width]
-            moving = here(_solve_system(gram, there(penalty, gram), right))
+            moving = to_numpy(_solve_system(gram, to_device_of(penalty, gram), right))
         return np.concatenate([moving, np.zeros(self.rows.width - width)])
 
     def _from_multipliers(self, few: Array) -> Array:
         design, target = self.rows.take(few)[:, : self.width], self.rows.terms.target
         own, right = 1.0 / self.omega[few], target[few]
         if self.rows.signed <= FEW_COLUMNS:
-            design, own, right = here(design), here(own), here(right)
+            design, own, right = to_numpy(design), to_numpy(own), to_numpy(right)
         b = _solve_system(design @ design.T, own, right)
-        return here(b @ cast(design, np.float64))
+        return to_numpy(b @ cast(design, np.float64))
 
     def _sum(self, active: Array, n_active: int) -> None:
         """Set `gram` and `pull` to the sums over the active entries."""
@@ -226,7 +226,7 @@ class _NewtonPoint:
         signs, target = beta * rows.terms.sign, rows.terms.target
         sums = [(signs * target).reshape(2, -1).sum(0), signs.reshape(2, -1).sum(0)]
         both = namespace(signs).stack(sums, axis=1)
-        pull, column = there(rows.transposed_times(both).T, inner)
+        pull, column = to_device_of(rows.transposed_times(both).T, inner)
         self.gram = full(tuple(self.gram.shape), 0.0, inner)
         self.pull = full(rows.width, 0.0, inner)
         self.gram[:signed, :signed], self.pull[:signed] = inner, pull
@@ -299,7 +299,11 @@ def _exact_length(
 ) -> float:
     """Return the minimiser along the step: the derivative is piecewise linear."""
     if len(omega) <= FEW_ENTRIES:  # each trial would wait for a device four times
-        violation, change, omega = here(violation), here(change), here(omega)
+        violation, change, omega = (
+            to_numpy(violation),
+            to_numpy(change),
+            to_numpy(omega),
+        )
     slope0 = float((penalty * v + linear) @ step)
     curve0 = float((penalty * step) @ step)
     low, high, s = 0.0, 1e3, 1.0

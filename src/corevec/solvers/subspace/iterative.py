@@ -36,11 +36,11 @@ from corevec.backend.arrays import (
     cast,
     column_of,
     full,
-    here,
     is_tensor,
     namespace,
     places,
-    there,
+    to_device_of,
+    to_numpy,
 )
 from corevec.certificates.exact import dual_of_entries
 from corevec.data.sources import Source
@@ -87,7 +87,7 @@ def rows_present(problems: list[Problem], source: Source) -> Array:
     """Return the numbers of the rows that have a weight in some problem, here."""
     if every_row_weighs(problems):
         return source.numbers
-    return here(present_there(problems, source))
+    return to_numpy(present_there(problems, source))
 
 
 def basis_size(
@@ -112,7 +112,7 @@ def rows_that_fit(problems: list[Problem], source: Source) -> int:
     the rows, these are copied, too: on a device CSR rows are dense.
     """
     row_bytes = 8 * sum(11 * len(problem.sides) + 8 for problem in problems)
-    half = source.room / 2
+    half = source.working_budget / 2
     if source.n_rows * row_bytes > half:
         row_bytes += source.subset_row_bytes
     return rows_within(half, row_bytes)
@@ -135,10 +135,10 @@ def choose_basis(
     """
     present = present_there(problems, source)
     if size >= len(present):
-        basis, is_definite = basis_of(source, kernel, here(present))
+        basis, is_definite = basis_of(source, kernel, to_numpy(present))
         return basis if is_definite else None
     drawn = rng.choice(len(present), max(1, size // 2), replace=False)
-    first = here(present[there(drawn, present)])
+    first = to_numpy(present[to_device_of(drawn, present)])
     basis, is_definite = basis_of(source, kernel, first)
     if basis is None or not is_definite:
         return None
@@ -147,7 +147,7 @@ def choose_basis(
     solve_on_sample(fits, source, basis, present, rng, at_once)
     _evaluate(fits, source, basis, progress)
     order, share = Order(source), _shares_here(fits)
-    share[here(order.places_of(first))] = 0.0
+    share[to_numpy(order.places_of(first))] = 0.0
     wanted = min(size - len(first), int(np.count_nonzero(share)))
     if wanted == 0 or progress.spent() is not None:
         return basis
@@ -165,7 +165,7 @@ def _shares_here(fits: list[Fit]) -> Array:
     share = fits[0].row_share()
     for fit in fits[1:]:
         share += fit.row_share()
-    return here(share)
+    return to_numpy(share)
 
 
 def solve(
@@ -291,7 +291,7 @@ def _values_of(
     """Return the functions with these weights on all rows, one column each."""
     functions = _functions(fits, weights, basis)
     progress.rows_looked_at += source.n_rows
-    return source.map_there(functions.ready())
+    return source.map_on_device(functions.ready())
 
 
 def _functions(fits: list[Fit], weights: list[Array], basis: Basis) -> KernelExpansion:
@@ -316,7 +316,7 @@ def _directions(
     order = Order(source)
 
     def score(rows: Rows) -> Array:
-        return here(_pulled_by(rows, pulls[order.part_of(rows)], basis))
+        return to_numpy(_pulled_by(rows, pulls[order.part_of(rows)], basis))
 
     pulled = basis.features(source.reduce(score, np.add).T).T
     progress.rows_looked_at += source.n_rows
@@ -368,13 +368,13 @@ def _move(fit: Fit, step: Array, moved: Any, source: Source) -> None:
     # pivots are graded.
     unmixed = linalg.solve_triangular(mix, np.eye(rank))
     xp, chosen = namespace(moved), [values[place] for place in order[:rank]]
-    design = xp.stack(chosen, axis=1) @ there(unmixed, moved)
+    design = xp.stack(chosen, axis=1) @ to_device_of(unmixed, moved)
     few = Design(fit.problem, source.workers, fit.terms, design)
     del chosen, values  # three numbers of every row
     start = frame.T @ fit.weights
     tail = fit.v[len(fit.weights) :]
     found = minimise(few, np.concatenate([start, tail])).v
-    new, new_values = frame @ found[:rank], design @ there(found[:rank], design)
+    new, new_values = frame @ found[:rank], design @ to_device_of(found[:rank], design)
     fit.last_step, fit.last_values = new - fit.weights, new_values - fit.values
     fit.v, fit.values = np.concatenate([new, found[rank:]]), new_values
 
@@ -392,7 +392,7 @@ def _dual(fit: Fit, source: Source, basis: Basis, progress: Progress) -> float:
     if float(len(inside)) ** 2 / 2 > allowed:
         return fit.problem.least
     entries = entries_at(fit.problem, source, inside)
-    few = here(beta[inside])
+    few = to_numpy(beta[inside])
     return dual_of_entries(fit.problem, source, basis.kernel, entries, few)
 
 

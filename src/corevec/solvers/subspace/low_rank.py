@@ -24,7 +24,7 @@ import numpy as np
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.backend.arrays import full, here, is_among, joined, namespace, union
+from corevec.backend.arrays import full, is_among, joined, namespace, to_numpy, union
 from corevec.certificates.projection import MOST_MISSING, all_sums, dual_of
 from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
@@ -163,7 +163,7 @@ def solve(
         if spent is not None:
             stopped_by = spent
             break
-        if max(len(fit.work) for fit in fits) > source.room / 64:
+        if max(len(fit.work) for fit in fits) > source.working_budget / 64:
             break  # terms and margins of that many rows do not fit: the core set's turn
         best, basis = min(best, gap), _use(fits, basis, longer)
         for fit in fits:
@@ -183,7 +183,7 @@ def _is_too_much(fit: Fit, source: Source) -> bool:
     Their numbers take 64 bytes each; rows that live elsewhere have to be brought, too.
     """
     expected = fit.near * source.n_rows
-    too_many = expected > source.room / 64
+    too_many = expected > source.working_budget / 64
     return too_many or not source.holds(int(expected))
 
 
@@ -212,7 +212,7 @@ def _solve_sample(fit: Fit, source: Source, basis: Basis, sample: Array) -> None
             found = minimise(rows, fit.v, share * boost)
             fit.v, fit.mass = found.v, found.mass
         most = 0.7 * capacity(source, rows.width) / source.n_rows
-        violation = here(rows.terms.target - rows.times(fit.v))
+        violation = to_numpy(rows.terms.target - rows.times(fit.v))
         sides = len(fit.problem.sides)
         worst = violation.reshape(sides, -1).max(axis=0)
         fit.band = _band(worst, most)

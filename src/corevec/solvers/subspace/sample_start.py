@@ -21,11 +21,11 @@ from corevec.backend.arrays import (
     count,
     counted,
     full,
-    here,
     joined,
     namespace,
     places,
-    there,
+    to_device_of,
+    to_numpy,
 )
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Rows
@@ -77,14 +77,14 @@ class Order:
         """Return the places of rows by their numbers."""
         if self.numbers is None:
             return numbers - self.first
-        numbers = there(numbers, self.numbers)
+        numbers = to_device_of(numbers, self.numbers)
         return namespace(numbers).searchsorted(self.numbers, numbers)
 
     def numbers_at(self, few: Any) -> Array:
         """Return the numbers of a few rows, here, by their places."""
         if self.numbers is None:
-            return np.asarray(here(few) + self.first)
-        return here(self.numbers[there(few, self.numbers)])
+            return np.asarray(to_numpy(few) + self.first)
+        return to_numpy(self.numbers[to_device_of(few, self.numbers)])
 
     def part_of(self, rows: Rows) -> slice:
         """Return the places of the rows of a block, which follow each other."""
@@ -101,7 +101,7 @@ def present_there(problems: list[Problem], source: Source) -> Any:
         weights = [problem.labels.weights(rows) > 0 for problem in problems]
         return rows.index[reduce(or_, weights)]
 
-    return source.map_there(present)
+    return source.map_on_device(present)
 
 
 def every_row_weighs(problems: list[Problem]) -> bool:
@@ -394,7 +394,7 @@ def _drawn(q: Any, rng: np.random.Generator) -> Any:
     found = []
     for start in range(0, len(q), DRAWN_AT_ONCE):
         part = q[start : start + DRAWN_AT_ONCE]
-        found.append(start + places(there(rng.random(len(part)), q) < part))
+        found.append(start + places(to_device_of(rng.random(len(part)), q) < part))
     return joined(found)
 
 
@@ -416,7 +416,7 @@ def _hessian(
 ) -> Any:
     """Return the factor of the Hessian over these rows, at the weights of the fit."""
     if system is None:
-        omega = there(boost, rows.terms.omega) * rows.terms.omega
+        omega = to_device_of(boost, rows.terms.omega) * rows.terms.omega
         violation = rows.terms.target - rows.times(fit.v)
         active = places((violation > 0) & (omega > 0))
         system = rows.gram(active, omega)[0]
@@ -450,6 +450,6 @@ def _without_offset(gram: Array, offset: float) -> Array:
 
 def entries_at(problem: Problem, source: Source, positions: Any) -> Array:
     """Return the problem's entries, here, at these positions of the rows' sides."""
-    positions = here(positions)
+    positions = to_numpy(positions)
     rows = Order(source).numbers_at(positions % source.n_rows)
     return np.asarray(rows + positions // source.n_rows * problem.labels.n_rows)

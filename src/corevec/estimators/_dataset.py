@@ -19,17 +19,17 @@ from corevec._runtime.types import Array
 from corevec.backend.arrays import (
     cast,
     full,
-    here,
     is_finite,
     is_tensor,
     masses_of,
     namespace,
-    there,
+    to_device_of,
+    to_numpy,
 )
 from corevec.data.sources import (
     TARGET,
     WEIGHT,
-    Brought,
+    CarriedColumn,
     Coded,
     Column,
     Recoded,
@@ -48,7 +48,7 @@ TINY, HUGE = 1e-100, 1e100
 
 
 @dataclass
-class Given:
+class Dataset:
     """Rows in memory: X an array or CSR matrix, y and weights arrays or None."""
 
     who: str
@@ -134,12 +134,12 @@ class Given:
         z = (self.y - mean) / scale
         return [np.ascontiguousarray(z[:, t]) for t in range(z.shape[1])]
 
-    def sample(self, rng: np.random.Generator, size: int) -> Given:
+    def sample(self, rng: np.random.Generator, size: int) -> Dataset:
         """Return so many random rows, in memory."""
         rows = np.sort(rng.permutation(self.n_rows)[:size])
         weights = self.weights
         part = None if weights is None else np.asarray(weights)[rows]
-        return Given(self.who, self.X[rows], None, part)
+        return Dataset(self.who, self.X[rows], None, part)
 
     @property
     def _counted(self) -> Array:
@@ -164,7 +164,7 @@ class _Seen:
     variance: Array
 
 
-class FarGiven(Given):
+class RemoteDataset(Dataset):
     """Remote rows, whose blocks carry their targets and weights."""
 
     _seen: _Seen
@@ -201,8 +201,8 @@ class FarGiven(Given):
             self._seen = self._ask_all(partial(look, size=self._size))
         self.weights = None
         if self._has_weights and not self._seen.all_one:
-            self.weights = Brought(WEIGHT)
-        self.y = Brought(TARGET) if task != "none" else None
+            self.weights = CarriedColumn(WEIGHT)
+        self.y = CarriedColumn(TARGET) if task != "none" else None
 
     @property
     def n_rows(self) -> int:
@@ -274,11 +274,11 @@ class FarGiven(Given):
         pairs = zip(mean, scale, strict=True)
         return [Standardised(float(m), float(d), t) for t, (m, d) in enumerate(pairs)]
 
-    def sample(self, rng: np.random.Generator, size: int) -> Given:
+    def sample(self, rng: np.random.Generator, size: int) -> Dataset:
         """Return so many random rows, in memory."""
         rows = self.X.take(self.X.draw(rng, size))
         part = None if self.weights is None else of_rows(self.weights, rows)
-        return Given(self.who, rows.values, None, part)
+        return Dataset(self.who, rows.values, None, part)
 
 
 def _look(who: str, task: str, has_weights: bool, rows: Rows, size: Any = 1.0) -> _Seen:
@@ -355,8 +355,8 @@ def _checked(who: str, rows: Rows, column: str, name: str) -> Array:
             f"{np.asarray(rows.columns[column]).dtype}."
         ) from None
     if not is_finite(values):
-        at = np.argwhere(~np.isfinite(here(values)))[0]
-        value = float(here(values)[tuple(at)])
+        at = np.argwhere(~np.isfinite(to_numpy(values)))[0]
+        value = float(to_numpy(values)[tuple(at)])
         raise InvalidInputError(
             f"{who}: {name}[{int(rows.index[int(at[0])])}] = {value}: Input "
             f"{name} contains NaN or infinity. Drop such rows."
@@ -377,7 +377,7 @@ def _moments(
 ) -> tuple[Array, Array, Array, Array]:
     """Return least, most, mean and variance of the targets of one block."""
     y = _checked(who, rows, TARGET, "y")
-    y = (y[:, None] if y.ndim == 1 else y) / there(np.asarray(size), y)
+    y = (y[:, None] if y.ndim == 1 else y) / to_device_of(np.asarray(size), y)
     counted = weights > 0
     if not counted.any():
         nothing = np.zeros(y.shape[1])
@@ -387,7 +387,7 @@ def _moments(
     with np.errstate(over="ignore", under="ignore"):  # then a second pass looks
         variance = share @ (y - mean) ** 2
     low, high = namespace(y).min(y, axis=0), namespace(y).max(y, axis=0)
-    return here(low), here(high), here(mean), here(variance)
+    return to_numpy(low), to_numpy(high), to_numpy(mean), to_numpy(variance)
 
 
 def _join(who: str, a: _Seen, b: _Seen) -> _Seen:
