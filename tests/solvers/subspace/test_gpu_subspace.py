@@ -305,7 +305,7 @@ def test_rows_in_memory_have_arrays():
 class Roomy(gpu.TensorSource):
     """Rows of a device with more room than the budget, as a card has by default."""
 
-    room = 1 << 24
+    working_budget = 1 << 24
 
 
 @pytest.mark.parametrize("kind", ["tube", "three classes"])
