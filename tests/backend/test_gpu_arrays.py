@@ -13,7 +13,7 @@ from scipy import sparse
 torch = pytest.importorskip("torch", reason="torch is not installed (corevec[gpu])")
 
 from corevec.backend import arrays  # noqa: E402
-from corevec.data.sources import TARGET, WEIGHT, Workers, device_source, gpu  # noqa: E402
+from corevec.data.sources import TARGET, WEIGHT, Workers, device_source, gpu, gpu_input  # noqa: E402
 from corevec.data.sources.columns import Coded  # noqa: E402
 from corevec.kernels import Rows, make_kernel  # noqa: E402
 
@@ -95,7 +95,7 @@ def test_arrays_that_may_not_be_written_go_there():
     """As those of a model that joblib maps from its file: torch would warn."""
     given = np.arange(6.0).reshape(2, 3)
     given.flags.writeable = False
-    found = arrays.there(given, tensor(X))
+    found = arrays.to_device_of(given, tensor(X))
     found += 1
     assert np.array_equal(found, np.arange(1.0, 7.0).reshape(2, 3))
     assert given[0, 0] == 0
@@ -108,16 +108,16 @@ def test_arrays_that_may_not_be_written_go_there():
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "uint16", "uint32", "uint8"])
 def test_columns_may_be_of_any_type_of_numbers(dtype):
     own = [tensor(one).to(getattr(torch, dtype)) for one in (CODES, WEIGHTS)]
-    assert_columns(gpu.tensor_source("a test", tensor(X), *own))
+    assert_columns(gpu_input.tensor_source("a test", tensor(X), *own))
 
 
 @pytest.mark.parametrize("dtype", ["<u2", "<u4", ">f8", "<i8"])
 def test_columns_beside_tensors_or_of_a_partition_may_be_of_any_type(dtype):
     own = [one.astype(dtype) for one in (CODES, WEIGHTS)]
     backwards = [one[::-1].copy()[::-1] for one in own]  # torch takes no such strides
-    assert_columns(gpu.tensor_source("a test", tensor(X), *backwards))
+    assert_columns(gpu_input.tensor_source("a test", tensor(X), *backwards))
     columns = dict(zip((TARGET, WEIGHT), own, strict=True))
-    assert_columns(gpu.part_source(X, columns, 0, 1 << 28, "cpu"))
+    assert_columns(gpu_input.part_source(X, columns, 0, 1 << 28, "cpu"))
 
 
 def assert_columns(source):

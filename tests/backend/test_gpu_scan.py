@@ -17,7 +17,7 @@ from naive import gram
 
 from corevec import CoreVectorClassifier
 from corevec.certificates import scan as oracle
-from corevec.data.sources.columns import Brought
+from corevec.data.sources.columns import CarriedColumn
 from corevec.data.sources.memory import DenseSource
 from corevec.exceptions import KernelError
 from corevec.kernels import Kernel, RowMap, Rows
@@ -117,7 +117,7 @@ def asked(case, *, of_tensors):
     X, codes, response, weights = data(case)
     n_rows = case.first + case.n
     if of_tensors:  # rows bring what belongs to them along
-        codes, response, weights = map(Brought, ("target", "response", "weight"))
+        codes, response, weights = map(CarriedColumn, ("target", "response", "weight"))
     labels = problems.Labels(n_rows, codes, weights, mass=float(case.n))
     made = {
         "two-class": lambda: [problems.two_class(labels, 3.0, 1)],

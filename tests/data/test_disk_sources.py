@@ -23,7 +23,7 @@ from corevec.data.readers._arrow import as_labels
 from corevec.data.sources import (
     TARGET,
     WEIGHT,
-    Brought,
+    CarriedColumn,
     CsrSource,
     DenseSource,
     Workers,
@@ -97,7 +97,7 @@ def assert_same_passes(here, there):
     assert np.array_equal(here.reduce(sums, np.add), there.reduce(sums, np.add))
     met = here.fold(list, lambda seen, rows: [*seen, rows.index], None)
     assert np.array_equal(np.concatenate(met), np.arange(there.n_rows))
-    weights = Brought(WEIGHT) if WEIGHT in there.columns else None
+    weights = CarriedColumn(WEIGHT) if WEIGHT in there.columns else None
     a, b = row_statistics(here, weights), row_statistics(there, weights)
     assert np.array_equal(a.mean, b.mean)
     assert np.array_equal(a.column_variance, b.column_variance)
@@ -106,7 +106,7 @@ def assert_same_passes(here, there):
 
 def in_memory(X, **columns):
     source = CsrSource(X) if sparse.issparse(X) else DenseSource(X)
-    source.brought = columns
+    source.row_columns = columns
     return source
 
 
@@ -546,7 +546,7 @@ def test_blocks_of_a_float_array_are_views_of_the_file(tmp_path):
     np.save(tmp_path / "X.npy", np.ones((300, 4)))
     source = open_rows(tmp_path / "X.npy", target=0)
     assert np.shares_memory(source.block(5, 9).values, source.values)
-    assert not source.is_far
+    assert source.draws_cheaply
 
 
 def test_npy_that_cannot_be_used(tmp_path):

@@ -147,7 +147,7 @@ def assert_same_values(model, wanted, rows, close=CLOSE):
             assert isinstance(found, np.ndarray), method
         assert arrays.dtype_of(found) == known.dtype
         assert found.shape == known.shape
-        assert arrays.here(found) == pytest.approx(known, rel=close, abs=close)
+        assert arrays.to_numpy(found) == pytest.approx(known, rel=close, abs=close)
 
 
 # --- Every estimator ------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Arrays wherever they live: NumPy's here, tensors on a GPU.
+"""Arrays on the host or on a device: NumPy's, or tensors of torch.
 
 What is done to a block of rows is written once, in the words of the array API standard,
 and runs where the block is. NumPy arrays are served by NumPy itself; for tensors
@@ -45,8 +45,8 @@ def namespace(a: Any) -> Any:
     return xp
 
 
-def here(a: Any) -> Array:
-    """Return an array in this process's memory, copied from where it lives."""
+def to_numpy(a: Any) -> Array:
+    """Return a NumPy array, copied to the host if it is a tensor."""
     return a.detach().cpu().numpy() if is_tensor(a) else np.asarray(a)
 
 
@@ -61,30 +61,32 @@ def back_from(tensor: Any, like: Any) -> Any:
     return library.from_dlpack(tensor) if hasattr(library, "from_dlpack") else tensor
 
 
-def here_if_tensor(*given: Any) -> tuple[Any, ...]:
-    """Return what was given, tensors as arrays in this process's memory."""
-    return tuple(here(one) if is_tensor(one) else one for one in given)
+def tensors_to_numpy(*given: Any) -> tuple[Any, ...]:
+    """Return what was given, tensors as NumPy arrays."""
+    return tuple(to_numpy(one) if is_tensor(one) else one for one in given)
 
 
-def brought(answer: Any) -> Any:
-    """Return an answer whose arrays are all in this process's memory.
+def all_to_numpy(answer: Any) -> Any:
+    """Return an answer whose tensors are NumPy arrays.
 
     Lists, tuples and dataclasses of arrays are gone through.
     """
     if is_tensor(answer):
-        return here(answer)
+        return to_numpy(answer)
     if isinstance(answer, dict):
-        return {name: brought(one) for name, one in answer.items()}
+        return {name: all_to_numpy(one) for name, one in answer.items()}
     if isinstance(answer, (list, tuple)):
-        return type(answer)(brought(one) for one in answer)
+        return type(answer)(all_to_numpy(one) for one in answer)
     if is_dataclass(answer) and not isinstance(answer, type):
-        own = {one.name: brought(getattr(answer, one.name)) for one in fields(answer)}
+        own = {
+            one.name: all_to_numpy(getattr(answer, one.name)) for one in fields(answer)
+        }
         return replace(answer, **own)
     return answer
 
 
-def there(a: Any, like: Any) -> Any:
-    """Return a small array, of the same type, where `like` lives."""
+def to_device_of(a: Any, like: Any) -> Any:
+    """Return a small array, of the same type, on the device of `like`."""
     if not is_tensor(like):
         return a
     torch = sys.modules["torch"]
@@ -109,7 +111,7 @@ def dtype_of(a: Any) -> Any:
 
 
 def full(shape: Any, value: float, like: Any, dtype: Any = np.float64) -> Any:
-    """Return numbers, all the same, where `like` lives."""
+    """Return numbers, all the same, on the device of `like`."""
     if not is_tensor(like):
         return np.full(shape, value, dtype=dtype)
     torch = sys.modules["torch"]
@@ -118,7 +120,7 @@ def full(shape: Any, value: float, like: Any, dtype: Any = np.float64) -> Any:
 
 
 def empty(shape: tuple[int, ...], like: Any, dtype: Any = np.float64) -> Any:
-    """Return numbers yet to be set, where `like` lives."""
+    """Return numbers yet to be set, on the device of `like`."""
     if not is_tensor(like):
         return np.empty(shape, dtype=dtype)
     torch = sys.modules["torch"]
@@ -127,7 +129,7 @@ def empty(shape: tuple[int, ...], like: Any, dtype: Any = np.float64) -> Any:
 
 
 def constant(n: int, value: float, like: Any) -> Any:
-    """Return n numbers, all the same and not to be written to, where `like` lives.
+    """Return n numbers, all the same and not to be written to, on the device of `like`.
 
     On a device they are one number in memory.
     """
@@ -159,7 +161,7 @@ def shifted(values: Any, shift: Any, dtype: Any) -> Any:
     torch = sys.modules["torch"]
     kind = getattr(torch, np.dtype(dtype).name)
     out = torch.empty(values.shape, dtype=kind, device=values.device)
-    return torch.sub(values, there(shift, values), out=out)
+    return torch.sub(values, to_device_of(shift, values), out=out)
 
 
 def _shape(shape: Any) -> Any:
@@ -184,7 +186,7 @@ def count(mask: Any) -> int:
 
 
 def floats(few: Sequence[Any]) -> list[float]:
-    """Return single numbers, from where they live in one copy."""
+    """Return single numbers, copied to the host at once."""
     if any(is_tensor(one) for one in few):
         torch = sys.modules["torch"]
         one = next(one for one in few if is_tensor(one))
@@ -205,16 +207,16 @@ def is_among(numbers: Any, few: Array) -> Any:
         if len(few) == 0:
             return numbers != numbers
         # By bisection: torch.isin sorts all the numbers.
-        few = there(few, numbers).sort().values
+        few = to_device_of(few, numbers).sort().values
         at = sys.modules["torch"].searchsorted(few, numbers)
         return few[at.clip(max=len(few) - 1)] == numbers
     return np.isin(numbers, few)
 
 
 def union(a: Any, b: Any) -> Any:
-    """Return the numbers that are in one of two sets, sorted, where `b` lives."""
+    """Return the numbers that are in one of two sets, sorted, on the device of `b`."""
     if is_tensor(b):
-        return sys.modules["torch"].unique(joined([there(a, b), b]))
+        return sys.modules["torch"].unique(joined([to_device_of(a, b), b]))
     return np.union1d(a, b)
 
 
@@ -232,9 +234,9 @@ def largest(values: Any, count: int) -> Any:
     ones than are wanted are taken is not said.
     """
     if is_tensor(values):
-        part = _largest_there(values, count)
-        order = np.lexsort((here(part), -here(values[part])))
-        return part[there(order, part)]
+        part = _largest_on_device(values, count)
+        order = np.lexsort((to_numpy(part), -to_numpy(values[part])))
+        return part[to_device_of(order, part)]
     if count < len(values):
         part = np.argpartition(-values, count - 1)[:count]
     else:
@@ -242,7 +244,7 @@ def largest(values: Any, count: int) -> Any:
     return part[np.lexsort((part, -values[part]))]
 
 
-def _largest_there(values: Any, count: int) -> Any:
+def _largest_on_device(values: Any, count: int) -> Any:
     torch = sys.modules["torch"]
     if count >= len(values):
         return torch.arange(len(values), device=values.device)
@@ -256,13 +258,13 @@ def column_of(values: Any, place: int) -> Any:
 
 
 def entries_of(few: Array, codes: Any) -> Any:
-    """Return the entries with these codes, where the codes live if they are numbers.
+    """Return the entries with these codes; numbers on the device of the codes.
 
-    Words cannot live on a device: they are returned here.
+    A device holds no words: these are returned on the host.
     """
     if is_tensor(codes) and few.dtype.kind in "biuf":
-        return there(few, codes)[codes]
-    return few[here(codes)]
+        return to_device_of(few, codes)[codes]
+    return few[to_numpy(codes)]
 
 
 def masses_of(labels: Any, weights: Any) -> tuple[Array, Array]:
@@ -275,9 +277,11 @@ def masses_of(labels: Any, weights: Any) -> tuple[Array, Array]:
     if len(kinds) <= _FEW_KINDS:
         masses = [weights @ (labels == kind).to(weights.dtype) for kind in kinds]
         if sum(int((labels == kind).sum()) for kind in kinds) == len(labels):
-            return here(kinds), here(torch.stack(masses))
+            return to_numpy(kinds), to_numpy(torch.stack(masses))
     kinds, place = torch.unique(labels, return_inverse=True)
-    return here(kinds), here(torch.bincount(place, weights, minlength=len(kinds)))
+    return to_numpy(kinds), to_numpy(
+        torch.bincount(place, weights, minlength=len(kinds))
+    )
 
 
 def add_to_diagonal(matrix: Any, value: Any) -> None:
@@ -289,7 +293,7 @@ def add_to_diagonal(matrix: Any, value: Any) -> None:
 
 
 def cholesky(matrix: Any) -> Any:
-    """Return the lower Cholesky factor; here it takes the place of the matrix."""
+    """Return the lower Cholesky factor; on the host it overwrites the matrix."""
     if is_tensor(matrix):
         return sys.modules["torch"].linalg.cholesky(matrix)
     # Symmetric: transposed it has LAPACK's order.
@@ -297,9 +301,9 @@ def cholesky(matrix: Any) -> Any:
 
 
 def copied(matrix: Any) -> Any:
-    """Return a copy of a matrix in float64, or in its own precision here.
+    """Return a copy of a matrix in float64, or in its own precision on the host.
 
-    Here in LAPACK's order, so that a factor can take its place.
+    On the host in LAPACK's order, so that a factor can overwrite it.
     """
     if is_tensor(matrix):
         return matrix.double() if matrix.dtype.itemsize < 8 else matrix.clone()
@@ -309,7 +313,7 @@ def copied(matrix: Any) -> Any:
 def definite_solved(matrix: Any, right: Any) -> Any:
     """Return ``M^-1 right`` by Cholesky; LinAlgError where M is not definite.
 
-    Here the factor takes the place of the matrix.
+    On the host the factor overwrites the matrix.
     """
     if not is_tensor(matrix):
         factor = linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)

@@ -18,13 +18,13 @@ from corevec.backend.arrays import (
     ALIGNED,
     floats,
     full,
-    here,
     is_among,
     largest,
     namespace,
     places,
+    to_numpy,
 )
-from corevec.data.sources import Chosen, Source
+from corevec.data.sources import RowSubset, Source
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.expansion import KernelExpansion, Ready
 from corevec.problems.family import Problem
@@ -76,7 +76,7 @@ class ScanResult:
         return float(self.violation[0]) if len(self.violation) else -np.inf
 
 
-class Subset(Chosen):
+class Subset(RowSubset):
     """Rows of a source in memory, with the row numbers that they have in it.
 
     Caches the kernel values against the basis rows it meets, while they fit half of
@@ -269,7 +269,7 @@ def _answer_on_side(
         slope = omega[inside] @ (violation[inside] * lever)
         curve = omega[inside] @ lever**2
     top = largest(violation, request.n_worst)
-    worst, worst_entries = here(violation[top]), here(entries[top])
+    worst, worst_entries = to_numpy(violation[top]), to_numpy(entries[top])
     seen = worst > -np.inf
     slope, curve, *losses = floats([slope, curve, *losses])
     return ScanResult(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import full, here, joined, largest, namespace, places
+from corevec.backend.arrays import full, joined, largest, namespace, places, to_numpy
 from corevec.certificates.dual_bounds import (
     CONFIDENCE,
     BoundRequest,
@@ -180,14 +180,14 @@ def _sums_on_side(
         mass=float(beta.sum()),
         signed=float(beta @ own.sign),
         missed=float(missed.sum()),
-        pulled=here(projected.pulled),
+        pulled=to_numpy(projected.pulled),
         work=rows.index[violation > -request.band],  # on the device of the rows
-        missing=here(few.index[worst]),
-        missing_size=here(missed[worst]),
+        missing=to_numpy(few.index[worst]),
+        missing_size=to_numpy(missed[worst]),
         n_inside=len(inside),
-        kept=(Pulls(*map(here, kept)),) if request.keep else (),
-        gram=here(projected.gram) if request.newton else 0.0,
-        pull=here(projected.pull) if request.newton else 0.0,
+        kept=(Pulls(*map(to_numpy, kept)),) if request.keep else (),
+        gram=to_numpy(projected.gram) if request.newton else 0.0,
+        pull=to_numpy(projected.pull) if request.newton else 0.0,
     )
 
 

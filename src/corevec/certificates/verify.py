@@ -9,7 +9,7 @@ from corevec._runtime.types import Array
 from corevec.certificates.scan import ScanRequest, ScanResult, scan
 from corevec.certificates.squared_loss import dual_of_entries, projection_dual
 from corevec.data.sources import Source
-from corevec.data.sources.budget import rows_that_fit
+from corevec.data.sources.budget import rows_to_take
 from corevec.models.basis import basis_from
 from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
@@ -36,7 +36,7 @@ def verify(
     """
     progress = Progress(source.n_rows)
     nothing = np.empty(0, dtype=np.int64)
-    most = min(EXACT_ROWS, rows_that_fit(source)) if source.is_far else EXACT_ROWS
+    most = rows_to_take(source, EXACT_ROWS)
     request = ScanRequest(problem, nothing, ((1.0, offset),), n_worst=most)
     seen = scan(source, function, [request])[0]
     duals = [(problem.least, "exact")]

@@ -30,7 +30,7 @@ from corevec.estimators._callbacks import (
     RoundReporter,
     traffic_of,
 )
-from corevec.estimators._given import FarGiven, Given
+from corevec.estimators._dataset import Dataset, RemoteDataset
 from corevec.estimators._rows import TakesRows, check_square
 from corevec.exceptions import (
     CorevecError,
@@ -129,12 +129,12 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         self.verbose = verbose
 
     def _fit_problems(
-        self, given: Given, problems: list[Problem], title: str
+        self, given: Dataset, problems: list[Problem], title: str
     ) -> FitResult:
         """Fit `problems`, set the common attributes and return the result."""
         with Workers(self.n_jobs) as workers:
             source = as_source(given.X, self.memory_budget, workers)
-            if isinstance(given, FarGiven):
+            if isinstance(given, RemoteDataset):
                 given.X = source  # later reads reuse the copies on the host
             kernel = self._make_kernel(source, given.weights)
             with RoundReporter(self, self._attributes) as reporter:
@@ -322,7 +322,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             return f"{reached}. Nothing is known about the rows that were not scanned. "
         return f"{reached}. The model is usable within that bound (see certificate_). "
 
-    def _problems_for(self, given: Given) -> Any:
+    def _problems_for(self, given: Dataset) -> Any:
         raise NotImplementedError
 
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:

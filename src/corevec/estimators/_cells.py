@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.progress import Progress, logger
 from corevec._runtime.types import Array
-from corevec.data.sources import Source, Workers, as_source, is_far
+from corevec.data.sources import Source, Workers, as_source
 from corevec.estimators._callbacks import RoundReporter, traffic_of
-from corevec.estimators._given import Given
+from corevec.estimators._dataset import Dataset
 from corevec.exceptions import (
     InvalidInputError,
     KernelError,
@@ -30,7 +30,7 @@ from corevec.problems.family import Problem
 from corevec.solvers.cells import fit as cells
 from corevec.solvers.cells.cell import rows_with_weight
 from corevec.solvers.cells.certificate import cells_certificate
-from corevec.solvers.cells.device_rows import on_host, refuse_worker_devices
+from corevec.solvers.cells.device_rows import refuse_worker_devices
 from corevec.solvers.cells.out_of_core import OutOfCoreRows
 from corevec.solvers.cells.tree import grow
 from corevec.solvers.cells.tuning import (
@@ -98,13 +98,13 @@ class CellsFit:
     ----------
     model : estimator
         Its parameters are read, and its fitted attributes are set.
-    given : Given
+    given : Dataset
         The training set.
     problems : list of Problem
         The problems to solve in every cell.
     """
 
-    def __init__(self, model: Any, given: Given, problems: list[Problem]):
+    def __init__(self, model: Any, given: Dataset, problems: list[Problem]):
         self.model, self.given, self.problems = model, given, problems
         self.workers, self.started = Workers(model.n_jobs), time.perf_counter()
         self.facts: dict[str, Any] = {}  # what was chosen, for `history_`
@@ -190,9 +190,7 @@ class CellsFit:
         """The rows: in memory if they fit, else out of core; on the host for trees."""
         source = as_source(self.given.X, self.model.memory_budget, self.workers)
         refuse_worker_devices(type(self.model).__name__, source)
-        if source.holds(source.n_rows) and not source.is_on_device:
-            return source.near(source.numbers)
-        return on_host(source)
+        return source.host_copy()
 
     @cached_property
     def _global_kernel(self) -> AnyKernel:
@@ -234,7 +232,7 @@ class CellsFit:
         """Return rows in memory that cells are tried on, and those of each cell."""
         if self._tried is None:
             rng = np.random.default_rng(0)
-            if self.source.is_far:
+            if not self.source.holds(self.source.n_rows):
                 remote = OutOfCoreRows(self.problems, self.source, self.size, rng)
                 parts = remote.partition(rng, random=False)
                 self._tried = remote.some_cells(parts, 2 * MORE_CELLS, rng)
@@ -321,14 +319,27 @@ def values_for_labels(model: Any, X: Any) -> Array:
     check_is_fitted(model)
     forest = model.__dict__.get("_forest")
     has_pairs = len(model.classes_) > 2 and model.multi_class == "ovo"
-    if forest is None or is_far(X) or has_pairs:
+    if forest is None or has_pairs:
         return model._values(X)
-    X = model._validate_new(X)
     two_classes = len(model.classes_) == 2
     is_undecided = _sign_is_undecided if two_classes else _winner_is_undecided
-    with Workers(model.n_jobs) as workers:
-        source = as_source(X, model.memory_budget, workers)
-        return forest.values_that_decide(source, is_undecided)
+    return model._evaluate(_LabelValues(forest, is_undecided), X)
+
+
+@dataclass(frozen=True)
+class _LabelValues:
+    """The values of a forest, as exact as its labels need."""
+
+    forest: Any
+    is_undecided: Callable[[Array, Array], Array]
+
+    def values(self, source: Source) -> Array:
+        """Return values of every row that decide as the exact ones do."""
+        return np.asarray(self.forest.values_that_decide(source, self.is_undecided))
+
+    def ready_for(self, source: Source) -> Any:
+        """Return the function of a block of rows on a device: the exact values."""
+        return self.forest.ready_for(source)
 
 
 def _sign_is_undecided(values: Array, errors: Array) -> Array:

@@ -1,7 +1,6 @@
-"""Predictions of rows that live elsewhere, as what the rows are.
+"""Predictions of remote rows, as the kind of array that the rows are.
 
-Of Dask collections: the same method, on every partition, when asked. Of other
-libraries' arrays on a device: an array of that library.
+A Dask collection is answered lazily: the same method runs on every partition.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from typing import Any, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
-from corevec.backend.arrays import back_from, is_tensor
-from corevec.data.sources import is_dask, is_on_device
+from corevec.data.sources import answer_in_kind
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -23,20 +21,19 @@ def lazily(method: Method) -> Method:
 
     @wraps(method)
     def called(self: Any, X: Any, *others: Any, **named: Any) -> Any:
-        if is_on_device(X) and not is_tensor(X):
-            from corevec.data.sources.gpu import as_tensor
+        def answer(rows: Any) -> Any:
+            return method(self, rows, *others, **named)
 
-            tensor = as_tensor(type(self).__name__, "X", X)
-            return back_from(method(self, tensor, *others, **named), X)
-        if not is_dask(X):
-            return method(self, X, *others, **named)
-        check_is_fitted(self)
-        # Its module needs Dask, which whoever gives a collection has.
-        from corevec.data.sources.dask_lazy import mapped
+        def lazy_answer(collection: Any) -> Any:
+            check_is_fitted(self)
+            # Its module needs Dask, which whoever gives a collection has.
+            from corevec.data.sources.dask_lazy import mapped
 
-        check = getattr(self, "_check_far_columns", None)
-        if check is not None:
-            check(X, reset=False)
-        return mapped(partial(called, self, *others, **named), X)
+            check = getattr(self, "_check_remote_columns", None)
+            if check is not None:
+                check(collection, reset=False)
+            return mapped(partial(called, self, *others, **named), collection)
+
+        return answer_in_kind(type(self).__name__, X, answer, lazy_answer)
 
     return called  # type: ignore[return-value]

@@ -123,7 +123,7 @@ class BallDetector(ScoredDetector):
                 raise refused_diagonal(
                     who, f"the kernel {kernel.name!r} computes k(x, x) of the rows"
                 )
-            return source.map_there(kernel.diagonal)
+            return source.map_on_device(kernel.diagonal)
         if diagonal is not None:
             return _checked_diagonal(self, diagonal, source.n_rows)
         if constant is None:

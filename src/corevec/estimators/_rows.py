@@ -1,8 +1,7 @@
-"""What the estimators share about rows: validation, and where they live."""
+"""What the estimators share about rows: validation, and their source."""
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -22,15 +21,13 @@ from corevec.data.sources import (
     as_source,
     columns_of,
     device_source,
-    far_source,
-    is_far,
-    is_on_device,
+    remote_source,
+    require_host_rows,
+    require_rows_in_memory,
 )
-from corevec.estimators._given import FarGiven, Given, check_values
+from corevec.estimators._dataset import Dataset, RemoteDataset
 from corevec.estimators._parameters import check_parameters
 from corevec.exceptions import InvalidInputError, RowsLostError
-from corevec.kernels import Rows
-from corevec.solvers.cells.device_rows import evaluated_on_host
 
 CHECKS: dict[str, Any] = {
     "accept_sparse": "csr",
@@ -44,7 +41,7 @@ class TakesRows:
 
     # What the targets are: "classes", "numbers" or "none".
     _task = "none"
-    _takes_far = True
+    _takes_remote = True
 
     kernel: Any
     memory_budget: Any
@@ -55,22 +52,19 @@ class TakesRows:
 
     def _validate_fit(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
         check_parameters(self)
-        if is_on_device(X) and (callable(self.kernel) or not self._takes_far):
-            what = (
-                "a kernel that is a function" if self._takes_far else "this estimator"
+        who = type(self).__name__
+        if not self._takes_remote:
+            require_host_rows(who, X, "this estimator works on rows in memory")
+            require_rows_in_memory(
+                who,
+                X,
+                "the rows must be in memory, but {kind} was given, whose rows live "
+                "elsewhere. Bring them here first: X.compute().",
             )
-            raise InvalidInputError(
-                f"{type(self).__name__}: {what} works on rows in memory, but a tensor "
-                "was given. Bring the rows here: X.cpu().numpy()."
-            )
-        if is_far(X) and not self._takes_far:
-            raise InvalidInputError(
-                f"{type(self).__name__}: the rows must be in memory, but "
-                f"{type(X).__name__} was given, whose rows live elsewhere. Bring them "
-                "here first: X.compute()."
-            )
-        if is_far(X):
-            self._check_far_columns(X, reset=True)
+        elif callable(self.kernel):
+            why = "a kernel that is a function works on rows in memory"
+            require_host_rows(who, X, why)
+        if self._check_remote_columns(X, reset=True):
             return X if isinstance(y, str) else (X, y)
         try:
             validated = validate_data(self, X, y, **CHECKS, **checks)
@@ -78,28 +72,31 @@ class TakesRows:
             raise named(self, error) from None
         rows = validated[0] if isinstance(validated, tuple) else validated
         if self.kernel == "precomputed":
-            check_square(type(self).__name__, rows)
+            check_square(who, rows)
         return validated
 
-    def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
+    def _given(self, X: Any, y: Any, sample_weight: Any) -> Dataset:
         """Return validated rows with what belongs to them."""
-        who = type(self).__name__
-        if not is_far(X):
-            weights = checked_weights(self, sample_weight, X.shape[0])
-            return self._moved(Given(who, X, y, weights))
+        who, device = type(self).__name__, getattr(self, "device", None)
         if self.kernel == "precomputed":
-            raise InvalidInputError(
-                f"{who}: kernel='precomputed' needs the kernel matrix in memory, but "
-                f"rows that live elsewhere were given ({type(X).__name__}).",
+            require_rows_in_memory(
+                who,
+                X,
+                "kernel='precomputed' needs the kernel matrix in memory, but rows that "
+                "live elsewhere were given ({kind}).",
                 parameter="kernel",
             )
         target = None if self._task == "none" else y
         try:
-            source = far_source(who, X, target, sample_weight)
-            self._check_device(source)
+            source = remote_source(who, X, target, sample_weight)
+            if source is None:
+                weights = checked_weights(self, sample_weight, X.shape[0])
+                return self._moved(Dataset(who, X, y, weights))
+            if device is not None:
+                source = source.worked_on_by(who, device)
             with Workers(self.n_jobs) as workers, source.at_work():
                 near = source.using(self.memory_budget, workers)
-                given = FarGiven(who, near, self._task)
+                given = RemoteDataset(who, near, self._task)
         except InvalidInputError as error:
             raise named(self, error) from None
         except RowsLostError as error:
@@ -109,29 +106,7 @@ class TakesRows:
             check_labels(who, given.classes())
         return given
 
-    def _check_device(self, source: Source) -> None:
-        """Tell the workers of a cluster their device; refuse what would ignore it."""
-        device = getattr(self, "device", None)
-        own = getattr(source, "device", None)
-        if device is None or (source.is_on_device and _is_place(own, device)):
-            return
-        if source.is_on_device:
-            raise InvalidInputError(
-                f"{type(self).__name__}: device={device!r}, but the rows are a tensor "
-                f"on {str(own)!r}. Move them there, X.to({device!r}), or give "
-                "device=None: tensors are worked on where they are.",
-                parameter="device",
-            )
-        if not hasattr(source, "device"):
-            raise InvalidInputError(
-                f"{type(self).__name__}: device={device!r} works on arrays, tensors "
-                f"and Dask collections, but {source!r} was given. Give the rows as an "
-                "np.memmap or a Dask collection, or device=None.",
-                parameter="device",
-            )
-        source.device = device
-
-    def _moved(self, given: Given) -> Given:
+    def _moved(self, given: Dataset) -> Dataset:
         """Return rows in memory, or moved to the device that was asked for."""
         device = getattr(self, "device", None)
         if device is None or self.kernel == "precomputed" or callable(self.kernel):
@@ -145,7 +120,7 @@ class TakesRows:
         y, kinds = given.y, None
         if self._task == "none":
             y = None
-        elif self._task == "classes" and y is not None:  # words cannot live there
+        elif self._task == "classes" and y is not None:  # a device holds no words
             given.y = column_or_1d(y, warn=True)
             kinds = np.unique(given.y)
             check_labels(given.who, kinds)
@@ -154,72 +129,61 @@ class TakesRows:
         try:
             with Workers(self.n_jobs) as workers, source.at_work():
                 there = source.using(self.memory_budget, workers)
-                return FarGiven(given.who, there, self._task, kinds)
+                return RemoteDataset(given.who, there, self._task, kinds)
         except InvalidInputError as error:
             raise named(self, error) from None
 
-    def _check_far_columns(self, X: Any, *, reset: bool) -> None:
-        """Note, or compare, the number and the names of the columns."""
+    def _check_remote_columns(self, X: Any, *, reset: bool) -> bool:
+        """Note, or compare, the number and the names of the columns of remote rows.
+
+        False of rows in memory, which scikit-learn validates.
+        """
         who = type(self).__name__
-        n_features, names = columns_of(who, X)
+        found = columns_of(who, X)
+        if found is None:
+            return False
+        n_features, names = found
         if reset:
             self.n_features_in_ = n_features
             self.__dict__.pop("feature_names_in_", None)
             if names is not None:
                 self.feature_names_in_ = names
-            return
+            return True
         if n_features != self.n_features_in_:
             raise InvalidInputError(
                 f"{who}: X has {n_features} features, but {who} is expecting "
                 f"{self.n_features_in_} features as input."
             )
         check_same_names(who, self, names)
+        return True
 
     def _values(self, X: Any) -> Array:
-        """Return the functions' values on new rows, shape (n_rows, outputs)."""
+        """Return the model's values on new rows, shape (n_rows, outputs)."""
         check_is_fitted(self)
+        return self._evaluate(self.__dict__.get("_forest") or self._functions, X)
+
+    def _evaluate(self, functions: Any, X: Any) -> Array:
+        """Return the functions' values on new rows, as an array of the user's kind."""
         X = self._validate_new(X)
         with Workers(self.n_jobs) as workers:
             source = self._source_of(X, workers)
-            forest = self.__dict__.get("_forest")
-            functions = forest or self._functions
-            if is_on_device(X):
-                values: Any = functions.ready()
-                if forest is not None:
-                    values = evaluated_on_host(source, forest.values)
-                with source.at_work():
-                    return source.map_there(partial(_checked_values, self, values))
             with source.at_work():
-                return np.asarray(functions.values(source))
+                return source.predict(type(self).__name__, functions)
 
     def _source_of(self, X: Any, workers: Workers) -> Source:
         """Return the source of validated rows, on the device that was asked for."""
-        device = getattr(self, "device", None)
+        who, device = type(self).__name__, getattr(self, "device", None)
         if device is not None and isinstance(X, Source):
-            self._check_device(X)
-        if device is None or is_far(X) or "_forest" in self.__dict__:  # cells: here
-            return as_source(X, self.memory_budget, workers)
-        moved = device_source(type(self).__name__, X, None, None, device)
-        return moved.using(self.memory_budget, workers)
+            X = X.worked_on_by(who, device)
+        if "_forest" in self.__dict__:
+            device = None  # cells predict on the host
+        return as_source(X, self.memory_budget, workers, device, who)
 
     def _validate_new(self, X: Any) -> Any:
         """Return rows to predict, checked against those of the fit."""
-        if is_far(X):
-            self._check_far_columns(X, reset=False)
+        if self._check_remote_columns(X, reset=False):
             return X
         return validate_data(self, X, reset=False, **CHECKS)
-
-
-def _is_place(own: Any, device: Any) -> bool:
-    """Whether a tensor's device is the one asked for; "cuda" is any of them."""
-    wanted = str(device)
-    return wanted in (str(own), own.type)
-
-
-def _checked_values(model: Any, values: Any, rows: Rows) -> Any:
-    """Return values of tensors that no validation has looked at."""
-    check_values(type(model).__name__, rows)
-    return values(rows)
 
 
 def checked_weights(model: Any, sample_weight: Any, n_rows: int) -> Array | None:

@@ -12,7 +12,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.data.sources import DEFAULT_MEMORY_BUDGET, as_source, brought_here, is_far
+from corevec.data.sources import (
+    DEFAULT_MEMORY_BUDGET,
+    as_source,
+    computed_rows,
+    map_values,
+)
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._rows import CHECKS, checked_weights, named
 from corevec.estimators._stream_blocks import Block, BlockReporter, first_unusable
@@ -105,7 +110,7 @@ class StreamingEstimator(CoreVectorEstimator):
 
     def _validated(self, X: Any, y: Any, *, first: bool) -> Any:
         """Return validated rows and labels; the linear loop finds NaN itself."""
-        X, linear = brought_here(X), self._is_linear
+        X, linear = computed_rows(X), self._is_linear
         checks = {**CHECKS, "order": "C", "reset": first}
         if not first:
             checks["ensure_min_samples"] = 0  # an empty block changes nothing
@@ -297,9 +302,7 @@ class StreamingEstimator(CoreVectorEstimator):
         check_is_fitted(self)
         refuse_tensors(type(self).__name__, X)
         X = self._validate_new(X)
-        if is_far(X):
-            return as_source(X).map(lambda rows: self._values_of(rows.values))
-        return self._values_of(X)
+        return map_values(X, self._values_of)
 
     def _values_of(self, X: Any) -> Array:
         functions = self._functions

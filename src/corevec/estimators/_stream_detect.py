@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corevec._runtime.types import Array
 from corevec.certificates.verify import verify
-from corevec.data.sources import as_source, is_far
+from corevec.data.sources import as_source, map_values
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import ScoredDetector
@@ -21,7 +21,7 @@ from corevec.estimators._rows import CHECKS, checked_weights
 from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_blocks import blocks_of, is_stream
 from corevec.estimators._stream_checks import refuse_weights
-from corevec.estimators._stream_far import fit_far, refuse_far, refuse_tensors
+from corevec.estimators._stream_far import fit_remote, refuse_remote, refuse_tensors
 from corevec.kernels import Rows
 from corevec.models.certificate import Certificate
 from corevec.problems.family import Labels, svdd
@@ -174,8 +174,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         self._check()
         self._forget()
         refuse_tensors(type(self).__name__, X)
-        if is_far(X):
-            fit_far(self, X, None, sample_weight, None)
+        if fit_remote(self, X, None, sample_weight, None):
             return self
         blocks: Any = [(X, None, sample_weight)]
         if is_stream(X):
@@ -223,9 +222,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         check_is_fitted(self)
         refuse_tensors(type(self).__name__, X)
         X = self._validate_new(X)
-        if is_far(X):
-            return as_source(X).map(lambda rows: self._scores(rows.values))
-        return self._scores(X)
+        return map_values(X, self._scores)
 
     @lazily
     def distance(self, X: Any) -> Array:
@@ -333,7 +330,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
         """Return the certificate of `SVDD` at this centre, with the best radius."""
         check_is_fitted(self)
-        refuse_far(type(self).__name__, X)
+        refuse_remote(type(self).__name__, X)
         X = validate_data(self, X, reset=False, **CHECKS)
         weights = checked_weights(self, sample_weight, X.shape[0])
         problem = svdd(Labels(X.shape[0], sample_weight=weights), self.C)

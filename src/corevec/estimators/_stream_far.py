@@ -7,22 +7,30 @@ from typing import Any
 
 from sklearn.base import clone
 
-from corevec.data.sources import TARGET, WEIGHT, far_source, is_far, is_on_device
-from corevec.estimators._given import FarGiven
-from corevec.exceptions import InvalidInputError
+from corevec.data.sources import (
+    TARGET,
+    WEIGHT,
+    remote_source,
+    require_host_rows,
+    require_rows_in_memory,
+)
+from corevec.estimators._dataset import RemoteDataset
 from corevec.kernels import AnyKernel, Rows
 
 
-def fit_far(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
+def fit_remote(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> bool:
     """Fit a streaming model on every partition, in order, and merge the balls.
 
-    The classes and the kernel coefficient are determined by earlier passes, because
-    they must be the same in all partitions.
+    False, and nothing is done, where the rows are in memory. The classes and the kernel
+    coefficient are determined by earlier passes, because they must be the same in all
+    partitions.
     """
     who, task = type(model).__name__, model._task
-    model._check_far_columns(X, reset=True)
-    source = far_source(who, X, None if task == "none" else y, sample_weight)
-    given = FarGiven(who, source, task)
+    if not model._check_remote_columns(X, reset=True):
+        return False
+    source = remote_source(who, X, None if task == "none" else y, sample_weight)
+    assert source is not None
+    given = RemoteDataset(who, source, task)
     if task == "classes" and classes is None:
         classes = given.classes()
     kernel = None
@@ -34,6 +42,7 @@ def fit_far(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> Non
     for name, value in found._fitted_attributes().items():
         if name not in ("n_features_in_", "feature_names_in_"):
             setattr(model, name, value)
+    return True
 
 
 def _begin(model: Any, kernel: AnyKernel | None) -> Any:
@@ -61,19 +70,16 @@ def _joined(a: Any, b: Any) -> Any:
 
 def refuse_tensors(who: str, X: Any) -> None:
     """Raise for rows on a device: a ball grows row by row, on the host."""
-    if is_on_device(X):
-        raise InvalidInputError(
-            f"{who}: rows are learned one after the other, on the host, but a "
-            "tensor was given. Copy the rows to the host: X.cpu().numpy()."
-        )
+    why = "rows are learned one after the other, on the host"
+    require_host_rows(who, X, why)
 
 
-def refuse_far(who: str, X: Any) -> None:
+def refuse_remote(who: str, X: Any) -> None:
     """Raise for remote rows: a few numbers per row are needed in memory."""
-    if is_far(X):
-        raise InvalidInputError(
-            f"{who}: certify of a streaming model stores a few numbers per row, so "
-            f"the rows must be in memory; {type(X).__name__} was given. Certify on a "
-            "part of them, or fit CoreVectorClassifier or SVDD, which certify remote "
-            "rows as well."
-        )
+    require_rows_in_memory(
+        who,
+        X,
+        "certify of a streaming model stores a few numbers per row, so the rows must "
+        "be in memory; {kind} was given. Certify on a part of them, or fit "
+        "CoreVectorClassifier or SVDD, which certify remote rows as well.",
+    )

@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import cast, column_of, entries_of, full, here_if_tensor
-from corevec.data.sources import DEFAULT_MEMORY_BUDGET, is_far
+from corevec.backend.arrays import cast, column_of, entries_of, full, tensors_to_numpy
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._cells import CellsFit, check_cells, values_for_labels
-from corevec.estimators._given import Given
+from corevec.estimators._dataset import Dataset
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_choice, check_positive
 from corevec.estimators._rows import named
@@ -256,11 +254,10 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         given = self._given(X, y, sample_weight)
         # A class whose rows all have weight 0 does not count.
         classes = given.classes()
-        if not is_far(X):
-            try:
-                check_classification_targets(y)
-            except ValueError as error:
-                raise named(self, error) from None
+        try:
+            given.check_classes(y)
+        except ValueError as error:
+            raise named(self, error) from None
         if len(classes) < 2:
             raise InvalidInputError(
                 f"{type(self).__name__}: y holds only 1 class "
@@ -283,7 +280,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         self._count_support(given)
         return self
 
-    def _count_support(self, given: Given) -> None:
+    def _count_support(self, given: Dataset) -> None:
         own = np.searchsorted(self.classes_, given.labels_of(self.support_))
         own = np.minimum(own, len(self.classes_) - 1)
         counts = np.bincount(own, minlength=len(self.classes_))
@@ -351,21 +348,16 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         """
         from sklearn.metrics import accuracy_score  # it loads slowly
 
-        asked = here_if_tensor(y, self.predict(X), sample_weight)
+        asked = tensors_to_numpy(y, self.predict(X), sample_weight)
         return float(accuracy_score(*asked[:2], sample_weight=asked[2]))
 
-    def _problems_for(self, given: Given) -> list[Problem]:
+    def _problems_for(self, given: Dataset) -> list[Problem]:
         who, n = type(self).__name__, given.n_rows
         if given.y is None:
             raise InvalidInputError(
                 f"{who}: labels y are needed to certify a classifier."
             )
-        if not is_far(given.X):
-            given.y = column_or_1d(given.y)
-            if len(given.y) != n:
-                raise InvalidInputError(
-                    f"{who}: X has {n} rows, y {len(given.y)} labels."
-                )
+        given.check_labels()
         unknown = np.setdiff1d(given.classes(), self.classes_)
         if len(unknown):
             raise InvalidInputError(
@@ -385,7 +377,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         C = self.__dict__.get("C_", self.C)  # C_: tuned by cells
         return [two_class(labels, C, *pair, has_bias=bias) for pair in sides]
 
-    def _class_weights(self, given: Given) -> Array | None:
+    def _class_weights(self, given: Dataset) -> Array | None:
         if self.class_weight is None:
             return None
         if self.class_weight == "balanced":

@@ -9,13 +9,13 @@ import numpy as np
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.backend.arrays import column_of, namespace, there
+from corevec.backend.arrays import column_of, namespace, to_device_of
 from corevec.certificates.scan import Subset
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._cells import CellsFit, check_cells
-from corevec.estimators._given import Given, weights_of
+from corevec.estimators._dataset import Dataset, weights_of
 from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import BallDetector, ScoredDetector, constant_of
 from corevec.estimators._parameters import check_positive, check_share
@@ -24,7 +24,6 @@ from corevec.kernels import Rows, make_kernel
 from corevec.models.checkpoint import Checkpoint
 from corevec.models.result import FitResult
 from corevec.problems.family import Labels, Problem, one_class, svdd
-from corevec.solvers.cells.device_rows import on_host
 
 # Share of outliers when neither nu nor C is given.
 DEFAULT_NU = 0.1
@@ -39,7 +38,7 @@ SEARCH_FITS = 40
 class _Detector(CoreVectorEstimator):
     """Base class of the two detectors: checks of rows without labels."""
 
-    def _checked_rows(self, X: Any, sample_weight: Any) -> Given:
+    def _checked_rows(self, X: Any, sample_weight: Any) -> Dataset:
         X = self._validate_fit(X)
         if self.init == "opposite":
             raise InvalidInputError(
@@ -285,7 +284,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         offset = getattr(self, "offset_", 1.0)
         return {**found, "offset_": offset, "intercept_": np.array([-offset])}
 
-    def _problems_for(self, given: Given) -> list[Problem]:
+    def _problems_for(self, given: Dataset) -> list[Problem]:
         labels = Labels(given.n_rows, sample_weight=given.weights, mass=given.mass)
         return [one_class(labels, self.C_)]
 
@@ -298,7 +297,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
                 parameter="cells",
             )
 
-    def _fit_locally(self, given: Given, nu: float) -> None:
+    def _fit_locally(self, given: Dataset, nu: float) -> None:
         """Fit one machine per cell; with `nu`, the offset leaves that share outside.
 
         In a cell of m rows, C = 1 / (nu m): the C that the search starts from.
@@ -310,10 +309,10 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         self.offset_ = 1.0
         if self.C is None:
             with Workers(self.n_jobs) as workers:
-                source = on_host(as_source(given.X, self.memory_budget, workers))
+                source = as_source(given.X, self.memory_budget, workers).host_copy()
                 self.offset_ = self._quantile(self._forest, source, given.weights, nu)
 
-    def _fit_to_share(self, given: Given, nu: float) -> None:
+    def _fit_to_share(self, given: Dataset, nu: float) -> None:
         """Search for the C that leaves the share `nu` outside: first on a sample."""
         self.C_ = 1.0 / (nu * given.mass)
         interrupted, known = False, self._searched_before(given)
@@ -334,7 +333,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
             outcome, self.offset_ = self._search(given, nu, reporter, interrupted)
         self._set_fitted(outcome, "one-class")
 
-    def _searched_before(self, given: Given) -> float | None:
+    def _searched_before(self, given: Dataset) -> float | None:
         """Return the C that an earlier run had reached, from its checkpoint."""
         if self.checkpoint is None:
             return None
@@ -345,7 +344,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
 
     def _search(
         self,
-        given: Given,
+        given: Dataset,
         nu: float,
         reporter: RoundReporter,
         interrupted: bool = False,
@@ -681,9 +680,9 @@ class SVDD(BallDetector, _Detector):
         constant = getattr(self, "diagonal_", None)
         rows = self._validate_new(X)
         own = self._diagonal_of(rows, self._functions.kernel, constant, diagonal)
-        return 2 * values - there(own, values) - self.centre_norm_sq_
+        return 2 * values - to_device_of(own, values) - self.centre_norm_sq_
 
-    def _problems_for(self, given: Given) -> list[Problem]:
+    def _problems_for(self, given: Dataset) -> list[Problem]:
         labels = Labels(given.n_rows, sample_weight=given.weights, mass=given.mass)
         return [svdd(labels, self.C)]
 

@@ -88,7 +88,7 @@ class CoreVectorRanker(CoreVectorEstimator):
     sampling = batch = qp = init = low_rank = "auto"
     warm_start = False
 
-    _takes_far = False  # the rows of a query may lie in several partitions
+    _takes_remote = False  # the rows of a query may lie in several partitions
 
     def __init__(
         self,

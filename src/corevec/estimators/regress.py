@@ -11,12 +11,12 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import column_of, here_if_tensor, there
+from corevec.backend.arrays import column_of, tensors_to_numpy, to_device_of
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Column
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._cells import CellsFit, check_cells
-from corevec.estimators._given import FarGiven, Given
+from corevec.estimators._dataset import Dataset, RemoteDataset
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_flag, check_number, check_positive
 from corevec.exceptions import InvalidInputError
@@ -251,7 +251,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         check_cells(self)
         X, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
         given = self._given(X, y, sample_weight)
-        if isinstance(given, FarGiven):
+        if isinstance(given, RemoteDataset):
             self._one_target = given.n_targets == 1
         else:
             self._one_target = y.ndim == 1
@@ -286,8 +286,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
             In the units of y.
         """
         values = self._values(X)
-        values = values * there(self.target_scale_, values)
-        values = values + there(self.target_mean_, values)
+        values = values * to_device_of(self.target_scale_, values)
+        values = values + to_device_of(self.target_mean_, values)
         return column_of(values, 0) if self._one_target else values
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -309,7 +309,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         """
         from sklearn.metrics import r2_score  # it loads slowly
 
-        asked = here_if_tensor(y, self.predict(X), sample_weight)
+        asked = tensors_to_numpy(y, self.predict(X), sample_weight)
         return float(r2_score(*asked[:2], sample_weight=asked[2]))
 
     def _in_units_of_y(self) -> None:
@@ -369,14 +369,14 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         """Return the fixed tube of each target, in units of its standard deviation."""
         return np.asarray(float(self.tube) / self.target_scale_)
 
-    def _problems_for(self, given: Given) -> list[Problem]:
+    def _problems_for(self, given: Dataset) -> list[Problem]:
         who, n = type(self).__name__, given.n_rows
         if given.y is None:
             raise InvalidInputError(
                 f"{who}: targets y are needed to certify a regressor."
             )
         n_targets = len(self.target_mean_)
-        if isinstance(given, FarGiven):
+        if isinstance(given, RemoteDataset):
             shape = n, given.n_targets
         else:
             given.y = self._columns(given.y)

@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corevec._runtime.types import Array
-from corevec.data.sources import as_source, is_far
+from corevec.data.sources import as_source
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._lazy import lazily
 from corevec.estimators._parameters import check_flag
@@ -22,7 +22,7 @@ from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_blocks import blocks_of, is_stream
 from corevec.estimators._stream_checks import refuse_weights
 from corevec.estimators._stream_detect import StreamingOneClass
-from corevec.estimators._stream_far import fit_far, refuse_far, refuse_tensors
+from corevec.estimators._stream_far import fit_remote, refuse_remote, refuse_tensors
 from corevec.estimators._stream_labels import (
     encoded,
     first_classes,
@@ -196,8 +196,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         self._check()
         self._forget()
         refuse_tensors(type(self).__name__, X)
-        if is_far(X):
-            fit_far(self, X, y, sample_weight, classes)
+        if fit_remote(self, X, y, sample_weight, classes):
             return self
         stream = y is None and is_stream(X)
         blocks: Any = [(X, y, sample_weight)]
@@ -373,7 +372,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         for more classes without rescaling, because their values are compared.
         """
         check_is_fitted(self)
-        refuse_far(type(self).__name__, X)
+        refuse_remote(type(self).__name__, X)
         if y is None:
             raise InvalidInputError(
                 f"{type(self).__name__}: labels y are needed to certify a classifier."

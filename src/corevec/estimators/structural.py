@@ -13,7 +13,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source, brought_here
+from corevec.data.sources import (
+    DEFAULT_MEMORY_BUDGET,
+    Workers,
+    as_source,
+    computed_rows,
+)
 from corevec.estimators._base import REMEDIES
 from corevec.estimators._callbacks import (
     CallbackSupportMixin,
@@ -161,7 +166,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         if not self._is_multiclass:
             return self._fit_own(X, y, sample_weight)
         try:
-            X, y = validate_data(self, brought_here(X), y, **CHECKS)
+            X, y = validate_data(self, computed_rows(X), y, **CHECKS)
         except ValueError as error:
             raise named(self, error) from None
         check_classification_targets(y)
@@ -230,7 +235,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
             ``classes_[1]``.
         """
         check_is_fitted(self, "coef_")
-        X = validate_data(self, brought_here(X), reset=False, **CHECKS)
+        X = validate_data(self, computed_rows(X), reset=False, **CHECKS)
         scores = np.asarray(X @ self.coef_.T, dtype=np.float64) + self.intercept_
         return np.ascontiguousarray(scores[:, 0]) if len(self.classes_) == 2 else scores
 

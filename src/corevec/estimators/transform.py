@@ -20,7 +20,7 @@ from corevec.data.sources import (
     Source,
     Workers,
     as_source,
-    brought_here,
+    computed_rows,
 )
 from corevec.estimators._base import kernel_for
 from corevec.estimators._lazy import lazily
@@ -150,7 +150,7 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         self._check_parameters()
         try:
-            X = validate_data(self, brought_here(X), **CHECKS)
+            X = validate_data(self, computed_rows(X), **CHECKS)
         except ValueError as error:
             raise named(self, error) from None
         if self.kernel == "precomputed":

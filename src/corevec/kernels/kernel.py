@@ -14,7 +14,14 @@ from scipy import sparse
 
 from corevec._runtime.types import Array
 from corevec.backend import profiles
-from corevec.backend.arrays import cast, constant, full, is_tensor, namespace, there
+from corevec.backend.arrays import (
+    cast,
+    constant,
+    full,
+    is_tensor,
+    namespace,
+    to_device_of,
+)
 from corevec.backend.loops import kernels as _loops
 from corevec.backend.profiles import FEW_COLUMNS
 from corevec.exceptions import KernelError
@@ -150,7 +157,7 @@ class Kernel:
         """
         x, z = x.to_device_of(z), z.to_device_of(x)
         if is_tensor(x.values):
-            return self._tensor_times(x, z, there(coef, x.values))
+            return self._tensor_times(x, z, to_device_of(coef, x.values))
         if self._by_difference(x.values) and self._by_difference(z.values):
             out = np.empty((len(x), coef.shape[1]))
             scratch = np.empty(len(z), dtype=x.dtype)

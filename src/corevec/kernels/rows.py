@@ -10,7 +10,13 @@ import numpy as np
 from scipy import sparse
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import cast, is_tensor, row_sums_of_squares, shifted, there
+from corevec.backend.arrays import (
+    cast,
+    is_tensor,
+    row_sums_of_squares,
+    shifted,
+    to_device_of,
+)
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ class Points:
             values = values.toarray() if sparse.issparse(values) else values
 
             def copied(a: Any) -> Any:
-                return None if a is None else there(a, other.values)
+                return None if a is None else to_device_of(a, other.values)
 
             parts = copied(values), copied(self.index), self.dtype, copied(self.squares)
             copies[device] = Points(*parts, diagonal=copied(self.diagonal))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import is_tensor, there
+from corevec.backend.arrays import is_tensor, to_device_of
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Kernel, Points, Rows, finite
 
@@ -33,7 +33,7 @@ class KernelExpansion:
         """Return values of shape (len(rows), outputs) for one block of rows."""
         points = self.kernel.prepare(rows, basis.dtype)
         values = self.kernel.times(points, basis, self.coef)
-        return finite(values + there(self.intercept, values), self.kernel)
+        return finite(values + to_device_of(self.intercept, values), self.kernel)
 
     def value_errors(self) -> Array:
         """Return a bound on the rounding error of each output's values.
@@ -51,6 +51,10 @@ class KernelExpansion:
     def ready(self, dtype: Any = np.float64) -> Ready:
         """Return the functions with their basis prepared in one precision."""
         return Ready(self, dtype)
+
+    def ready_for(self, source: Source) -> Ready:
+        """Return the function of a block of rows of `source`."""
+        return self.ready()
 
     def values(self, source: Source) -> Array:
         """Return f of every row, shape (n_rows, outputs), block by block."""
@@ -105,7 +109,7 @@ class Ready:
             points = kernel.prepare(rows, self.dtype)
             values: Any = kernel.times(points, basis, functions.coef)
             return _torch_kernels.answers_of(values, intercept, rows.index, asked)
-        coef: Any = there(functions.coef, rows.values)
+        coef: Any = to_device_of(functions.coef, rows.values)
         mapping = _torch_kernels.Mapping(kernel.row_map.shift, kernel.row_map.exponent)
         return _torch_kernels.answers(
             shape, *place, coef, intercept, squares, mapping, rows.index, asked

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import here, is_tensor
+from corevec.backend.arrays import is_tensor, to_numpy
 from corevec.data.sources import Source, Workers
 from corevec.kernels import AnyKernel, Rows
 
@@ -36,15 +36,13 @@ def norms_sq(
 
     Part by part of the symmetric matrix: memory does not grow with the rows.
     """
-    numbers, workers = source.numbers_there(numbers), source.workers
-    if source.is_on_device:  # which is busy with one part after the other
-        workers = Workers(1)
+    numbers = source.numbers_on_device(numbers)
 
     def pick(part: slice) -> Rows:
         return source.pick(numbers[part])
 
-    width = source.n_features if source.is_on_device else 1
-    return _norms_sq(pick, parts_of(numbers, width), kernel, coef, workers)
+    parts = parts_of(numbers, source.picked_entries)
+    return _norms_sq(pick, parts, kernel, coef, source.part_workers)
 
 
 def norms_sq_of_rows(
@@ -72,7 +70,7 @@ def _norms_sq(
     def product(pair: tuple[slice, slice]) -> Array:
         left = kernel.prepare(take(pair[0]))
         right = kernel.prepare_basis(take(pair[1]))
-        values = here(kernel.times(left, right, coef[pair[1]]))
+        values = to_numpy(kernel.times(left, right, coef[pair[1]]))
         twice = 1.0 if pair[0] == pair[1] else 2.0
         return np.asarray(twice * np.einsum("it,it->t", coef[pair[0]], values))
 

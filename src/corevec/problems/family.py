@@ -36,7 +36,7 @@ import numpy as np
 
 from corevec._runtime.enumerations import ProblemKind
 from corevec._runtime.types import Array
-from corevec.backend.arrays import constant, joined, multiplied, namespace, there
+from corevec.backend.arrays import constant, joined, multiplied, namespace, to_device_of
 from corevec.data.sources import Column, of_rows
 from corevec.kernels import AnyKernel, Rows
 
@@ -61,7 +61,7 @@ class Labels:
         if self.sample_weight is not None:
             s = s * of_rows(self.sample_weight, rows)
         if self.class_weight is not None and self.codes is not None:
-            s = s * there(self.class_weight, s)[of_rows(self.codes, rows)]
+            s = s * to_device_of(self.class_weight, s)[of_rows(self.codes, rows)]
         return s
 
     @property
@@ -199,7 +199,7 @@ class Problem:
         else:
             omega = multiplied(weight, self.slack)
         if self.response is not None:
-            sign = sign - 2.0 * there(np.asarray(side), weight)
+            sign = sign - 2.0 * to_device_of(np.asarray(side), weight)
             target = sign * of_rows(self.response, rows) - self.tube
         elif self.has_offset:
             target = multiplied(kernel.diagonal(rows), 0.5)

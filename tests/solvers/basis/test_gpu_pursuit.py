@@ -18,9 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from corevec import SubspaceClassifier, SubspaceRegressor  # noqa: E402
 from corevec._runtime.progress import Progress  # noqa: E402
 from corevec.backend import arrays  # noqa: E402
-from corevec.backend.arrays import here  # noqa: E402
+from corevec.backend.arrays import to_numpy  # noqa: E402
 from corevec.data.sources import Workers, as_source, gpu, row_statistics  # noqa: E402
-from corevec.data.sources.columns import Brought, Coded, Standardised  # noqa: E402
+from corevec.data.sources.columns import CarriedColumn, Coded, Standardised  # noqa: E402
 from corevec.kernels import make_kernel  # noqa: E402
 from corevec.problems.family import (  # noqa: E402
     AutomaticTube,
@@ -72,7 +72,10 @@ def data(task, n=N, d=D):
     more = [{}, {}]
     if task == "weights":
         columns["weight"] = rng.integers(0, 3, n).astype(float)
-        there = {"sample_weight": Brought("weight"), "mass": columns["weight"].sum()}
+        there = {
+            "sample_weight": CarriedColumn("weight"),
+            "mass": columns["weight"].sum(),
+        }
         more = [{"sample_weight": columns["weight"]}, there]
     labels = [Labels(n, codes, **w) for codes, w in zip(own, more, strict=True)]
     classes = range(k) if k > 2 else [1]
@@ -102,7 +105,7 @@ def rng(seed=0):
 
 
 def assert_close(found, wanted, close=ROUNDING):
-    found, wanted = here(found), here(wanted)
+    found, wanted = to_numpy(found), to_numpy(wanted)
     assert found.dtype == wanted.dtype
     scale = np.abs(wanted).max()
     np.testing.assert_allclose(found, wanted, rtol=0, atol=close * scale)
@@ -114,8 +117,8 @@ def assert_close(found, wanted, close=ROUNDING):
 @pytest.mark.parametrize("task", TASKS)
 def test_objective_weights_and_gradient_are_those_of_rows_in_memory(task, size, d):
     wanted, found = parts(task, d=d)
-    assert found.is_on_device
-    assert not wanted.is_on_device
+    assert found.has_tensors
+    assert not wanted.has_tensors
     B = wanted.points.values[:size].astype(float)
     (value, K), (again, there) = wanted.solve(B), found.solve(B)
     assert isinstance(there, torch.Tensor)
@@ -137,7 +140,7 @@ def test_the_same_rows_become_new_vectors(task):
         first = pursuit.as_vectors(best_candidates(found, 9, is_first=True))
         part.solve(first)
         found = draw_candidates(part, first, 200, rng(1))
-        assert arrays.is_tensor(found.K) == part.is_on_device
+        assert arrays.is_tensor(found.K) == part.has_tensors
         more = pursuit.as_vectors(best_candidates(found, 6, is_first=False))
         seen.append((first, more, found.gap))
     np.testing.assert_array_equal(seen[1][0], seen[0][0])
@@ -219,7 +222,7 @@ def test_no_number_of_every_row_travels_in_a_step():
         NewtonSettings().host_entries + 1
     )  # fewer are looked at here by Newton's line search
     _, part = parts("two classes", n=n)
-    B = here(part.points.values[:6]).astype(float)
+    B = to_numpy(part.points.values[:6]).astype(float)
     travels = Travels()
     with travels:
         _, K = part.solve(B)
@@ -242,10 +245,10 @@ def test_numbers_of_all_rows_are_made_where_the_rows_live(first):
 @pytest.mark.parametrize("place", [np.asarray, torch.as_tensor])
 def test_random_numbers_go_there_some_at_a_time(place):
     q = place(rng(3).random(N))
-    wanted = np.flatnonzero(rng().random(N) < here(q))
+    wanted = np.flatnonzero(rng().random(N) < to_numpy(q))
     with Travels() as travels:
         found = draw_each(q, rng(), 70)
-    assert np.array_equal(here(found), wanted)
+    assert np.array_equal(to_numpy(found), wanted)
     assert max(travels.sizes, default=70) == 70
 
 
@@ -287,7 +290,7 @@ def test_growing_many_vectors_stays_within_the_room():
     # precisions; all rows 22 MB of those and as much of features.
     size, room = 450, 2**24
     _, case = places("two classes", budget=room, n=12_000)
-    assert case[1].room == room
+    assert case[1].working_budget == room
     assert pursuit.rows_that_fit(case[1], size) < 3000
     with LiveBytes() as memory:
         *_, (found, _) = pursuit.grow(
@@ -314,7 +317,7 @@ def test_sparse_rows_are_dense_on_a_device_that_holds_them():
     for budget, is_there in ((BUDGET, True), (4 * N * 100, False)):
         source = gpu.StreamedSource(X, "cpu", columns, budget)
         part = moving.part_of(problems[1], source, kernel, np.arange(N), 1.0)
-        assert part.is_on_device == is_there
+        assert part.has_tensors == is_there
         assert part.solve(B)[0] == pytest.approx(value, rel=ROUNDING)
 
 
@@ -323,8 +326,8 @@ def test_sparse_rows_that_a_device_holds_at_first_only():
     n, room = 8000, 10_000_000
     X, columns, problems, kernel = sparse_rows(n)
     source = gpu.StreamedSource(X, "cpu", columns, room)
-    assert moving.is_worked_on_device(source, 3000)
-    assert not moving.is_worked_on_device(source, n)
+    assert torch.is_tensor(source.part(np.arange(3000)).values)
+    assert not torch.is_tensor(source.part(np.arange(n)).values)
     progress = Progress(n)
     *_, (found, _) = pursuit.grow(
         pursuit.PursuitTask(
@@ -337,7 +340,9 @@ def test_sparse_rows_that_a_device_holds_at_first_only():
 
 def test_duplicated_rows_give_fewer_vectors_and_no_error():
     _, (problems, source, kernel) = places("two classes")
-    same = gpu.TensorSource(source.values[torch.arange(N) % 3], source.brought, BUDGET)
+    same = gpu.TensorSource(
+        source.values[torch.arange(N) % 3], source.row_columns, BUDGET
+    )
     *_, (found, _) = pursuit.grow(
         pursuit.PursuitTask(
             problems, same, kernel, 20, Progress(N), rng(), np.arange(N)
@@ -360,16 +365,18 @@ def test_factors_of_a_matrix_are_those_of_numpy(place):
     shifted = matrix()
     arrays.add_to_diagonal(shifted, place(np.arange(20.0)))
     arrays.add_to_diagonal(shifted, 2.0)
-    np.testing.assert_allclose(here(shifted), G + np.diag(np.arange(2.0, 22.0)))
-    np.testing.assert_allclose(here(arrays.cholesky(matrix())), L, **close)
+    np.testing.assert_allclose(to_numpy(shifted), G + np.diag(np.arange(2.0, 22.0)))
+    np.testing.assert_allclose(to_numpy(arrays.cholesky(matrix())), L, **close)
     inverse = arrays.lower_inverse(place(L))
-    np.testing.assert_allclose(here(inverse), np.linalg.inv(L), **close)
+    np.testing.assert_allclose(to_numpy(inverse), np.linalg.inv(L), **close)
     solved = arrays.lower_solved(place(L), place(right))
-    np.testing.assert_allclose(here(solved), np.linalg.solve(L, right), **close)
+    np.testing.assert_allclose(to_numpy(solved), np.linalg.solve(L, right), **close)
     left = arrays.without_squares(matrix(), place(A))
-    np.testing.assert_allclose(here(left), np.eye(20), **close)
+    np.testing.assert_allclose(to_numpy(left), np.eye(20), **close)
     found = arrays.definite_solved(arrays.copied(matrix()), place(right[:, 0]))
-    np.testing.assert_allclose(here(found), np.linalg.solve(G, right[:, 0]), **close)
+    np.testing.assert_allclose(
+        to_numpy(found), np.linalg.solve(G, right[:, 0]), **close
+    )
     with pytest.raises(np.linalg.LinAlgError):
         arrays.definite_solved(place(-G), place(right[:, 0]))
 

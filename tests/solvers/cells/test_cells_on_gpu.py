@@ -19,14 +19,20 @@ from corevec import (  # noqa: E402
 )
 from corevec.backend.gpu.cells import BROKEN, SOLVED, Machines, newton, times  # noqa: E402
 from corevec.backend.loops import cells as loops  # noqa: E402
-from corevec.data.sources import TARGET, WEIGHT, Brought, Coded, row_statistics  # noqa: E402
+from corevec.data.sources import (  # noqa: E402
+    TARGET,
+    WEIGHT,
+    CarriedColumn,
+    Coded,
+    HostCopy,
+    row_statistics,
+)
 from corevec.data.sources.gpu import TensorSource  # noqa: E402
 from corevec.exceptions import NotCertifiedWarning  # noqa: E402
 from corevec.kernels import make_kernel  # noqa: E402
 from corevec.problems.family import Labels, one_class, regression, two_class  # noqa: E402
 from corevec.solvers.cells.batches import solve_cells  # noqa: E402
 from corevec.solvers.cells.cell import solve_cell  # noqa: E402
-from corevec.solvers.cells.device_rows import HostCopy, on_host  # noqa: E402
 
 # Of function values, whose size is about 1, and of objectives. Sums of n coefficients,
 # which are large where C is, have an error of some eps times their absolute sum; rows
@@ -141,7 +147,9 @@ def on_device(X, y, weight=None, budget=1 << 28):
 
 def stated(kind, C, y, weight=None):
     """Return the problems of a kind, over rows that bring their columns along."""
-    own, mass = (None, None) if weight is None else (Brought(WEIGHT), weight.sum())
+    own, mass = (
+        (None, None) if weight is None else (CarriedColumn(WEIGHT), weight.sum())
+    )
     labels = Labels(len(y), Coded(np.unique(y)), own, None, mass)
     if kind == "classes":
         return [two_class(labels, C, 1, 0)]
@@ -151,7 +159,7 @@ def stated(kind, C, y, weight=None):
         return [two_class(labels, C, t) for t in range(3)]
     if kind == "pairs":
         return [two_class(labels, C, *pair) for pair in ((1, 0), (2, 0), (2, 1))]
-    return [regression(labels, C, Brought(TARGET), tube=e) for e in (0.1, 0.4)]
+    return [regression(labels, C, CarriedColumn(TARGET), tube=e) for e in (0.1, 0.4)]
 
 
 def parts(n, sizes, seed=0):
@@ -318,7 +326,7 @@ def test_cells_without_time_are_left_to_the_caller():
 def test_rows_beyond_the_host_memory_are_refused():
     wide = torch.zeros((1, 8)).expand(1 << 40, 8)  # 32 TiB, of which 32 bytes exist
     with pytest.raises(InvalidInputError, match=r"32768\.0 of its .* GiB, more than"):
-        on_host(TensorSource(wide))
+        TensorSource(wide).host_copy()
 
 
 # --- Estimators -----------------------------------------------------------------------

@@ -36,7 +36,7 @@ from corevec import (
     NotCertifiedWarning,
 )
 from corevec._runtime.progress import Progress
-from corevec.data.sources import Coded, Workers, far_source
+from corevec.data.sources import Coded, Workers, remote_source
 from corevec.exceptions import InvalidInputError
 from corevec.problems.family import Labels, one_class, two_class
 from corevec.solvers.cells.fit import CellsTask
@@ -159,7 +159,7 @@ def test_a_large_sample_partitions_the_rows_with_one_counting_pass(budget, passe
     """A part with fewer than 32 sampled rows may exceed half a group: split again."""
     labels = Labels(N)
     lazy = da.from_array(X, chunks=(700, D))
-    source = far_source("test", lazy, None, None).using(budget, Workers(1))
+    source = remote_source("test", lazy, None, None).using(budget, Workers(1))
     rng = np.random.default_rng(0)
     remote = OutOfCoreRows([one_class(labels, 1.0)], source, 40, rng)
     parts = remote.partition(rng, random=False)
@@ -233,7 +233,7 @@ def stopped(stop_at):
     """Return two trees; a listener stops the fit at some round."""
     lazy = da.from_array(X, chunks=(1000, D))
     with Workers(1) as workers:
-        source = far_source("test", lazy, LABEL, None).using(BUDGET, workers)
+        source = remote_source("test", lazy, LABEL, None).using(BUDGET, workers)
         problem = two_class(Labels(N, codes=Coded(np.array([2, 7]))), 1.0, 1, 0)
         progress = Progress(N)
         progress.listeners.append(lambda record, _: record["round"] == stop_at)

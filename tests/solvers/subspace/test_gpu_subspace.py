@@ -24,12 +24,14 @@ from corevec.certificates.scan import Subset  # noqa: E402
 from corevec.data.sources import (  # noqa: E402
     TARGET,
     WEIGHT,
-    Brought,
+    CarriedColumn,
     Coded,
     DenseSource,
+    HostCopy,
     Workers,
     device_source,
     gpu,
+    gpu_input,
 )
 from corevec.kernels import make_kernel  # noqa: E402
 from corevec.models.basis import basis_of  # noqa: E402
@@ -42,7 +44,6 @@ from corevec.problems.family import (  # noqa: E402
 from corevec.solvers.basis.by_multipliers import choose_basis  # noqa: E402
 from corevec.solvers.cells.batches import solve_cells  # noqa: E402
 from corevec.solvers.cells.cell import solve_cell  # noqa: E402
-from corevec.solvers.cells.device_rows import HostCopy  # noqa: E402
 from corevec.solvers.numeric.primal_newton import NewtonSettings  # noqa: E402
 from corevec.solvers.subspace import iterative as subspace  # noqa: E402
 from corevec.solvers.subspace import task as span_task  # noqa: E402
@@ -84,13 +85,13 @@ def columns_of(kind):
 def stated(kind, weighted=True, C=5.0):
     """Return the problems of a kind, over rows that bring their columns along."""
     y = columns_of(kind)
-    own, mass = (Brought(WEIGHT), WEIGHTS.sum()) if weighted else (None, None)
+    own, mass = (CarriedColumn(WEIGHT), WEIGHTS.sum()) if weighted else (None, None)
     if kind == "tube":
         labels = Labels(N, None, own, None, mass)
-        return [regression(labels, C, Brought(TARGET), tube=0.2)]
+        return [regression(labels, C, CarriedColumn(TARGET), tube=0.2)]
     if kind == "free tube":
         labels = Labels(N, None, own, None, mass)
-        return [regression(labels, C, Brought(TARGET), AutomaticTube(0.2))]
+        return [regression(labels, C, CarriedColumn(TARGET), AutomaticTube(0.2))]
     labels = Labels(N, Coded(np.unique(y)), own, None, mass)
     if kind == "two classes":
         return [two_class(labels, C, 1, 0)]
@@ -99,7 +100,7 @@ def stated(kind, weighted=True, C=5.0):
 
 def here_of(kind, budget=1 << 28):
     source = DenseSource(X, budget, Workers(1))
-    source.brought = {TARGET: columns_of(kind), WEIGHT: WEIGHTS}
+    source.row_columns = {TARGET: columns_of(kind), WEIGHT: WEIGHTS}
     return source
 
 
@@ -304,16 +305,16 @@ def test_rows_in_memory_have_arrays():
 class Roomy(gpu.TensorSource):
     """Rows of a device with more room than the budget, as a card has by default."""
 
-    room = 1 << 24
+    working_budget = 1 << 24
 
 
 @pytest.mark.parametrize("kind", ["tube", "three classes"])
 def test_the_room_of_the_device_counts(kind):
     problems, rng, budget = stated(kind), np.random.default_rng(0), 1 << 16
-    columns = there_of(kind).brought
+    columns = there_of(kind).row_columns
     roomy = Roomy(torch.as_tensor(X), columns, budget, Workers(1))
     own = 8 * sum(11 * len(problem.sides) + 8 for problem in problems)
-    assert rows_that_fit(problems, roomy) == roomy.room // 2 // own
+    assert rows_that_fit(problems, roomy) == roomy.working_budget // 2 // own
     assert view_that_fits(problems, roomy, rng) == (roomy, problems)
     for source in (there_of(kind, budget), here_of(kind, budget)):
         view, scaled = view_that_fits(problems, source, rng)
@@ -330,10 +331,10 @@ def test_a_slice_of_streamed_rows_is_held_within_half_of_the_room(rows, small_bl
     source = streamed_of("two classes", given, 560_000)
     problems = stated("two classes")
     view, _ = view_that_fits(problems, source, np.random.default_rng(0))
-    assert isinstance(view, gpu.PickedRows)
+    assert isinstance(view, gpu.DeviceSubset)
     held = view.values.nbytes + 8 * 19 * view.n_rows  # and numbers of its own
     row = 8 * (60 + 19)
-    assert source.room / 2 - row < held <= source.room / 2
+    assert source.working_budget / 2 - row < held <= source.working_budget / 2
     assert np.array_equal(view.values.numpy(), wide[view.numbers])
 
 
@@ -360,7 +361,7 @@ def test_places_and_numbers_belong_together(some, step, on_device):
 
 def test_a_slice_of_the_rows_of_a_cluster_has_its_own_numbers():
     first = 7_000_000_000  # beyond int32
-    part = gpu.part_source(X, {}, first, 1 << 28, "cpu")
+    part = gpu_input.part_source(X, {}, first, 1 << 28, "cpu")
     order = RowOrder(part)
     assert order.numbers is None
     found = order.numbers_at(np.array([0, N - 1]))

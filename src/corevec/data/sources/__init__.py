@@ -1,61 +1,67 @@
-"""Where rows live. `as_source` is the only isinstance ladder on user data."""
+"""Access to rows: one class per kind of storage, which `as_source` chooses."""
 
 from corevec.data.sources.base import (
     DEFAULT_MEMORY_BUDGET,
     Source,
-    Workers,
-    row_statistics,
 )
 from corevec.data.sources.columns import (
     TARGET,
     WEIGHT,
-    Brought,
+    CarriedColumn,
     Coded,
     Column,
     Recoded,
     Standardised,
+    check_values,
     of_rows,
 )
 from corevec.data.sources.dispatch import (
+    answer_in_kind,
     as_source,
-    brought_here,
     column_names,
     columns_of,
+    computed_rows,
     device_source,
-    far_source,
-    is_dask,
-    is_far,
-    is_on_device,
+    map_values,
+    remote_source,
+    require_host_rows,
+    require_rows_in_memory,
 )
-from corevec.data.sources.memory import Chosen, CsrSource, DenseSource, stacked
-from corevec.data.sources.remote import FarSource, join_rows
+from corevec.data.sources.host_copy import HostCopy
+from corevec.data.sources.memory import CsrSource, DenseSource, RowSubset, stacked
+from corevec.data.sources.remote import RemoteSource, join_rows
+from corevec.data.sources.statistics import row_statistics
+from corevec.data.sources.workers import Workers
 
 __all__ = [
-    "Brought",
-    "Chosen",
+    "CarriedColumn",
+    "RowSubset",
     "Coded",
     "Column",
     "CsrSource",
     "DEFAULT_MEMORY_BUDGET",
     "DenseSource",
-    "FarSource",
+    "RemoteSource",
+    "HostCopy",
     "Recoded",
     "Source",
     "Standardised",
     "TARGET",
     "WEIGHT",
     "Workers",
+    "answer_in_kind",
     "as_source",
-    "brought_here",
+    "computed_rows",
+    "check_values",
     "column_names",
     "columns_of",
     "device_source",
-    "far_source",
-    "is_dask",
-    "is_far",
-    "is_on_device",
+    "remote_source",
     "join_rows",
+    "map_values",
     "of_rows",
+    "require_host_rows",
+    "require_rows_in_memory",
     "row_statistics",
     "stacked",
 ]

@@ -9,10 +9,10 @@ import weakref
 from typing import Any
 
 import numpy as np
-import torch
 from scipy import sparse
 
 from corevec._runtime.types import Array
+from corevec.data.sources._torch import torch
 from corevec.kernels import Rows
 
 
@@ -71,7 +71,7 @@ class Belt:
         self.source, self.turn, self.is_direct = source, 0, bool(source.locks.held)
         self.stream = torch.cuda.Stream(source.device)
         step = min(source.block_rows, source.n_rows)
-        arrays = {"": source.values, **source.brought}
+        arrays = {"": source.values, **source.row_columns}
         self.buffers: list[dict[str, Any]] = [dict.fromkeys(arrays)] * 2
         if not self.is_direct:
             self.buffers = [
@@ -90,7 +90,7 @@ class Belt:
             values = self._sent(buffers[""], source.values, start, stop)
             columns = {
                 name: self._sent(buffers[name], column, start, stop)
-                for name, column in source.brought.items()
+                for name, column in source.row_columns.items()
             }
             read.record(self.stream)
             first = source.first_number

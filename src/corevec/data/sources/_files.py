@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.data.sources.base import Workers
-from corevec.data.sources.remote import FarSource
+from corevec.data.sources.remote import RemoteSource
+from corevec.data.sources.workers import Workers
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -125,7 +125,7 @@ def _run(
     yield from workers.run(task, range(n_tasks))
 
 
-class FileSource(FarSource):
+class FileSource(RemoteSource):
     """Rows of files that are opened anew for each pass and each trip."""
 
     paths: list[Path]
@@ -144,7 +144,7 @@ class FileSource(FarSource):
         return f"{self.paths[0]}{more}"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs: no rows kept here, no threads."""
+        """Return what another process needs: no cached rows, no threads."""
         state = self.__dict__.copy()
         state["workers"] = Workers(self.workers.n_threads)
         for held in ("_deck", "_order", "_dealt", "_kept"):

@@ -16,9 +16,10 @@ from corevec.data.readers.libsvm import ANY_ROWS, LibsvmStream, LibsvmTally, Pla
 from corevec.data.readers.libsvm_rows import Rules
 from corevec.data.readers.text import is_compressed
 from corevec.data.sources._files import WHO, FileSource
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Workers
+from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET
 from corevec.data.sources.columns import TARGET
 from corevec.data.sources.remote import join_rows
+from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 

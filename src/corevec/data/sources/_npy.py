@@ -13,9 +13,10 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.data.readers.base import existing_files
 from corevec.data.sources._files import WHO, all_finite
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Workers
+from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET
 from corevec.data.sources.columns import TARGET, WEIGHT
 from corevec.data.sources.memory import DenseSource
+from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 
@@ -34,7 +35,7 @@ class NpySource(DenseSource):
     path : path
         What ``np.save`` wrote, in C order.
     target, sample_weight : path, int, array or None
-        What rows bring along: another ``.npy`` file, the number of a column (which X
+        The columns beside X: another ``.npy`` file, the number of a column (which X
         then leaves out), or an array with an entry per row.
     columns : list of int, default=None
         Columns of X, in this order; None means all but target and weight.
@@ -91,7 +92,7 @@ class NpySource(DenseSource):
         X = np.asarray(self.values[where][:, self._features], dtype=self.dtype)
         _check_finite(str(self.path), X, index)
         columns = {}
-        for name, column in self.brought.items():
+        for name, column in self.row_columns.items():
             kind = np.float64 if name == WEIGHT else column.dtype.newbyteorder("=")
             columns[name] = np.asarray(column[where], dtype=kind)
             _check_finite(f"{self.path}, {name}", columns[name], index)
@@ -105,15 +106,17 @@ class NpySource(DenseSource):
         return np.asarray(given)
 
     def _map_columns(self) -> None:
-        self.brought = {name: self._entries(one) for name, one in self._beside.items()}
-        for name, entries in self.brought.items():
+        self.row_columns = {
+            name: self._entries(one) for name, one in self._beside.items()
+        }
+        for name, entries in self.row_columns.items():
             if entries.ndim not in (1, 2) or len(entries) != self.n_rows:
                 raise InvalidInputError(
                     f"{WHO}: {name} of shape {entries.shape} for {self.n_rows} rows in "
                     f"{self.path}. Give one entry per row."
                 )
             if entries.shape[1:] == (1,):
-                self.brought[name] = entries[:, 0]
+                self.row_columns[name] = entries[:, 0]
 
     def _entries(self, place: int | Path | Array) -> Array:
         if isinstance(place, int):
@@ -153,7 +156,7 @@ class NpySource(DenseSource):
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs: paths where there are files."""
         state = self.__dict__.copy()
-        del state["values"], state["brought"]
+        del state["values"], state["row_columns"]
         state["workers"] = Workers(self.workers.n_threads)
         return state
 

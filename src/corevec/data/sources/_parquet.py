@@ -29,8 +29,9 @@ from corevec.data.readers.tables import (
 )
 from corevec.data.sources._files import WHO, FileSource, in_order
 from corevec.data.sources._parquet_rows import Piece, RowsInWork, cut
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Workers
+from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET
 from corevec.data.sources.columns import TARGET, WEIGHT
+from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 
@@ -59,7 +60,7 @@ class ParquetSource(FileSource):
         Files, or folders, of which all files ``*.parquet`` are read in the order of
         their names.
     target, sample_weight : str, int or None
-        Columns that rows bring along, by name or by position from 0.
+        The columns beside X, by name or by position from 0.
     columns : list of str or int, default=None
         Columns of X, in this order; None means all but target and weight.
     memory_budget : float, default=2**28

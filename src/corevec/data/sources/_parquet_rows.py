@@ -72,7 +72,7 @@ class RowsInWork:
     def __init__(self, shape: tuple[int, int], dtype: Any, columns: tuple[str, ...]):
         self.values = np.empty(shape, dtype=dtype)
         self.index = np.empty(shape[0], dtype=np.int64)
-        self.brought: dict[str, list[Array]] = {name: [] for name in columns}
+        self.row_columns: dict[str, list[Array]] = {name: [] for name in columns}
         self.filled = 0
 
     def add(self, piece: Piece) -> None:
@@ -87,20 +87,20 @@ class RowsInWork:
         if not (all_finite(X) and all(there.all() for there in known)):
             raise _missing(piece, np.column_stack([np.isfinite(X), *known]))
         for name, (values, _) in brought.items():
-            self.brought[name].append(values)
+            self.row_columns[name].append(values)
         self.filled += len(piece)
 
     def hand_over(self) -> Rows:
         """Return the rows."""
         columns = {
             name: np.concatenate(parts) if parts else np.empty(0)
-            for name, parts in self.brought.items()
+            for name, parts in self.row_columns.items()
         }
         return Rows(self.values, self.index, columns)
 
 
 def _brought(piece: Piece) -> dict[str, tuple[Array, Array]]:
-    """Return target and weight of a piece, each with which values are there."""
+    """Return target and weight of a piece, each with which values are present."""
     batch, columns = piece.batch, piece.columns
     brought = {}
     if columns.target is not None:

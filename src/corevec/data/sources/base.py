@@ -1,31 +1,28 @@
 """The three verbs of a source, and the passes that every source shares.
 
-A source hands out rows. `take(rows)` brings a few rows here; `reduce(score, merge)`
-runs `score` on each block and merges the small answers in the order of the rows, so
-that the result does not depend on the number of threads; `map(score)` keeps one
-value per row. A new place for rows (a file format, a cluster, a GPU) implements
-`take` and `block` and inherits the rest, or overrides `reduce` and `map`.
+A source gives access to rows. `take(rows)` copies a few to the host; `reduce(score,
+merge)` runs `score` on each block and merges the small answers in the order of the
+rows, so that the result does not depend on the number of threads; `map(score)` keeps
+one value per row. A new kind of storage (a file format, a cluster, a GPU) implements
+`take` and `block` and inherits the rest, or overrides `reduce` and `map`. What a source
+costs and holds it answers itself: nothing outside `data/` asks where the rows are.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
 from typing import Any, TypeVar
 
-import joblib
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import cast, full, here, namespace
-from corevec.data.sources.columns import Column, of_rows
-from corevec.kernels import RowMap, Rows, RowStatistics
+from corevec.data.sources.budget import row_bytes, rows_that_fit
+from corevec.data.sources.workers import Workers
+from corevec.exceptions import InvalidInputError
+from corevec.kernels import Rows
 
 T = TypeVar("T")
 
@@ -49,65 +46,6 @@ DEFAULT_MEMORY_BUDGET = _default_memory_budget()
 _MIN_BLOCK, _MAX_BLOCK = 256, 16384
 
 
-class Workers:
-    """A thread pool over blocks, with BLAS held to one thread while it is open.
-
-    ``n_jobs=None`` means the cores this process may use, or ``OMP_NUM_THREADS``
-    where that is set (joblib sets it in its workers, so nothing oversubscribes).
-    BLAS gets its threads back only inside `blas`, for large factorisations: on small
-    matrices its threads cost more than they bring (a Cholesky factor of 160 columns
-    took 250 ms with spinning threads on a busy machine, 0.5 ms without).
-    """
-
-    def __init__(self, n_jobs: int | None = None):
-        self.n_threads = _n_threads(n_jobs)
-        self._pool: ThreadPoolExecutor | None = None
-        self._controller: ThreadpoolController | None = None
-        self._limit: Any = None
-
-    def __enter__(self) -> Workers:
-        self._controller = _controller(len(sys.modules))
-        self._limit = self._controller.limit(limits=1, user_api="blas")
-        self._limit.__enter__()
-        if self.n_threads > 1:
-            self._pool = ThreadPoolExecutor(self.n_threads)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
-        if self._limit is not None:
-            self._limit.__exit__(None, None, None)
-            self._limit = None
-
-    def run(self, task: Callable[[Any], T], items: Iterable[Any]) -> Iterator[T]:
-        """Yield ``task(item)`` for each item, in order."""
-        items = list(items)
-        if self._pool is None or len(items) < 2:
-            yield from map(task, items)
-        else:
-            yield from self._pool.map(task, items)
-
-    @contextmanager
-    def blas(self) -> Iterator[None]:
-        """Give BLAS this many threads, for large work outside the pool."""
-        if self._controller is None or self.n_threads == 1:
-            yield
-            return
-        with self._controller.limit(limits=self.n_threads, user_api="blas"):
-            yield
-
-
-@lru_cache(1)
-def _controller(n_modules: int) -> ThreadpoolController:
-    """Return the controller of all BLAS libraries, sought again after an import.
-
-    It looks at every loaded library, which took 11 ms beside torch.
-    """
-    return ThreadpoolController()
-
-
 class Source(ABC):
     """Rows that can be visited block by block."""
 
@@ -115,10 +53,12 @@ class Source(ABC):
     n_features: int
     dtype: Any
     is_sparse: bool = False
-    # Whether a trip to single rows is dear: rows on a disk, on other machines.
-    is_far: bool = False
-    # Whether blocks are tensors on a device, which works on one of them at a time.
-    is_on_device: bool = False
+    # Whether random access is cheap: a file or a cluster reads many rows to find a few.
+    draws_cheaply: bool = True
+    # Bytes of rows that one scan may return: no limit within this process.
+    scan_bytes: int = sys.maxsize
+    # The device that each worker of a cluster uses.
+    worker_device: Any = None
 
     def __init__(
         self,
@@ -137,11 +77,11 @@ class Source(ABC):
         """Return the rows from `start` up to `stop`, without a copy if possible."""
 
     def pick(self, rows: Array) -> Rows:
-        """Return the rows with these numbers, left where they live."""
+        """Return the rows with these numbers, on their device."""
         return self.take(rows)
 
-    def numbers_there(self, rows: Array) -> Any:
-        """Return row numbers where the rows live."""
+    def numbers_on_device(self, rows: Array) -> Any:
+        """Return row numbers on the device of the rows."""
         return rows
 
     def using(self, memory_budget: float, workers: Workers) -> Source:
@@ -152,32 +92,110 @@ class Source(ABC):
         return new
 
     def near(self, rows: Array) -> Source:
-        """Return a source that takes these rows at no cost, by the same numbers."""
+        """Return a source with cheap access to these rows, by the same numbers."""
         return self
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Wrap all that is done with the rows: errors of their place are explained."""
+        """Wrap all work on the rows: errors of their storage are explained."""
         yield
 
-    def alone(self, rows: Array) -> Source:
-        """Return these rows, sorted, as a source of their own, where they live."""
-        return self.near(rows)
+    # Copies ------------------------------------------------------------------------
+
+    def subset(self, rows: Array, on_host: Callable[[Source, Array], Source]) -> Source:
+        """Return these rows as a source of their own, on the device of the rows.
+
+        On the host it is ``on_host(self, rows)``.
+        """
+        return on_host(self, rows)
+
+    def in_memory(self) -> Source | None:
+        """Return all rows on the host; None where the memory budget is too small."""
+        return self
+
+    def working_copy(self) -> Source | None:
+        """Return all rows for many passes; None where they exceed the memory budget.
+
+        Rows on a device stay there.
+        """
+        return self.in_memory()
+
+    def host_copy(self) -> Source:
+        """Return all rows on the host; remote rows only where they fit the budget."""
+        return self.in_memory() or self
+
+    def grouped(self, parts: Sequence[Array]) -> Iterator[tuple[Source, slice]]:
+        """Yield sources with cheap access to the rows of some parts, and which parts.
+
+        Together they cover all parts, in order.
+        """
+        yield self, slice(None)
+
+    def worked_on_by(self, who: str, device: Any) -> Source:
+        """Return these rows with `device` doing the work; raise where it cannot."""
+        raise InvalidInputError(
+            f"{who}: device={device!r} works on arrays, tensors "
+            f"and Dask collections, but {self!r} was given. Give the rows as an "
+            "np.memmap or a Dask collection, or device=None.",
+            parameter="device",
+        )
+
+    # Memory and cost ---------------------------------------------------------------
 
     @property
-    def room(self) -> int:
-        """Bytes for what is worked on where the rows live."""
+    def working_budget(self) -> int:
+        """Bytes to work with: of the host, or of the device of the rows."""
         return self.memory_budget
 
     def holds(self, n_rows: int) -> bool:
-        """Whether so many rows can be brought here within a quarter of the budget."""
-        row_bytes = self.row_entries * np.dtype(self.dtype).itemsize
-        return not self.is_far or n_rows * row_bytes <= self.memory_budget / 4
+        """Whether this many rows can be copied to the host within the budget."""
+        return True
+
+    def budget_beside(self, host_bytes: float) -> float:
+        """Return the bytes left to work with beside what is kept on the host."""
+        return self.working_budget - host_bytes
+
+    @property
+    def most_drawn(self) -> int:
+        """The largest random subset that the memory budget allows."""
+        return rows_that_fit(self)
+
+    @property
+    def subset_row_bytes(self) -> int:
+        """Bytes of one row of a `subset`."""
+        return row_bytes(self)
+
+    def part(self, rows: Array) -> Rows:
+        """Return these rows to be worked on, on the device where they fit it dense."""
+        return self.take(rows)
+
+    def part_budget(self, n_rows: int) -> int:
+        """Return the bytes for work on a `part` of this many rows."""
+        return self.memory_budget
+
+    @property
+    def part_workers(self) -> Workers:
+        """The threads that work on parts of the rows at the same time."""
+        return self.workers
+
+    @property
+    def picked_entries(self) -> int:
+        """Numbers that a part of a sum copies for each row that it picks."""
+        return 1
+
+    def sample_sizes(self, sizes: Sequence[int]) -> list[int]:
+        """Return the sizes of the growing samples that are solved before all rows."""
+        return [size for size in sizes if 2 * size < self.n_rows]
 
     @property
     def numbers(self) -> Array:
         """The number of every row, in the order of the blocks."""
         return np.arange(self.n_rows)
+
+    @property
+    def device_numbers(self) -> Any:
+        """The number of every row, on the device of the rows."""
+        return self.numbers
 
     @property
     def row_entries(self) -> int:
@@ -231,7 +249,7 @@ class Source(ABC):
         step: Callable[[T, Rows], T],
         merge: Callable[[T, T], T],
     ) -> T:
-        """Return the state after every block, in order; parts elsewhere are merged."""
+        """Return the state after every block, in order; remote parts are merged."""
         state = begin()
         for bounds in self.blocks():
             state = step(state, self.block(*bounds))
@@ -249,95 +267,32 @@ class Source(ABC):
 
         return self.workers.run(task, self.blocks())
 
-    def map_there(self, score: Callable[[Rows], Any]) -> Any:
-        """Return ``score`` of every block, stacked where the rows live."""
+    def map_on_device(self, score: Callable[[Rows], Any]) -> Any:
+        """Return ``score`` of every block, stacked on the device of the rows."""
         return self.map(score)
 
+    def map_blocks(self, score: Callable[[Rows], Array], block_rows: int) -> Array:
+        """Return ``score`` as `map` does, in blocks of this many rows.
 
-def row_statistics(source: Source, weights: Column | None = None) -> RowStatistics:
-    """Return mean and variance of each column, weighted by `weights`.
+        Remote rows keep their own blocks.
+        """
+        n = self.n_rows
+        bounds = [(s, min(s + block_rows, n)) for s in range(0, n, block_rows)]
+        parts = self.workers.run(lambda b: score(self.block(*b)), bounds)
+        return np.concatenate(list(parts))
 
-    Merged block by block (Chan, Golub, LeVeque 1979), so columns near 1e6 lose no
-    digits. One pass; a second one where squares are out of range, with the power of
-    two that keeps them there.
-    """
+    def map_rows(self, score: Callable[[Rows], T], rows: Any, step: int) -> list[T]:
+        """Return ``score`` of these rows, in parts of at least `step` rows."""
+        parts = [rows[s : s + step] for s in range(0, max(len(rows), 1), step)]
+        return list(self.workers.run(lambda few: score(self.take(few)), parts))
 
-    def score(
-        rows: Rows, exponent: int = 0
-    ) -> tuple[tuple[Array, Array], tuple[float, Array, Array]]:
-        w = None if weights is None else of_rows(weights, rows)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return _ranges(rows), _moments(rows, exponent, w)
+    def warm_up(self, prepare: Callable[[Any], object]) -> None:
+        """Call `prepare` with the values of one row, before threads share its result.
 
-    def merge(a: Any, b: Any) -> Any:
-        with np.errstate(over="ignore", invalid="ignore"):
-            (low, high), (other_low, other_high) = a[0], b[0]
-            ranges = np.minimum(low, other_low), np.maximum(high, other_high)
-            return ranges, _merge_moments(a[1], b[1])
+        Remote sources skip this: their workers prepare a function themselves.
+        """
+        prepare(self.block(0, 1).values)
 
-    (low, high), (_, mean, second) = source.reduce(score, merge)
-    largest = float(max(high.max(initial=0.0), -low.min(initial=0.0)))
-    exponent = 0
-    # Squares of entries within 1e-9..1e9 are safe in float32 too: leave those alone.
-    if largest > 0 and not 1e-9 < largest < 1e9:
-        exponent = int(np.frexp(largest)[1])
-        again = partial(score, exponent=exponent)
-        _, (_, mean, second) = source.reduce(again, merge)
-    low, high = np.ldexp(low, -exponent), np.ldexp(high, -exponent)
-    return RowStatistics(mean, second, exponent, source.is_sparse, low, high)
-
-
-def _ranges(rows: Rows) -> tuple[Array, Array]:
-    """Return the least and the largest entry of each column; of all, if sparse."""
-    values = rows.values
-    if hasattr(values, "indptr"):
-        values = values.data.reshape(-1, 1)
-    if 0 in values.shape:
-        nothing = np.full(values.shape[1], np.inf)
-        return nothing, -nothing
-    xp = namespace(values)
-    low, high = xp.min(values, axis=0), xp.max(values, axis=0)
-    return here(cast(low, np.float64)), here(cast(high, np.float64))
-
-
-def _moments(
-    rows: Rows, exponent: int, weights: Array | None
-) -> tuple[float, Array, Array]:
-    """Return (total weight, mean, variance) of the columns of one block."""
-    values = rows.values
-    w = full(len(rows), 1.0, rows.index)
-    if weights is not None:
-        w = cast(weights, np.float64)
-    total = float(w.sum())
-    scale = w / total if total > 0 else w
-    if hasattr(values, "indptr"):
-        scaled = values.astype(np.float64)
-        scaled.data = np.ldexp(scaled.data, -exponent)
-        mean = np.asarray(scaled.T @ scale).ravel()
-        squares = np.asarray(scaled.multiply(scaled).T @ scale).ravel()
-        return total, mean, np.maximum(squares - mean**2, 0.0)
-    values = RowMap(None, exponent)(values, np.float64)
-    mean = scale @ values
-    return total, here(mean), here(scale @ (values - mean) ** 2)
-
-
-def _merge_moments(
-    a: tuple[float, Array, Array], b: tuple[float, Array, Array]
-) -> tuple[float, Array, Array]:
-    total = a[0] + b[0]
-    if total <= 0:
-        return a
-    left, right = a[0] / total, b[0] / total
-    step = b[1] - a[1]
-    variance = left * a[2] + right * b[2] + left * right * step**2
-    return total, a[1] + right * step, variance
-
-
-def _n_threads(n_jobs: int | None) -> int:
-    cores = int(joblib.cpu_count())
-    if n_jobs is None:
-        asked = os.environ.get("OMP_NUM_THREADS", "")
-        return max(1, min(cores, int(asked))) if asked.isdigit() else cores
-    if n_jobs < 0:
-        return max(1, cores + 1 + n_jobs)
-    return max(1, n_jobs)
+    def predict(self, who: str, functions: Any) -> Any:
+        """Return the functions' values of all rows, as an array of the user's kind."""
+        return np.asarray(functions.values(self))

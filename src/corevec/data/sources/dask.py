@@ -1,9 +1,9 @@
-"""Rows in Dask collections: each partition answers where it is.
+"""Rows in Dask collections: each partition is scanned where it is.
 
-A pass sends the question (core rows, coefficients) once to each worker, every partition
-answers with its partial sums and its few worst rows, and the answers are merged in a
-tree on the workers: one compute per round, and one answer comes back. Whatever client
-is active does the work; without one, Dask's threads.
+A pass sends the scan request (core rows, coefficients) once to each worker, every
+partition answers with its partial sums and its few most violating rows, and the answers
+are merged in a tree on the workers: one compute per round, and one answer comes back.
+Whatever client is active does the work; without one, Dask's threads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from corevec._runtime.types import Array
 from corevec.data.sources.base import Source
 from corevec.data.sources.columns import TARGET, WEIGHT
 from corevec.data.sources.dask_tasks import answer, length, merged, picked
-from corevec.data.sources.remote import FarSource, join_rows
+from corevec.data.sources.remote import RemoteSource, join_rows
 from corevec.exceptions import InvalidInputError, RowsLostError
 from corevec.kernels import Rows
 
@@ -46,13 +46,12 @@ FAN_IN = 8
 _round = itertools.count()
 
 
-class DaskSource(FarSource):
+class DaskSource(RemoteSource):
     """The rows of a Dask array or data frame, with those of y and the weights.
 
-    With a `device`, each worker's own ("cuda": the GPU that it sees) works on them.
+    With a `worker_device`, each worker's own ("cuda": the GPU that it sees) works on
+    them.
     """
-
-    device: Any = None
 
     def __init__(
         self,
@@ -66,7 +65,9 @@ class DaskSource(FarSource):
         super().__init__()
         there = np.flatnonzero(sizes)  # a partition may be empty
         self.parts = [parts[i] for i in there]
-        self.brought = {name: [own[i] for i in there] for name, own in columns.items()}
+        self.row_columns = {
+            name: [own[i] for i in there] for name, own in columns.items()
+        }
         self.columns = tuple(columns)
         self.ends = np.cumsum(sizes[there])
         self.starts = self.ends - sizes[there]
@@ -82,7 +83,7 @@ class DaskSource(FarSource):
         raise TypeError("a function sent to the partitions holds the source itself")
 
     def block(self, start: int, stop: int) -> Rows:
-        """Bring the rows from `start` up to `stop` here."""
+        """Copy the rows from `start` up to `stop` to the host."""
         return self.take(np.arange(start, stop))
 
     def reduce(self, score: Callable[[Rows], T], merge: Callable[[T, T], T]) -> T:
@@ -107,10 +108,16 @@ class DaskSource(FarSource):
         return self._ask(go, merge)
 
     def map(self, score: Callable[[Rows], Array]) -> Array:
-        """Return ``score`` of every block, brought here and stacked."""
-        question = self._packed((lambda part: part.map(score), None))
-        answers = self._tasks("map", question)
+        """Return ``score`` of every block, copied to the host and stacked."""
+        request = self._packed((lambda part: part.map(score), None))
+        answers = self._tasks("map", request)
         return np.concatenate(self._compute(answers))
+
+    def worked_on_by(self, who: str, device: Any) -> Source:
+        """Return these rows with `device` of each worker doing the work."""
+        new = self.using(self.memory_budget, self.workers)
+        new.worker_device = device
+        return new
 
     def meter(self) -> dict[str, Any]:
         """Return what went to the workers and came back since the last call."""
@@ -123,14 +130,14 @@ class DaskSource(FarSource):
         return found
 
     def _ask(self, fold: Callable[[Source], T], merge: Callable[[T, T], T]) -> T:
-        question = self._packed((fold, merge))
-        answers = self._tasks("look", question)
+        request = self._packed((fold, merge))
+        answers = self._tasks("look", request)
         level = 0
         while len(answers) > 1:
             level += 1
             answers = [
                 delayed(merged)(
-                    question,
+                    request,
                     answers[i : i + FAN_IN],
                     dask_key_name=f"corevec-merge-{self._number}-{level}-{i}",
                 )
@@ -138,13 +145,13 @@ class DaskSource(FarSource):
             ]
         return self._compute(answers)[0]
 
-    def _tasks(self, what: str, question: Any) -> list[Any]:
+    def _tasks(self, what: str, request: Any) -> list[Any]:
         """Return one task per partition."""
         return [
             delayed(answer)(
-                question,
+                request,
                 part,
-                {name: own[i] for name, own in self.brought.items()},
+                {name: own[i] for name, own in self.row_columns.items()},
                 int(self.starts[i]),
                 int(self.ends[i]),
                 dask_key_name=f"corevec-{what}-{self._number}-{i}",
@@ -152,11 +159,11 @@ class DaskSource(FarSource):
             for i, part in enumerate(self.parts)
         ]
 
-    def _packed(self, question: Any) -> Any:
-        """Return the question as one object that each worker gets once."""
+    def _packed(self, request: Any) -> Any:
+        """Return the request as one object that each worker gets once."""
         self._number = next(_round)
-        facts = self.memory_budget, self.dtype, self.n_features, self.device
-        packed = cloudpickle.dumps((question, *facts))
+        facts = self.memory_budget, self.dtype, self.n_features, self.worker_device
+        packed = cloudpickle.dumps((request, *facts))
         self.bytes_sent += len(packed)
         name = f"corevec-question-{self._number}-{id(self)}"
         return delayed(packed, name=name, pure=True, traverse=False)
@@ -167,7 +174,7 @@ class DaskSource(FarSource):
         picks = []
         for i in np.unique(where):
             wanted = rows[where == i] - self.starts[i]
-            own = {name: column[i] for name, column in self.brought.items()}
+            own = {name: column[i] for name, column in self.row_columns.items()}
             name = f"corevec-take-{self._number}-{i}"
             few = wanted.astype(np.int32 if self.ends[i] < 2**31 else np.int64)
             self.bytes_sent += few.nbytes
@@ -263,7 +270,7 @@ def check_kind(who: str, name: str, given: Any) -> None:
 def _optimised(*given: Any) -> tuple[Any, ...]:
     """Return collections whose graphs are made short, those of arrays together.
 
-    On its own, y would make again the rows that it follows from. Data frames are
+    On its own, y would recompute the rows that it follows from. Data frames are
     expressions that are made simple one by one, so that only the columns that are
     needed are read. (``dask.optimize`` gives back all columns of ``frame[names]``, and
     ``frame.optimize`` joins partitions of X and y in different ways: Dask 2026.8.)
@@ -332,7 +339,7 @@ def _alongside(who: str, name: str, given: Any, sizes: Array) -> list[Any]:
 
 
 def _delayed(collection: Any) -> Any:
-    """Return one task per partition, in the graph that there is."""
+    """Return one task per partition, in the graph as it is."""
     return collection.to_delayed(optimize_graph=False)
 
 

@@ -13,9 +13,9 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import brought
-from corevec.data.sources.base import Workers
+from corevec.backend.arrays import all_to_numpy
 from corevec.data.sources.memory import CsrSource, DenseSource
+from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 
 
@@ -56,7 +56,7 @@ def _blas() -> ThreadpoolController:
 
 @functools.lru_cache(maxsize=2)
 def _unpacked(packed: bytes) -> Any:
-    """Return the question of a round; all partitions of a worker share one copy."""
+    """Return the request of a round; all partitions of a worker share one copy."""
     return pickle.loads(packed)
 
 
@@ -68,12 +68,12 @@ def answer(
     values, own = _rows_of(part, dtype), _columns_of(columns)
     _check_shape(values, own, (stop - start, n_features))
     if device is not None:
-        from corevec.data.sources.gpu import part_source  # its module needs torch
+        from corevec.data.sources.gpu_input import part_source  # its module needs torch
 
-        return brought(go(part_source(values, own, start, memory_budget, device)))
+        return all_to_numpy(go(part_source(values, own, start, memory_budget, device)))
     kind = CsrSource if sparse.issparse(values) else DenseSource
     source = kind(values, memory_budget, Workers(1))
-    source.first_number, source.brought = start, own
+    source.first_number, source.row_columns = start, own
     with _one_blas_thread:
         return go(source)
 

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from corevec.backend.arrays import is_tensor
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
+from corevec.backend.arrays import back_from, is_tensor
+from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source
 from corevec.data.sources.memory import CsrSource, DenseSource
+from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 
 # Devices of DLPack whose memory is this process's: the CPU's, pinned or not.
 _IN_MEMORY = (1, 3, 11)
 
 
-def is_dask(X: Any) -> bool:
+def _is_dask(X: Any) -> bool:
     """Whether `X` is a Dask collection; asks Dask only where it is in use."""
     dask = sys.modules.get("dask.base")
     return dask is not None and bool(dask.is_dask_collection(X))
 
 
-def is_on_device(X: Any) -> bool:
+def _is_on_device(X: Any) -> bool:
     """Whether `X` is a tensor of torch, or a DLPack array on a GPU (CuPy's, say)."""
     if is_tensor(X):
         return True
@@ -33,37 +35,65 @@ def is_on_device(X: Any) -> bool:
     return int(kind) not in _IN_MEMORY
 
 
-def is_far(X: Any) -> bool:
-    """Whether the rows live elsewhere: files, a Dask collection, a device."""
-    return isinstance(X, Source) or is_dask(X) or is_on_device(X)
+def _is_remote(X: Any) -> bool:
+    """Whether `X` is more than an array in memory: files, Dask, rows on a device."""
+    return isinstance(X, Source) or _is_dask(X) or _is_on_device(X)
+
+
+def require_host_rows(who: str, X: Any, why: str) -> None:
+    """Raise for rows on a device, with the reason."""
+    if _is_on_device(X):
+        raise InvalidInputError(
+            f"{who}: {why}, but a tensor was given. Copy the rows to the host: "
+            "X.cpu().numpy()."
+        )
+
+
+def require_rows_in_memory(
+    who: str, X: Any, why: str, parameter: str | None = None
+) -> None:
+    """Raise for remote rows; `why` names their ``{kind}`` and what to do.
+
+    `parameter` is the one that does not go with them.
+    """
+    if _is_remote(X):
+        text = f"{who}: {why.format(kind=type(X).__name__)}"
+        raise InvalidInputError(text, parameter=parameter)
 
 
 def as_source(
     X: Any,
     memory_budget: float = DEFAULT_MEMORY_BUDGET,
     workers: Workers | None = None,
+    device: Any = None,
+    who: str = "X",
 ) -> Source:
-    """Return the source for validated user data, or for rows that live elsewhere."""
+    """Return the source of validated user data; `device` works on rows in memory."""
     if isinstance(X, Source):
         return X.using(memory_budget, workers or Workers(1))
-    if is_on_device(X):
-        from corevec.data.sources.gpu import tensor_source
+    if _is_on_device(X):
+        from corevec.data.sources.gpu_input import tensor_source
 
         own = tensor_source("X", X, None, None)
         return own.using(memory_budget, workers or Workers(1))
+    if device is not None:
+        moved = device_source(who, X, None, None, device)
+        return moved.using(memory_budget, workers or Workers(1))
     if sparse.issparse(X):
         return CsrSource(X.tocsr(), memory_budget, workers)
     return DenseSource(X, memory_budget, workers)
 
 
-def far_source(who: str, X: Any, y: Any, sample_weight: Any) -> Source:
-    """Return the source of rows that live elsewhere, with what belongs to them."""
-    if is_dask(X):
+def remote_source(who: str, X: Any, y: Any, sample_weight: Any) -> Source | None:
+    """Return the source of remote rows with their columns; None of rows in memory."""
+    if not _is_remote(X):
+        return None
+    if _is_dask(X):
         from corevec.data.sources.dask import dask_source
 
         return dask_source(who, X, y, sample_weight)
-    if is_on_device(X):
-        from corevec.data.sources.gpu import tensor_source
+    if _is_on_device(X):
+        from corevec.data.sources.gpu_input import tensor_source
 
         return tensor_source(who, X, y, sample_weight)
     for name, given in (("y", y), ("sample_weight", sample_weight)):
@@ -80,20 +110,25 @@ def far_source(who: str, X: Any, y: Any, sample_weight: Any) -> Source:
 def device_source(who: str, X: Any, y: Any, sample_weight: Any, device: Any) -> Source:
     """Return the source of rows in memory that a device works on."""
     try:
-        from corevec.data.sources.gpu import moved_source
+        from corevec.data.sources.gpu_input import moved_source
     except ImportError as error:
         raise ImportError(f"{who}: device={device!r}: {error}") from None
     return moved_source(who, X, y, sample_weight, device)
 
 
-def columns_of(who: str, X: Any) -> tuple[int, Any]:
-    """Return how many columns rows that live elsewhere have, and their names."""
+def columns_of(who: str, X: Any) -> tuple[int, Any] | None:
+    """Return the number and names of the columns of remote rows.
+
+    None of rows in memory, which scikit-learn validates.
+    """
+    if not _is_remote(X):
+        return None
     if isinstance(X, Source):
         return X.n_features, column_names(X)
-    if is_on_device(X):
-        from corevec.data.sources.gpu import tensor_source
+    if _is_on_device(X):
+        from corevec.data.sources.gpu_input import as_matrix
 
-        return tensor_source(who, X, None, None).n_features, None
+        return int(as_matrix(who, X).shape[1]), None
     from corevec.data.sources.dask import check_kind
 
     check_kind(who, "X", X)
@@ -118,9 +153,33 @@ def column_names(X: Any) -> Any:
     return np.asarray(names, dtype=object)
 
 
-def brought_here(X: Any) -> Any:
+def computed_rows(X: Any) -> Any:
     """Return the rows of a Dask collection in memory, others as they are.
 
-    `np.asarray` would bring a data frame here as well, but without its names.
+    `np.asarray` would also load a data frame, but without its names.
     """
-    return X.compute() if is_dask(X) else X
+    return X.compute() if _is_dask(X) else X
+
+
+def map_values(X: Any, score: Callable[[Any], Any]) -> Any:
+    """Return ``score(X)`` of rows in memory, of remote rows block by block."""
+    if not _is_remote(X):
+        return score(X)
+    return as_source(X).map(lambda rows: score(rows.values))
+
+
+def answer_in_kind(
+    who: str, X: Any, answer: Callable[[Any], Any], lazily: Callable[[Any], Any]
+) -> Any:
+    """Return ``answer(X)`` as the kind of array that X is.
+
+    Another library's array on a device is answered with one of that library, a Dask
+    collection by ``lazily(X)``.
+    """
+    if _is_dask(X):
+        return lazily(X)
+    if is_tensor(X) or not _is_on_device(X):
+        return answer(X)
+    from corevec.data.sources.gpu_input import as_tensor
+
+    return back_from(answer(as_tensor(who, "X", X)), X)

@@ -1,6 +1,6 @@
 """Rows on a GPU, as tensors of torch: passes run where the rows are.
 
-`take` brings a few rows here, for what is solved here (a core set, a basis); blocks and
+`take` copies a few rows to the host, where a core set or a basis is solved; blocks and
 `pick` stay on the device. Rows in this machine's memory that are too many for the card
 are streamed: while one block is worked on, the next is copied over.
 
@@ -9,7 +9,7 @@ Every tensor device serves, the CPU's too: the tests use that one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -18,21 +18,17 @@ import numpy as np
 from scipy import sparse
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import ALIGNED, here, is_tensor
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
-from corevec.data.sources.columns import TARGET, WEIGHT
+from corevec.backend.arrays import ALIGNED, to_numpy
+from corevec.data.sources._belt import Belt, Locks, shared
+from corevec.data.sources._torch import torch
+from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source
+from corevec.data.sources.budget import row_bytes
+from corevec.data.sources.columns import check_values
+from corevec.data.sources.host_copy import HostCopy
+from corevec.data.sources.memory import RowSubset
+from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
-
-try:
-    import torch
-except ImportError as error:  # pragma: no cover - asked for where it is missing
-    raise ImportError(
-        "rows on a GPU need torch, which is not installed. Run: "
-        'pip install "corevec[gpu]"'
-    ) from error
-
-from corevec.data.sources._belt import Belt, Locks, shared  # it needs torch, too
 
 T = TypeVar("T")
 
@@ -43,13 +39,17 @@ MOST_ROWS, FEWEST_ROWS = 1 << 26, 1 << 14
 MOST_BYTES = 1 << 28
 # Share of the card's free memory that a fit may use beside the rows, unless told.
 CARD_SHARE = 0.25
-_ARGUMENTS = {TARGET: "y", WEIGHT: "sample_weight"}
+# Rows that are drawn at most: their numbers are drawn and sorted on the host, which
+# takes 2 s for so many.
+MOST_DRAWN = 10_000_000
+# Of very many rows one more sample, of one in so many: a thousand million are then
+# solved nearly before their first pass.
+LAST_SAMPLE_SHARE = 1000
 
 
 class TensorSource(Source):
     """Rows of a tensor, with their targets and weights."""
 
-    is_on_device = True
     first_number = 0  # of the rows of a part, in the whole
     feature_names: Array | None = None
     _room: int | None = None
@@ -61,7 +61,7 @@ class TensorSource(Source):
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         workers: Workers | None = None,
     ):
-        self.values, self.brought = values, columns or {}
+        self.values, self.row_columns = values, columns or {}
         self.device = values.device
         super().__init__(memory_budget, workers)
         self.n_rows, self.n_features = (int(size) for size in values.shape)
@@ -75,15 +75,15 @@ class TensorSource(Source):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What the rows bring along."""
-        return tuple(self.brought)
+        """The names of the columns beside the values."""
+        return tuple(self.row_columns)
 
     @property
-    def room(self) -> int:
-        """Bytes on the card for what is worked on there.
+    def working_budget(self) -> int:
+        """Bytes on the card to work with.
 
         A card has many times the memory of the default budget, and needs large blocks:
-        there the default stands for a quarter of what was free at first.
+        so the default stands for a quarter of what was free at first.
         """
         if self.memory_budget != DEFAULT_MEMORY_BUDGET or self.device.type != "cuda":
             return self.memory_budget
@@ -92,46 +92,150 @@ class TensorSource(Source):
         return self._room
 
     def take(self, rows: Array) -> Rows:
-        """Bring the rows with these numbers here."""
+        """Copy the rows with these numbers to the host."""
         found = self.pick(rows)
-        columns = {name: here(column) for name, column in found.columns.items()}
-        return Rows(here(found.values), here(found.index), columns)
+        columns = {name: to_numpy(column) for name, column in found.columns.items()}
+        return Rows(to_numpy(found.values), to_numpy(found.index), columns)
 
     def pick(self, rows: Array) -> Rows:
         """Return the rows with these numbers, on the device."""
-        index = self.numbers_there(rows)
+        index = self.numbers_on_device(rows)
         at = index - self.first_number
-        columns = {name: column[at] for name, column in self.brought.items()}
+        columns = {name: column[at] for name, column in self.row_columns.items()}
         return Rows(self.values[at], index, columns)
 
-    def numbers_there(self, rows: Any) -> Any:
+    def numbers_on_device(self, rows: Any) -> Any:
         """Return row numbers on the device."""
         return torch.as_tensor(rows, dtype=torch.int64, device=self.device)
 
     def alone(self, rows: Array) -> Source:
         """Return these rows, sorted, as a source of their own on the device."""
-        return PickedRows(self, self.pick(rows))
+        return DeviceSubset(self, self.pick(rows))
+
+    def subset(self, rows: Array, on_host: Callable[[Source, Array], Source]) -> Source:
+        """Return these rows, sorted, as a source of their own on the device."""
+        return self.alone(rows)
+
+    def in_memory(self) -> Source | None:
+        """Return a copy on the host; None where it exceeds the memory budget."""
+        if self.n_rows * row_bytes(self) > self.memory_budget:
+            return None
+        return RowSubset(self, self.numbers, self.take(self.numbers))
+
+    def working_copy(self) -> Source | None:
+        """Return the rows themselves: passes run on the device."""
+        return self
+
+    def host_copy(self) -> Source:
+        """Return a copy on the host that knows the rows on the device."""
+        return HostCopy(self)
+
+    def worked_on_by(self, who: str, device: Any) -> Source:
+        """Return the rows themselves; raise where they are on another device."""
+        # "cuda" is any of the cards.
+        if str(device) in (str(self.device), self.device.type):
+            return self
+        raise InvalidInputError(
+            f"{who}: device={device!r}, but the rows are a tensor "
+            f"on {str(self.device)!r}. Move them there, X.to({device!r}), or give "
+            "device=None: tensors are worked on where they are.",
+            parameter="device",
+        )
+
+    def budget_beside(self, host_bytes: float) -> float:
+        """Return the bytes to work with on the device, which holds nothing else."""
+        return self.working_budget
+
+    @property
+    def most_drawn(self) -> int:
+        """The largest random subset, which stays on the device."""
+        return MOST_DRAWN
+
+    @property
+    def subset_row_bytes(self) -> int:
+        """Bytes of one row of a `subset`, which is dense on the device."""
+        return int(self.n_features * self.dtype.itemsize)
+
+    def part(self, rows: Array) -> Rows:
+        """Return these rows, on the device where they fit it dense."""
+        return self.pick(rows) if self._works_on(len(rows)) else self.take(rows)
+
+    def part_budget(self, n_rows: int) -> int:
+        """Return the bytes for work on a `part` of this many rows."""
+        return self.working_budget if self._works_on(n_rows) else self.memory_budget
+
+    def _works_on(self, n_rows: int) -> bool:
+        """Whether the device works on this many rows; on CSR rows if they fit dense."""
+        return (
+            not self.is_sparse
+            or 4 * n_rows * self.n_features <= self.working_budget / 8
+        )
+
+    @property
+    def part_workers(self) -> Workers:
+        """One thread: the device works on one part after the other."""
+        return Workers(1)
+
+    @property
+    def picked_entries(self) -> int:
+        """Numbers that are copied on the device for each row that is picked."""
+        return self.n_features
+
+    def sample_sizes(self, sizes: Sequence[int]) -> list[int]:
+        """Return the sizes of the growing samples that are solved before all rows."""
+        found = super().sample_sizes(sizes)
+        if len(found) > 1:
+            found = found[1:]  # steps on few rows wait as long as steps on many
+        if self.n_rows // LAST_SAMPLE_SHARE > sizes[-1]:
+            found.append(self.n_rows // LAST_SAMPLE_SHARE)
+        return found
+
+    @property
+    def device_numbers(self) -> Any:
+        """The number of every row, on the device."""
+        return self.map_on_device(lambda rows: rows.index)
 
     def block(self, start: int, stop: int) -> Rows:
         """Return a view of the rows from `start` up to `stop`."""
         first = self.first_number
         index = torch.arange(first + start, first + stop, device=self.device)
-        columns = {name: column[start:stop] for name, column in self.brought.items()}
+        columns = {
+            name: column[start:stop] for name, column in self.row_columns.items()
+        }
         return Rows(self.values[start:stop], index, columns)
 
     @property
     def block_rows(self) -> int:
         """Rows per block: in work a row has twice its values, and some 24 numbers."""
-        fit = self.room // (8 * (2 * self.n_features + 24))
+        fit = self.working_budget // (8 * (2 * self.n_features + 24))
         return int(np.clip(fit // ALIGNED * ALIGNED, FEWEST_ROWS, MOST_ROWS))
 
     def map(self, score: Callable[[Rows], Array]) -> Array:
-        """Return ``score`` of every block, brought here and stacked."""
-        return np.concatenate([here(part) for part in self._each(score)])
+        """Return ``score`` of every block, copied to the host and stacked."""
+        return np.concatenate([to_numpy(part) for part in self._each(score)])
 
-    def map_there(self, score: Callable[[Rows], Any]) -> Any:
+    def map_on_device(self, score: Callable[[Rows], Any]) -> Any:
         """Return ``score`` of every block, stacked on the device."""
         return torch.cat(list(self._each(score)))
+
+    def map_rows(self, score: Callable[[Rows], T], rows: Any, step: int) -> list[T]:
+        """Return ``score`` of these rows on the device, in parts as large as blocks."""
+        step = max(step, self.block_rows)
+        parts = [rows[s : s + step] for s in range(0, max(len(rows), 1), step)]
+        return [score(self.pick(part)) for part in parts]
+
+    def predict(self, who: str, functions: Any) -> Any:
+        """Return the functions' values of all rows as a tensor on the device.
+
+        No validation has seen the rows: they are checked on the way.
+        """
+        values = functions.ready_for(self)
+
+        def score(rows: Rows) -> Any:
+            check_values(who, rows)
+            return values(rows)
+
+        return self.map_on_device(score)
 
     def _each(self, score: Callable[[Rows], T]) -> Iterator[T]:
         """Yield ``score`` of every block; a device works on one at a time."""
@@ -160,7 +264,7 @@ class TensorSource(Source):
         return InvalidInputError(
             f"the memory of {self.device} does not suffice ({asked}; "
             f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB are free). A fit may use "
-            f"{self.room:.3g} bytes beside the rows: give "
+            f"{self.working_budget:.3g} bytes beside the rows: give "
             f"memory_budget={CARD_SHARE * free:.3g} or less, or keep the rows in host "
             "memory (a NumPy array and device='cuda'): they are streamed then."
         )
@@ -173,22 +277,22 @@ def _free_bytes(device: Any) -> int:
     return int(free) + int(kept)
 
 
-class PickedRows(TensorSource):
-    """Some rows of another source, on the device, with the numbers they have there."""
+class DeviceSubset(TensorSource):
+    """Some rows of another source, on the device, with the numbers of that source."""
 
     def __init__(self, source: TensorSource, rows: Rows):
         columns = dict(rows.columns)
         super().__init__(rows.values, columns, source.memory_budget, source.workers)
-        self.index, self._room = rows.index, source.room
+        self.index, self._room = rows.index, source.working_budget
 
     @property
     def numbers(self) -> Array:
         """The number of every row in the source it comes from."""
-        return here(self.index)
+        return to_numpy(self.index)
 
     def pick(self, rows: Array) -> Rows:
         """Return the rows with these numbers, which must be among these."""
-        return self._part(torch.searchsorted(self.index, self.numbers_there(rows)))
+        return self._part(torch.searchsorted(self.index, self.numbers_on_device(rows)))
 
     def block(self, start: int, stop: int) -> Rows:
         """Return the rows from `start` up to `stop` of these."""
@@ -199,7 +303,7 @@ class PickedRows(TensorSource):
         return self.numbers[super().draw(rng, size)]
 
     def _part(self, where: Any) -> Rows:
-        columns = {name: column[where] for name, column in self.brought.items()}
+        columns = {name: column[where] for name, column in self.row_columns.items()}
         return Rows(self.values[where], self.index[where], columns)
 
 
@@ -220,61 +324,67 @@ class StreamedSource(TensorSource):
         workers: Workers | None = None,
     ):
         Source.__init__(self, memory_budget, workers)
-        self.values, self.brought = values, columns or {}
+        self.values, self.row_columns = values, columns or {}
         self.device, self.is_sparse = torch.device(device), sparse.issparse(values)
         self.n_rows, self.n_features = (int(size) for size in values.shape)
         self.dtype = np.dtype(values.dtype)
-        self.locks = Locks([values, *self.brought.values()])
+        self.locks = Locks([values, *self.row_columns.values()])
 
     @property
     def row_entries(self) -> int:
-        """Numbers that one row holds, here."""
+        """Numbers that one row holds on the host."""
         if not self.is_sparse:
             return super().row_entries
         return int(2 * (1 + self.values.nnz // max(self.n_rows, 1)))
 
     def using(self, memory_budget: float, workers: Workers) -> Source:
-        """Return these rows, all of them on the device if they fit half of its room."""
+        """Return these rows, all of them on the device if they fit half its budget."""
         new = super().using(memory_budget, workers)
         assert isinstance(new, StreamedSource)
         size = new.n_rows * new.n_features * new.dtype.itemsize
-        if 2 * size > new.room:
+        if 2 * size > new.working_budget:
             return new
         rows = new.block(0, new.n_rows)
         own = _Moved(rows.values, dict(rows.columns), memory_budget, workers)
-        own.values_here, own.is_sparse = new.values, new.is_sparse
+        own.host_values, own.is_sparse = new.values, new.is_sparse
         own.first_number = new.first_number
         return own
 
     def take(self, rows: Array) -> Rows:
-        """Return the rows with these numbers, which are here."""
+        """Return the rows with these numbers, from the host."""
         numbers = np.asarray(rows, dtype=np.int64)
         at = numbers - self.first_number
-        columns = {name: column[at] for name, column in self.brought.items()}
+        columns = {name: column[at] for name, column in self.row_columns.items()}
         return Rows(self.values[at], numbers, columns)
 
     def near(self, rows: Any) -> Source:
-        """Return these rows alone, on the device, where they fit a part of its room."""
+        """Return these rows on the device, where they fit a part of its budget."""
         size = len(rows) * self.n_features * self.dtype.itemsize
-        if 8 * size > self.room:
+        if 8 * size > self.working_budget:
             return self
-        return self.alone(torch.unique(self.numbers_there(rows)))
+        return self.alone(torch.unique(self.numbers_on_device(rows)))
 
     def pick(self, rows: Any) -> Rows:
         """Return the rows with these numbers, copied to the device."""
-        return self._moved(self.take(here(rows)))
+        return self._moved(self.take(to_numpy(rows)))
 
     def block(self, start: int, stop: int) -> Rows:
         """Return the rows from `start` up to `stop`, copied to the device."""
-        columns = {name: column[start:stop] for name, column in self.brought.items()}
+        columns = {
+            name: column[start:stop] for name, column in self.row_columns.items()
+        }
         index = np.arange(self.first_number + start, self.first_number + stop)
         return self._moved(Rows(self.values[start:stop], index, columns))
 
     @property
     def block_rows(self) -> int:
-        """Rows per block: two are on the card, and two in locked memory here."""
+        """Rows per block: two are on the card, and two in locked memory on the host."""
         most = MOST_BYTES // (self.n_features * self.dtype.itemsize)
         return max(FEWEST_ROWS, min(super().block_rows // 2, most))
+
+    def predict(self, who: str, functions: Any) -> Any:
+        """Return the functions' values of all rows, on the host, as the rows are."""
+        return Source.predict(self, who, functions)
 
     def _moved(self, rows: Rows) -> Rows:
         return Rows(
@@ -316,140 +426,17 @@ class StreamedSource(TensorSource):
 class _Moved(TensorSource):
     """Rows of this machine's memory, all of them copied to the device."""
 
-    values_here: Any
+    host_values: Any
 
     def take(self, rows: Array) -> Rows:
-        """Return the rows with these numbers, which are here, too."""
-        numbers = np.asarray(here(rows), dtype=np.int64)
+        """Return the rows with these numbers, from the copy on the host."""
+        numbers = np.asarray(to_numpy(rows), dtype=np.int64)
         at = numbers - self.first_number
-        columns = {name: here(column[at]) for name, column in self.brought.items()}
-        return Rows(self.values_here[at], numbers, columns)
+        columns = {
+            name: to_numpy(column[at]) for name, column in self.row_columns.items()
+        }
+        return Rows(self.host_values[at], numbers, columns)
 
-
-def part_source(
-    values: Any, columns: dict[str, Any], start: int, budget: float, device: Any
-) -> Source:
-    """Return the source of a part of the rows, the first of which has a number."""
-    own = {
-        name: here(_numbers("a partition of X", _ARGUMENTS[name], column))
-        for name, column in columns.items()
-    }
-    part = StreamedSource(values, device, own)
-    part.first_number = start
-    return part.using(budget, Workers(1))
-
-
-def tensor_source(who: str, X: Any, y: Any, sample_weight: Any) -> TensorSource:
-    """Return the source of rows on a device, with what belongs to them."""
-    values = as_tensor(who, "X", X)
-    if values.ndim != 2:
-        raise InvalidInputError(
-            f"{who}: X has {values.ndim} dimension(s); expected rows x columns. "
-            "Reshape your data: X.reshape(-1, 1) for one column."
-        )
-    if 0 in values.shape:
-        raise InvalidInputError(
-            f"{who}: Found array with 0 sample(s) or 0 feature(s) (shape="
-            f"{tuple(values.shape)}) while a minimum of 1 is required."
-        )
-    columns = {}
-    for name, given in ((TARGET, y), (WEIGHT, sample_weight)):
-        if given is not None:
-            columns[name] = _alongside(who, name, given, values)
-    return TensorSource(values, columns)
-
-
-def moved_source(
-    who: str, X: Any, y: Any, sample_weight: Any, device: Any
-) -> TensorSource:
-    """Return the source of NumPy or CSR rows that a device works on."""
-    try:
-        one = torch.zeros(1, device=device)
-        here(one)  # of "meta" nothing comes back
-    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
-        said = str(error).splitlines()[0]
-        raise InvalidInputError(
-            f"{who}: device={device!r} cannot be used ({said}). Give a torch device "
-            "that is there, e.g. 'cuda' or 'cuda:1' where torch sees a GPU, or None.",
-            parameter="device",
-        ) from None
-    columns = {
-        name: np.ascontiguousarray(given, dtype=given.dtype.newbyteorder("="))
-        for name, given in ((TARGET, y), (WEIGHT, sample_weight))
-        if given is not None
-    }
-    for name, column in columns.items():
-        _check_length(who, _ARGUMENTS[name], column, X.shape[0])
-    return StreamedSource(X, one.device, columns)
-
-
-def as_tensor(who: str, name: str, given: Any) -> Any:
-    """Return a tensor that shares the memory of any DLPack array."""
-    tensor = given if is_tensor(given) else torch.from_dlpack(given)
-    if tensor.layout != torch.strided or tensor.device.type == "meta":
-        kind = f"{tensor.layout} on {tensor.device}".removeprefix("torch.")
-        raise InvalidInputError(
-            f"{who}: {name} is a tensor of layout {kind}; a dense one is needed, with "
-            "its numbers. Give X.to_dense(), or a SciPy CSR matrix and device=."
-        )
-    if tensor.is_complex():
-        raise InvalidInputError(
-            f"{who}: Complex data not supported: {name} has complex numbers."
-        )
-    if name == "X" and tensor.dtype not in (torch.float32, torch.float64):
-        tensor = tensor.to(torch.float64)
-    return tensor.detach()
-
-
-def _alongside(who: str, name: str, given: Any, values: Any) -> Any:
-    """Return labels, targets or weights beside the rows, on their device."""
-    argument, is_array = _ARGUMENTS[name], isinstance(given, np.ndarray)
-    if is_tensor(given) or (hasattr(given, "__dlpack__") and not is_array):
-        column = _of_common_type(as_tensor(who, argument, given))
-    else:
-        column = _numbers(who, argument, given)
-    if column.ndim == 0 and name == WEIGHT:
-        return column.to(values.device).expand(len(values))
-    if column.ndim == 2 and column.shape[1] == 1:
-        column = column[:, 0]
-    if column.ndim not in (1, 2):
-        raise InvalidInputError(
-            f"{who}: {argument} has {column.ndim} dimensions; give one entry per row."
-        )
-    _check_length(who, argument, column, len(values))
-    return column.to(values.device).contiguous()
-
-
-def _of_common_type(column: Any) -> Any:
-    """Return numbers in a type that NumPy knows too, and that torch can sort."""
-    if column.dtype in (torch.uint16, torch.uint32, torch.uint64):
-        return column.to(torch.int64)
-    common = torch.float16, torch.float32, torch.float64
-    if column.is_floating_point() and column.dtype not in common:  # bfloat16
-        return column.to(torch.float32)
-    return column
-
-
-def _check_length(who: str, argument: str, column: Any, n_rows: int) -> None:
-    if len(column) != n_rows:
-        raise InvalidInputError(
-            f"{who}: Found input variables with inconsistent numbers of samples: X has "
-            f"{n_rows:,} rows, {argument} {len(column):,}."
-        )
-
-
-def _numbers(who: str, argument: str, given: Any) -> Any:
-    """Return numbers of this machine's memory as a tensor."""
-    array = np.asarray(given)
-    _check_numbers(who, argument, array)
-    plain = np.require(array, array.dtype.newbyteorder("="), "C")
-    return _of_common_type(shared(plain))
-
-
-def _check_numbers(who: str, argument: str, array: Array) -> None:
-    if array.dtype.kind not in "biuf":
-        raise InvalidInputError(
-            f"{who}: {argument} must be numbers where the rows are on a device, but "
-            f"its type is {array.dtype}. Give codes: "
-            "np.unique(y, return_inverse=True)[1]."
-        )
+    def predict(self, who: str, functions: Any) -> Any:
+        """Return the functions' values of all rows, on the host, as the rows are."""
+        return Source.predict(self, who, functions)

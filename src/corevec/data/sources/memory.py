@@ -9,19 +9,20 @@ import numpy as np
 from scipy import sparse
 
 from corevec._runtime.types import Array
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
+from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source
+from corevec.data.sources.workers import Workers
 from corevec.kernels import Rows
 
 
 class DenseSource(Source):
     """Rows of a two-dimensional array or ``np.memmap``.
 
-    A part of rows that live elsewhere says so: its first row has the number
-    `first_number` there, and `brought` are the columns that its rows bring along.
+    A partition of remote rows has numbers from `first_number` on, and `row_columns` are
+    its columns beside the values.
     """
 
     first_number = 0
-    brought: Mapping[str, Array] = {}
+    row_columns: Mapping[str, Array] = {}
 
     def __init__(
         self,
@@ -37,19 +38,19 @@ class DenseSource(Source):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What the rows bring along."""
-        return tuple(self.brought)
+        """The names of the columns beside the values."""
+        return tuple(self.row_columns)
 
     def take(self, rows: Array) -> Rows:
         """Return the rows with these numbers (a copy)."""
         rows = np.asarray(rows, dtype=np.int64)
         at = rows - self.first_number
-        own = {name: column[at] for name, column in self.brought.items()}
+        own = {name: column[at] for name, column in self.row_columns.items()}
         return Rows(self.values[at], rows, own)
 
     def block(self, start: int, stop: int) -> Rows:
         """Return a view of the rows from `start` up to `stop`."""
-        own = {name: column[start:stop] for name, column in self.brought.items()}
+        own = {name: column[start:stop] for name, column in self.row_columns.items()}
         index = np.arange(self.first_number + start, self.first_number + stop)
         return Rows(self.values[start:stop], index, own)
 
@@ -90,12 +91,12 @@ def stacked(parts: Sequence[Any]) -> Any:
     return np.concatenate(parts)
 
 
-class Chosen(DenseSource):
-    """Some rows of another source, in memory, with the numbers they have there."""
+class RowSubset(DenseSource):
+    """Some rows of another source, in memory, with the numbers of that source."""
 
     def __init__(self, source: Source, index: Array, rows: Rows):
         Source.__init__(self, source.memory_budget, source.workers)
-        self.index, self.values, self.brought = index, rows.values, rows.columns
+        self.index, self.values, self.row_columns = index, rows.values, rows.columns
         self.n_rows, self.n_features = self.values.shape
         self.dtype, self.is_sparse = source.dtype, sparse.issparse(rows.values)
 
@@ -125,5 +126,5 @@ class Chosen(DenseSource):
         return np.asarray(self.index[super().draw(rng, size)])
 
     def _part(self, where: Any) -> Rows:
-        columns = {name: column[where] for name, column in self.brought.items()}
+        columns = {name: column[where] for name, column in self.row_columns.items()}
         return Rows(self.values[where], self.index[where], columns)

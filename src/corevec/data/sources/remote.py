@@ -1,40 +1,46 @@
-"""Rows that live elsewhere: on a disk, on other machines.
+"""Remote rows: on a disk, on other machines.
 
-Looking at all of them is as for any source; what costs is to bring single rows here,
-because a file or a worker goes through many rows to find them. So rows that were
-brought are kept for a while, and random rows come from a shuffled *deck*: one trip
-brings the rows of many draws.
+A pass over all rows is as for any source, but random access is expensive: a file or a
+worker reads many rows to find a few. So rows that were fetched are cached for a while,
+and random rows come from a shuffled *deck*: one fetch serves many draws.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source, Workers
-from corevec.data.sources.memory import Chosen, stacked
+from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source
+from corevec.data.sources.budget import row_bytes, rows_within
+from corevec.data.sources.memory import RowSubset, stacked
+from corevec.data.sources.workers import Workers
 from corevec.kernels import Rows
 
-# Share of the memory budget for the deck, and for rows brought on demand.
+# Share of the memory budget for the deck, and for rows fetched on demand.
 DECK_SHARE, KEPT_SHARE = 1 / 8, 1 / 8
 # Rows of a deck: what the samples of one fit draw together (engine.SPAN_SAMPLES and a
 # probe of 4,000), and a tenth, for drawing with replacement drops repeats.
 MOST_DEALT = 190_000
+# Bytes of violating rows that are sent to the host after every pass.
+SCAN_BYTES = 1 << 19
 
 
-class FarSource(Source):
-    """Rows that are brought here by `_fetch`, at a cost per trip."""
+class RemoteSource(Source):
+    """Rows that `_fetch` copies to the host, at a cost per call."""
 
-    is_far = True
+    draws_cheaply = False
+    scan_bytes = SCAN_BYTES
     feature_names: Array | None = None
     columns: tuple[str, ...] = ()
 
-    _deck: Chosen | None
+    _deck: RowSubset | None
     _order: Array
     _dealt: int
-    _kept: list[Chosen]
+    _kept: list[RowSubset]
 
     def __init__(
         self,
@@ -46,17 +52,17 @@ class FarSource(Source):
 
     @abstractmethod
     def _fetch(self, rows: Array) -> Rows:
-        """Bring the rows with these numbers, which are sorted and different."""
+        """Fetch the rows with these numbers, which are sorted and different."""
 
     def using(self, memory_budget: float, workers: Workers) -> Source:
         """Return these rows with the budget and the threads of one fit."""
         new = super().using(memory_budget, workers)
-        assert isinstance(new, FarSource)
+        assert isinstance(new, RemoteSource)
         new._forget()
         return new
 
     def take(self, rows: Array) -> Rows:
-        """Return the rows with these numbers, brought here where they are not."""
+        """Return the rows with these numbers, fetched where they are not cached."""
         rows = np.asarray(rows, dtype=np.int64)
         wanted, place = np.unique(rows, return_inverse=True)
         known = [held for held in (self._deck, *self._kept) if held is not None]
@@ -68,7 +74,7 @@ class FarSource(Source):
                 missing = missing[~here]
         if len(missing) or not parts:
             fetched = self._fetch(missing)
-            self._keep(Chosen(self, fetched.index, fetched))
+            self._keep(RowSubset(self, fetched.index, fetched))
             parts.append(fetched)
         if (
             len(parts) == 1
@@ -87,7 +93,7 @@ class FarSource(Source):
             numbers = super().draw(rng, self._deck_size)
             if self._deck is not None:  # rows of it may be wanted yet
                 self._keep(self._deck)
-            self._deck = Chosen(self, numbers, self._fetch(numbers))
+            self._deck = RowSubset(self, numbers, self._fetch(numbers))
             self._order, self._dealt = rng.permutation(numbers), 0
         size = min(size, len(self._order))
         cards = self._order[self._dealt : self._dealt + size]
@@ -95,32 +101,60 @@ class FarSource(Source):
         return np.sort(cards)
 
     def near(self, rows: Array) -> Source:
-        """Return these rows as a source in memory, with the numbers they have here."""
+        """Return these rows as a source in memory, with the same numbers."""
         rows = np.unique(np.asarray(rows, dtype=np.int64))
-        return Chosen(self, rows, self.take(rows))
+        return RowSubset(self, rows, self.take(rows))
+
+    def in_memory(self) -> Source | None:
+        """Return all rows on the host; None where the memory budget is too small."""
+        return self.near(self.numbers) if self.holds(self.n_rows) else None
+
+    def grouped(self, parts: Sequence[Array]) -> Iterator[tuple[Source, slice]]:
+        """Yield the rows of as many parts as the budget holds, and which parts."""
+        first, n_rows = 0, 0
+        for last, rows in enumerate(parts):
+            if last > first and not self.holds(n_rows + len(rows)):
+                yield self.near(np.concatenate(parts[first:last])), slice(first, last)
+                first, n_rows = last, 0
+            n_rows += len(rows)
+        yield self.near(np.concatenate(parts[first:])), slice(first, len(parts))
+
+    def holds(self, n_rows: int) -> bool:
+        """Whether a quarter of the budget holds a copy of this many rows."""
+        return n_rows * row_bytes(self) <= self.memory_budget / 4
+
+    def map_blocks(self, score: Callable[[Rows], Array], block_rows: int) -> Array:
+        """Return ``score`` of every row, in the blocks that the rows are stored in."""
+        return self.map(score)
+
+    def warm_up(self, prepare: Callable[[Any], object]) -> None:
+        """Do nothing: functions are prepared where the rows are."""
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one row, for estimates of memory."""
-        return int(self.row_entries * np.dtype(self.dtype).itemsize + 24)
+        """Bytes of one row that is cached, with its number and its columns."""
+        return row_bytes(self) + 24
+
+    def _cached_rows(self, share: float) -> int:
+        """Return how many rows fit a share of the budget."""
+        return rows_within(share * self.memory_budget, self.row_bytes)
 
     @property
     def _deck_size(self) -> int:
-        room = DECK_SHARE * self.memory_budget / self.row_bytes
-        return int(min(self.n_rows, MOST_DEALT, room))
+        return min(self.n_rows, MOST_DEALT, self._cached_rows(DECK_SHARE))
 
     def _forget(self) -> None:
         self._deck = None
         self._order, self._dealt = np.empty(0, dtype=np.int64), 0
         self._kept = []
 
-    def _keep(self, rows: Chosen) -> None:
-        """Keep what was brought; the oldest goes where the room is full."""
-        room = KEPT_SHARE * self.memory_budget / self.row_bytes
+    def _keep(self, rows: RowSubset) -> None:
+        """Cache what was fetched; the oldest rows make way."""
+        most = self._cached_rows(KEPT_SHARE)
         self._kept.insert(0, rows)
-        while len(self._kept) > 1 and sum(one.n_rows for one in self._kept) > room:
+        while len(self._kept) > 1 and sum(one.n_rows for one in self._kept) > most:
             self._kept.pop()
-        if self._kept[0].n_rows > room:
+        if self._kept[0].n_rows > most:
             self._kept.clear()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.backend.arrays import here, there
+from corevec.backend.arrays import to_device_of, to_numpy
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel
 from corevec.models.basis import Basis, basis_of
@@ -55,9 +55,9 @@ def choose_basis(
     """
     present = weighted_rows(problems, source)
     if size >= len(present):
-        return _definite(*basis_of(source, kernel, here(present)))
+        return _definite(*basis_of(source, kernel, to_numpy(present)))
     drawn = rng.choice(len(present), max(1, size // 2), replace=False)
-    first = here(present[there(drawn, present)])
+    first = to_numpy(present[to_device_of(drawn, present)])
     basis = _definite(*basis_of(source, kernel, first))
     if basis is None:
         return None
@@ -65,7 +65,7 @@ def choose_basis(
     solve_on_sample(state, present, sample_size(state, present))
     state.evaluate()
     order, share = RowOrder(source), _shares_on_host(state.fits)
-    share[here(order.positions_of(first))] = 0.0
+    share[to_numpy(order.positions_of(first))] = 0.0
     wanted = min(size - len(first), int(np.count_nonzero(share)))
     if wanted == 0 or progress.spent() is not None:
         return basis
@@ -86,4 +86,4 @@ def _shares_on_host(fits: list[SpanFit]) -> Array:
     share = fits[0].row_shares()
     for fit in fits[1:]:
         share += fit.row_shares()
-    return here(share)
+    return to_numpy(share)

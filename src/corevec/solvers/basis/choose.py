@@ -173,7 +173,7 @@ def is_streamed(problems: list[Problem], source: Source, size: int) -> bool:
 
     Then only rows near the margin are worked on (``low_rank.py``).
     """
-    if source.is_far:
+    if not source.draws_cheaply:
         return True
     return source.n_rows > rows_that_fit(problems, source) and size <= MAX_RANK
 

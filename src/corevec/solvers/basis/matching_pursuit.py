@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import empty, full, here, namespace, places, there
+from corevec.backend.arrays import (
+    empty,
+    full,
+    namespace,
+    places,
+    to_device_of,
+    to_numpy,
+)
 from corevec.models.certificate import relative_gap
 from corevec.solvers.basis.variable_projection import RIDGE, Part
 
@@ -39,10 +46,10 @@ def draw_candidates(
         pulling = places(part.pulls[:, 0] == 0)  # all rows
     count = min(len(pulling), n_wanted)
     drawn = np.sort(rng.choice(len(pulling), count, replace=False))
-    at = pulling[there(drawn, pulling)]
+    at = pulling[to_device_of(drawn, pulling)]
     g, K, values = part.functional_gradient(B, at)
     # At the best weights primal - dual = |g|^2/2, and |g|^2 = sum_i r_i g(x_i).
-    halves = here(len(pulling) / count * (part.pulls[at] * g).sum(axis=0) / 2)
+    halves = to_numpy(len(pulling) / count * (part.pulls[at] * g).sum(axis=0) / 2)
     gaps = [
         relative_gap(worth, worth - half)
         for worth, half in zip(part.worths, halves, strict=False)

@@ -24,8 +24,9 @@ from scipy import sparse
 
 from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
-from corevec.backend.arrays import cast, here, is_on_card, namespace, there
+from corevec.backend.arrays import cast, is_on_card, namespace, to_device_of, to_numpy
 from corevec.data.sources import Source
+from corevec.data.sources.budget import rows_within
 from corevec.kernels import Kernel, Rows
 from corevec.models.basis import free_vectors
 from corevec.models.expansion import KernelExpansion
@@ -34,7 +35,6 @@ from corevec.solvers.basis.matching_pursuit import best_candidates, draw_candida
 from corevec.solvers.basis.moves import bytes_of_moves, move
 from corevec.solvers.basis.variable_projection import (
     Part,
-    is_worked_on_device,
     part_of,
 )
 from corevec.solvers.numeric.design import row_budget
@@ -288,16 +288,15 @@ def rows_that_fit(source: Source, size: int) -> int:
     """
     numbers = source.row_entries + 2 * size + 64
     budget = row_budget(source, size)
-    most = min(int(budget / (4 * numbers)), source.n_rows)
-    if source.is_on_device and not is_worked_on_device(source, most):
-        budget *= source.memory_budget / source.room
-    return max(size, int(budget / (4 * numbers)))
+    most = min(rows_within(budget, 4 * numbers), source.n_rows)
+    budget *= source.part_budget(most) / source.working_budget
+    return max(size, rows_within(budget, 4 * numbers))
 
 
 def _record(part: Part, B: Array, task: PursuitTask) -> KernelExpansion:
     """Return the functions of a stage, and record it; its gap is not known yet."""
     rows = free_vectors(task.kernel.row_map.back(B))
-    found = KernelExpansion(task.kernel, rows, here(part.c), part.biases())
+    found = KernelExpansion(task.kernel, rows, to_numpy(part.c), part.biases())
     progress, nan = task.progress, float("nan")
     progress.rows_looked_at += len(part)
     progress.record(
@@ -327,7 +326,7 @@ def _near_margin(
     def score(rows: Rows) -> Array:
         mapped = Rows(kernel.row_map(rows.values, points.dtype), rows.index)
         f = plain.times(plain.prepare(mapped, points.dtype), points, part.c)
-        f = f + there(biases, f)
+        f = f + to_device_of(biases, f)
         xp = namespace(f)
         worst = [
             worst_violation(problem, offsets[t], rows, f[:, t], kernel)
@@ -365,7 +364,7 @@ def nearest_rows(
 
 def as_vectors(rows: Any) -> Array:
     """Return rows as dense vectors in float64, on the host."""
-    dense = rows.toarray() if sparse.issparse(rows) else here(rows)
+    dense = rows.toarray() if sparse.issparse(rows) else to_numpy(rows)
     return np.asarray(dense, dtype=np.float64)
 
 

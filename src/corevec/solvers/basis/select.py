@@ -30,6 +30,7 @@ from scipy import sparse
 from corevec._runtime.types import Array
 from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
+from corevec.data.sources.budget import rows_within
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Kernel, Points, Rows, finite, squared_norms
 from corevec.models.basis import SPREAD_THRESHOLD, free_vectors
@@ -163,7 +164,7 @@ def _check_centres_fit(source: Source, size: int) -> None:
 
 def _rows_for_centres(source: Source, size: int) -> int:
     """Return the rows of k-means: they, and a copy, take half the memory budget."""
-    most = int(source.memory_budget / 2 / (16 * source.row_entries))
+    most = rows_within(source.memory_budget / 2, 16 * source.row_entries)
     return max(min(max(ROWS_PER_CENTRE * size, MIN_SAMPLED), most), size)
 
 
@@ -296,7 +297,7 @@ def _view(
     budget = source.memory_budget / 2
     if 8 * columns * source.n_rows <= budget:
         return source
-    fit = max(int(budget / (8 * (columns + source.row_entries))), size)
+    fit = max(rows_within(budget, 8 * (columns + source.row_entries)), size)
     fit = min(fit, max(MIN_SAMPLED, ROWS_PER_PIVOT * size))
     sample = _sample(present, fit, rng)
     if first is not None:

@@ -29,14 +29,14 @@ from corevec.backend.arrays import (
     dtype_of,
     empty,
     full,
-    here,
     is_tensor,
     joined,
     lower_inverse,
     lower_solved,
     namespace,
     places,
-    there,
+    to_device_of,
+    to_numpy,
     without_squares,
 )
 from corevec.data.sources import Source, Workers
@@ -118,7 +118,7 @@ class Part:
 
     def take_weights(self, other: Part) -> None:
         """Take over the weights of a part of other rows, maybe on another device."""
-        self.v, self.c = other.v, there(here(other.c), self.points.values)
+        self.v, self.c = other.v, to_device_of(to_numpy(other.c), self.points.values)
 
     def drop_factor(self) -> None:
         """Free the factor of the vectors' kernel matrix."""
@@ -126,7 +126,7 @@ class Part:
 
     def take(self, few: Array, with_pulls: bool = False) -> Part:
         """Return the part of these rows; with their pulls if asked."""
-        few = there(few, self.points.values)
+        few = to_device_of(few, self.points.values)
         n, sides = len(self), len(self.problems[0].sides)
         entries = joined([few + side * n for side in range(sides)])
         points = self.kernel.prepare(
@@ -138,7 +138,7 @@ class Part:
 
     def basis_points(self, B: Array, dtype: Any = None) -> Points:
         """Return vectors prepared for the kernel, on the device of the rows."""
-        B = there(B, self.points.values)
+        B = to_device_of(B, self.points.values)
         rows = Rows(B, full(len(B), -1, B, np.int64))
         points = self.kernel.prepare_basis(rows, dtype or self.points.dtype)
         is_sparse = sparse.issparse(self.points.values)
@@ -158,16 +158,16 @@ class Part:
         return out
 
     @property
-    def is_on_device(self) -> bool:
+    def has_tensors(self) -> bool:
         """Whether the rows are on a device: then one queue of large tasks serves it."""
         return is_tensor(self.points.values)
 
     def _run(self, task: Callable[[Any], Any], items: Any) -> Iterator[Any]:
-        return map(task, items) if self.is_on_device else self.workers.run(task, items)
+        return map(task, items) if self.has_tensors else self.workers.run(task, items)
 
     def _slices(self, n: int, numbers: int, width: int = NARROW_COLUMNS) -> list[slice]:
         """Return slices of n rows: by `width`; on a device by a row's numbers."""
-        if not self.is_on_device:
+        if not self.has_tensors:
             return slices(n, width)
         # In float64 an eighth of the device's budget, at most.
         at_once = min(DEVICE_NUMBERS, int(self.device_budget / 64))
@@ -179,7 +179,7 @@ class Part:
         # With 2000 vectors each of these matrices has 32 MB: the old factor goes first,
         # the new one takes the place of G, which is symmetric.
         self.drop_factor()
-        B = there(B, self.points.values)
+        B = to_device_of(B, self.points.values)
         own = self.basis_points(B, np.float64)
         G = self.kernel.block(own, own)
         add_to_diagonal(G, RIDGE * float(G.diagonal().max()))
@@ -201,7 +201,7 @@ class Part:
         self.worths = [value for value, _ in worths]
         self.v = weights
         self.pulls = namespace(K).stack([pull for _, pull in worths], axis=1)
-        self.c = inverse.T @ there(np.stack([v[:k] for v in weights], axis=1), K)
+        self.c = inverse.T @ to_device_of(np.stack([v[:k] for v in weights], axis=1), K)
         return sum(self.worths), K
 
     def _features(self, K: Array, inverse: Array) -> Array:
@@ -223,7 +223,7 @@ class Part:
         if self.v:
             old = self.c.shape[0]
             few = min(old, k)
-            v[:k] = here(self.factor[:few].T @ self.c[:few, t])
+            v[:k] = to_numpy(self.factor[:few].T @ self.c[:few, t])
             v[k:] = self.v[t][old:]
         return v
 
@@ -238,7 +238,7 @@ class Part:
 
     def gradient(self, B: Array, K: Array) -> Array:
         """Return dF/dB at the weights of the last `solve`."""
-        B = there(B, self.points.values)
+        B = to_device_of(B, self.points.values)
         is_sparse = sparse.issparse(self.points.values)
         add = self._pulls_by_vectors if is_sparse else self._pulls_by_rows
         pulled, moment = full(len(B), 0.0, B), full(tuple(B.shape), 0.0, B)
@@ -252,7 +252,7 @@ class Part:
         if kernel.uses_distance:
             found -= (mixed.sum(axis=1) - pulled)[:, None] * B
             found *= -2
-        return here(found)
+        return to_numpy(found)
 
     def _pulls_by_rows(self, K: Array, pulled: Array, moment: Array) -> None:
         """Add ``sum_i r_i k'(b_j, x_i)`` and the same of the rows themselves."""
@@ -372,28 +372,19 @@ def part_of(
 
     Each stands for so many rows.
     """
-    stay = is_worked_on_device(source, len(numbers))
-    rows = source.pick(numbers) if stay else source.take(numbers)
+    rows = source.part(numbers)
     terms = [_terms(problem, rows, kernel) for problem in problems]
     mapped = kernel.row_map(rows.values, np.float32)
     if sparse.issparse(mapped) and _is_better_dense(mapped, source):
         mapped = mapped.toarray()
     plain = replace(kernel, row_map=RowMap())
     points = plain.prepare(Rows(mapped, rows.index), np.float32)
-    on_host = float(source.memory_budget)
-    budgets = (source.room if stay else on_host), on_host
+    budgets = source.part_budget(len(numbers)), float(source.memory_budget)
     return Part(problems, plain, points, terms, source.workers, stands_for, *budgets)
 
 
 def _terms(problem: Problem, rows: Rows, kernel: Kernel) -> Terms:
     return Terms.join([problem.terms(rows, kernel, side) for side in problem.sides])
-
-
-def is_worked_on_device(source: Source, n_rows: int) -> bool:
-    """Whether a device works on so many rows; on sparse ones if they fit it dense."""
-    if not source.is_on_device or not source.is_sparse:
-        return source.is_on_device
-    return 4 * n_rows * source.n_features <= source.room / 8
 
 
 def _is_better_dense(values: Any, source: Source) -> bool:

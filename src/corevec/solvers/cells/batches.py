@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import here
+from corevec.backend.arrays import to_numpy
 from corevec.backend.gpu import kernels as _torch_kernels
 from corevec.backend.gpu.cells import BROKEN, SOLVED, Machines, newton, times
 from corevec.backend.profiles import FEW_COLUMNS
+from corevec.data.sources import HostCopy
 from corevec.kernels import AnyKernel, Kernel, Rows, finite, inverse_root
 from corevec.models.certificate import relative_gap
 from corevec.problems.family import Problem
@@ -34,7 +35,6 @@ from corevec.solvers.cells.cell import (
     newton_targets,
     stage_order,
 )
-from corevec.solvers.cells.device_rows import HostCopy
 from corevec.solvers.cells.duplicates import MERGE_MIN_ROWS
 
 # The smallest cell of a batch has at least this share of the rows of the largest.
@@ -87,7 +87,7 @@ def _batches(
     """Return lists of cells that are solved together; the others are solved singly."""
     if not isinstance(kernel, Kernel) or not _is_supported(problems):
         return []
-    budget = source.on_device.room // 2
+    budget = source.on_device.working_budget // 2
 
     def n_bytes(size: int) -> float:
         per_row = _MATRIX_COPIES * size + _NUMBERS_PER_ROW * len(problems)
@@ -163,7 +163,7 @@ class _Batch:
         n_lanes = len(self.problems)
         machines = Machines(_to(K, slot), lane, n_lanes, z, side, omega, tube)
         a, ended = self._by_stages(K, machines, self.sizes[cell])
-        return here(a), here(ended), self._measured(K, machines, a, output)
+        return to_numpy(a), to_numpy(ended), self._measured(K, machines, a, output)
 
     def _terms(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return z, side and omega, each of shape (cells, outputs, rows)."""
@@ -190,8 +190,8 @@ class _Batch:
         two_class = _to(side, np.array([p.positive is not None for p in self.problems]))
         is_constant = two_class & ((n_above == 0) | (n_below == 0))
         sign = (n_above > 0).to(torch.int8) - (n_below > 0).to(torch.int8)
-        constant = here(torch.where(is_constant, sign, 0)).astype(np.float64)
-        return here(is_constant), constant
+        constant = to_numpy(torch.where(is_constant, sign, 0)).astype(np.float64)
+        return to_numpy(is_constant), constant
 
     def _matrices(self, cells: Array) -> Tensor:
         """Return ``k_ij + [bias]`` of some cells, shape (cells, rows, rows)."""
@@ -220,7 +220,7 @@ class _Batch:
         a = torch.zeros_like(machines.z)
         broken = torch.zeros(len(machines), dtype=torch.bool, device=a.device)
         ended = torch.zeros(len(machines), dtype=torch.int8, device=a.device)
-        n_bytes = self.source.on_device.room // 2
+        n_bytes = self.source.on_device.working_budget // 2
         for share in STAGES:
             counts = (share * sizes).astype(np.int64)
             if share < 1:
@@ -253,7 +253,7 @@ class _Batch:
         loss = loss + error * (omega * (excess + error[:, None] / 2)).sum(dim=1)
         sums = norm_sq, loss, ridge, slope, mass, mass * error, a.sum(dim=1)
         found = np.empty((3, len(machines)))
-        for i, (*own, total) in enumerate(here(torch.stack(sums, dim=1)).tolist()):
+        for i, (*own, total) in enumerate(to_numpy(torch.stack(sums, dim=1)).tolist()):
             problem = self.problems[output[i]]
             found[0, i] = total if problem.has_bias else 0.0
             found[1:, i] = Sums(*own).bounds(problem)

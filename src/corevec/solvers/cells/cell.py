@@ -13,7 +13,7 @@ import numpy as np
 
 from corevec._runtime.types import Array
 from corevec.backend.loops import cells as loops
-from corevec.data.sources import Chosen, Source, of_rows
+from corevec.data.sources import RowSubset, Source, of_rows
 from corevec.kernels import AnyKernel, Rows, finite
 from corevec.models.certificate import relative_gap
 from corevec.problems.family import Problem, Terms
@@ -147,7 +147,7 @@ class _Machine:
 class _KernelMatrix:
     """Kernel values among the rows of a cell, computed when a problem needs them."""
 
-    def __init__(self, cell: Chosen, kernel: AnyKernel):
+    def __init__(self, cell: RowSubset, kernel: AnyKernel):
         self.cell, self.kernel = cell, kernel
         self.rows = cell.block(0, cell.n_rows)
         self._computed: dict[bool, Array] = {}
@@ -227,7 +227,7 @@ def _mean(problem: Problem, rows: Rows, kernel: AnyKernel) -> tuple[float, bool]
     return mean, problem.positive is not None and abs(mean) == 1
 
 
-def _solve(problem: Problem, cell: Chosen, matrix: _KernelMatrix) -> _Machine:
+def _solve(problem: Problem, cell: RowSubset, matrix: _KernelMatrix) -> _Machine:
     sign = common_sign(problem, cell, matrix.kernel)
     if sign is not None:
         return _Machine(np.zeros(cell.n_rows), sign)
@@ -285,7 +285,7 @@ def _measure(K: Array, machine: loops.Machine, a: Array, rounding: float) -> Sum
     )
 
 
-def _solve_by_core(problem: Problem, cell: Chosen, kernel: AnyKernel) -> _Machine:
+def _solve_by_core(problem: Problem, cell: RowSubset, kernel: AnyKernel) -> _Machine:
     """Return the solution by the core set solver."""
     entries = _entries_with_weight(problem, cell, kernel)
     core = Core(problem, cell, kernel, max_size=len(entries))

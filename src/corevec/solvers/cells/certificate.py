@@ -7,7 +7,6 @@ claimed about the global problem, over all rows at once, which is a different on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,7 +22,6 @@ from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Floor, Problem
 from corevec.solvers.cells.cell import common_sign, rows_with_weight, with_cell_price
-from corevec.solvers.cells.device_rows import on_host
 from corevec.solvers.cells.duplicates import merge_duplicates
 from corevec.solvers.cells.fit import Solved
 from corevec.solvers.cells.forest import Cells, Forest
@@ -58,7 +56,7 @@ def certify_cells(
 
     On the rows of the fit it equals the fit's certificate, to the solver's accuracy.
     """
-    source = on_host(source)
+    source = source.host_copy()
     progress = Progress(source.n_rows)
     present = np.isin(source.numbers, rows_with_weight(problems, source))
     found: list[_Measured] = []
@@ -121,12 +119,13 @@ def _verify_tree(
     many as fit.
     """
     found: list[_Measured] = []
-    for loaded, batch in _batches(source, _members(source, one.tree, present)):
+    members = _members(source, one.tree, present)
+    for loaded, some in source.grouped([rows for _, rows in members]):
 
         def task(item: tuple[int, Array], loaded: Source = loaded) -> _Measured:
             return _verify_cell(problems, loaded, one, *item)
 
-        found += source.workers.run(task, batch)
+        found += source.workers.run(task, members[some])
     return found
 
 
@@ -141,24 +140,6 @@ def _members(source: Source, tree: Tree, present: Array) -> list[tuple[int, Arra
 
 def _cells_of(tree: Tree, rows: Rows) -> Array:
     return tree.cells_of(rows.values)
-
-
-def _batches(
-    source: Source, members: list[tuple[int, Array]]
-) -> Iterator[tuple[Source, list[tuple[int, Array]]]]:
-    """Yield cells with a source that has their rows in memory."""
-    if not source.is_far:
-        yield source, members
-        return
-    batch: list[tuple[int, Array]] = []
-    n_rows = 0
-    for cell, rows in members:
-        if batch and not source.holds(n_rows + len(rows)):
-            yield source.near(np.concatenate([one[1] for one in batch])), batch
-            batch, n_rows = [], 0
-        batch.append((cell, rows))
-        n_rows += len(rows)
-    yield source.near(np.concatenate([one[1] for one in batch])), batch
 
 
 def _verify_cell(

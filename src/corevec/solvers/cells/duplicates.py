@@ -18,8 +18,8 @@ from corevec._runtime.types import Array
 from corevec.data.sources import (
     TARGET,
     WEIGHT,
-    Brought,
-    Chosen,
+    CarriedColumn,
+    RowSubset,
     Source,
     join_rows,
     of_rows,
@@ -50,7 +50,7 @@ class _MergedWeights:
 
 def merge_duplicates(
     problems: list[Problem], source: Source, numbers: Array
-) -> tuple[Chosen, list[Problem]]:
+) -> tuple[RowSubset, list[Problem]]:
     """Return the rows of a cell, and the problems over them.
 
     In a large cell, rows with equal values and targets become one row of their summed
@@ -58,7 +58,7 @@ def merge_duplicates(
     """
     rows = source.take(numbers)
     if len(numbers) <= MERGE_MIN_ROWS:
-        return Chosen(source, numbers, rows), problems
+        return RowSubset(source, numbers, rows), problems
     labels = problems[0].labels
     response = [
         of_rows(one.response, rows) for one in problems if one.response is not None
@@ -72,7 +72,7 @@ def merge_duplicates(
     index = numbers[first]
     weights = _MergedWeights(index, np.bincount(place, own, len(first)))
     merged = replace(labels, sample_weight=weights, mass=labels.total_weight)
-    cell = Chosen(source, index, rows.part(first))
+    cell = RowSubset(source, index, rows.part(first))
     return cell, [replace(one, labels=merged) for one in problems]
 
 
@@ -158,7 +158,9 @@ def with_counts(problems: list[Problem], rows: Rows) -> list[Problem]:
     if COUNT not in rows.columns:
         return problems
     labels = problems[0].labels
-    labels = replace(labels, sample_weight=Brought(WEIGHT), mass=labels.total_weight)
+    labels = replace(
+        labels, sample_weight=CarriedColumn(WEIGHT), mass=labels.total_weight
+    )
     return [replace(one, labels=labels) for one in problems]
 
 

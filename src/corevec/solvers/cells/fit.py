@@ -20,7 +20,7 @@ import numpy as np
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.data.sources import Source, stacked
+from corevec.data.sources import HostCopy, Source, stacked
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems.family import Problem
 from corevec.solvers.cells.cell import (
@@ -29,7 +29,6 @@ from corevec.solvers.cells.cell import (
     rows_with_weight,
     solve_cell,
 )
-from corevec.solvers.cells.device_rows import HostCopy
 from corevec.solvers.cells.forest import Cells, Forest
 from corevec.solvers.cells.out_of_core import OutOfCoreRows, must_stop
 from corevec.solvers.cells.tree import Tree, grow
@@ -103,7 +102,7 @@ def _tree_solver(
     task: CellsTask, progress: Progress, rng: np.random.Generator
 ) -> TreeSolver:
     """Return the function that solves one tree, in memory or out of core."""
-    if not task.source.is_far:
+    if task.source.holds(task.source.n_rows):
         rows = rows_with_weight(task.problems, task.source)
 
         def solve_in_memory(random: bool) -> tuple[Tree, list[CellSolution]]:

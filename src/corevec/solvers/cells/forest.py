@@ -21,6 +21,7 @@ from corevec.backend.loops.cell_values import Machines, RowsByCell, add_values
 from corevec.backend.profiles import FEW_COLUMNS
 from corevec.data.sources import Source, stacked
 from corevec.kernels import AnyKernel, Kernel, Points, Rows
+from corevec.solvers.cells.device_rows import evaluated_on_host
 from corevec.solvers.cells.tree import Tree
 
 # Rows predicted at a time: this many per cell, so that the vectors of a cell are used
@@ -195,11 +196,14 @@ class Forest:
         """Return the function that evaluates a block of rows."""
         return self.evaluate
 
+    def ready_for(self, source: Source) -> Any:
+        """Return the function that evaluates a block of rows on a device."""
+        return evaluated_on_host(source, self.values)
+
     def values(self, source: Source) -> Array:
         """Return the mean value of every row, shape (n_rows, outputs)."""
-        if not source.is_far:
-            for one in self.trees:
-                one.prepare(source.block(0, 1).values)
+        for one in self.trees:
+            source.warm_up(one.prepare)
         return self._in_blocks(source, self.evaluate)
 
     def values_that_decide(self, source: Source, is_undecided: IsUndecided) -> Array:
@@ -207,10 +211,11 @@ class Forest:
 
         Rows that float32 leaves undecided are evaluated as in `values`.
         """
-        if source.is_far or not self._can_estimate(source.block(0, 1).values):
+        can_try = source.draws_cheaply  # some rows are estimated first
+        if not can_try or not self._can_estimate(source.block(0, 1).values):
             return self.values(source)
         for one in self.trees:
-            one.prepare(source.block(0, 1).values)
+            source.warm_up(one.prepare)
             _ = one.float32
 
         def decide(rows: Rows) -> Array:
@@ -240,8 +245,6 @@ class Forest:
 
         The blocks of rows in memory are large enough for every cell to get some rows.
         """
-        if source.is_far:
-            return source.map(score)
         n_rows, n_threads = source.n_rows, source.workers.n_threads
         # Each thread holds sorted rows, prepared rows and their values.
         row_bytes = 8 * (3 * source.row_entries + 8) * n_threads
@@ -249,9 +252,7 @@ class Forest:
         wanted = _BLOCK_ROWS_PER_CELL * max(one.tree.n_cells for one in self.trees)
         step = int(np.clip(wanted, _MIN_BLOCK_ROWS, _MAX_BLOCK_ROWS))
         step = min(step, max(fit, 1024), max(1024, -(-n_rows // n_threads)))
-        bounds = [(s, min(s + step, n_rows)) for s in range(0, n_rows, step)]
-        parts = source.workers.run(lambda b: score(source.block(*b)), bounds)
-        return np.concatenate(list(parts))
+        return source.map_blocks(score, step)
 
     def evaluate(self, rows: Rows) -> Array:
         """Return the mean over the trees for a block of rows."""

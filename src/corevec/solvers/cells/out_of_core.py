@@ -32,7 +32,7 @@ import numpy as np
 
 from corevec._runtime.progress import Progress, logger
 from corevec._runtime.types import Array
-from corevec.data.sources import Chosen, FarSource, Source, join_rows
+from corevec.data.sources import RemoteSource, RowSubset, Source, join_rows
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems.family import Labels, Problem
@@ -98,7 +98,7 @@ class Partition:
 class _LoadedBatch:
     """The rows of some parts, in memory, and the cells that they are split into."""
 
-    source: Chosen
+    source: RowSubset
     problems: list[Problem]
     trees: list[tuple[int, Tree]]  # the number of each part, and its lower levels
     members: list[Array]  # rows of the cells of these, one after the other
@@ -111,7 +111,7 @@ class OutOfCoreRows:
     ----------
     problems : list of Problem
         The problems to solve in every cell.
-    source : FarSource
+    source : RemoteSource
         The rows.
     size : int
         Rows per cell.
@@ -126,7 +126,7 @@ class OutOfCoreRows:
         size: int,
         rng: np.random.Generator,
     ):
-        assert isinstance(source, FarSource)
+        assert isinstance(source, RemoteSource)
         self.problems, self.source, self.size = problems, source, size
         self.labels = problems[0].labels
         row_bytes = _row_bytes(source, rng)
@@ -226,7 +226,7 @@ class OutOfCoreRows:
             share = self.n_sampled / counts[parts].sum()
             draw = _Draw(top, self.labels, parts, int(rng.integers(2**62)), share)
             rows = join_rows(self.source.reduce(draw, add))
-            sample = Chosen(self.source, rows.index, rows)
+            sample = RowSubset(self.source, rows.index, rows)
             part_of = top.cells_of(rows.values)
             for part in parts:
                 own = rows.index[part_of == part]
@@ -318,7 +318,7 @@ class OutOfCoreRows:
                 "or persist() them."
             )
         rows = join_rows(pieces)
-        source = Chosen(self.source, rows.index, rows)
+        source = RowSubset(self.source, rows.index, rows)
         part_of = parts.top.cells_of(rows.values)
         trees, members = [], []
         for part in batch:
@@ -363,7 +363,7 @@ class OutOfCoreRows:
         return dict(self.source.workers.run(solve, skipped))
 
 
-def _row_bytes(source: FarSource, rng: np.random.Generator) -> float:
+def _row_bytes(source: RemoteSource, rng: np.random.Generator) -> float:
     """Return the bytes of a row; for sparse rows of unknown density, of a sample.
 
     A Dask partition does not tell its number of entries.
@@ -404,7 +404,7 @@ def _join_batches(left: list[list[Rows]], right: list[list[Rows]]) -> list[list[
 
 def _by_part(one: _LoadedBatch, solutions: list[CellSolution]) -> SolvedParts:
     """Return the tree and the solutions of every part of a batch."""
-    if COUNT in one.source.brought:
+    if COUNT in one.source.row_columns:
         solutions = [
             replace(solution, n_rows=n_rows_of(one.source.take(rows)))
             for solution, rows in zip(solutions, one.members, strict=True)

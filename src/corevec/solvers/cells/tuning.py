@@ -10,7 +10,7 @@ import numpy as np
 
 from corevec._runtime.progress import logger
 from corevec._runtime.types import Array
-from corevec.data.sources import Chosen, Source, of_rows, row_statistics
+from corevec.data.sources import RowSubset, Source, of_rows, row_statistics
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems.family import Problem
 from corevec.solvers.cells.cell import solve_cell
@@ -86,7 +86,7 @@ def _local_gamma(source: Source, parts: list[Trial]) -> float:
     """Return one over the mean squared distance of rows in a cell."""
     spreads = []
     for part in parts:
-        own = row_statistics(Chosen(source, part.train, source.take(part.train)))
+        own = row_statistics(RowSubset(source, part.train, source.take(part.train)))
         spreads.append(np.ldexp(2 * own.total_variance, 2 * own.exponent))
     mean = float(np.mean(spreads)) if spreads else 0.0
     return 1.0 / mean if mean > 0 else 1.0

@@ -28,7 +28,7 @@ from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.certificates.scan import ScanRequest, Subset, scan
 from corevec.data.sources import Source
-from corevec.data.sources.budget import row_bytes, rows_that_fit
+from corevec.data.sources.budget import rows_per_scan, rows_that_fit
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.result import FitResult, Settings
 from corevec.problems.family import Problem
@@ -61,9 +61,6 @@ MAX_ROWS_WITHOUT_SUBSET = 8000
 MAX_WORST_ROWS = 20_000
 # until their gap is this many times below the last gap over all rows.
 WORST_ROWS_GAP_RATIO = 20.0
-# Of a remote source as many of the worst rows as this many bytes hold, and at least a
-# batch: they are copied to the host after every scan of all rows.
-REMOTE_BYTES = 1 << 19
 # Kernels whose float64 values have less rounding are scanned in float32.
 FLOAT32_ROUNDING = 1e-11
 # Core rows leave once their multiplier was zero for this many rounds.
@@ -306,11 +303,9 @@ def n_worst_wanted(state: State, settings: Settings) -> int:
     if settings.ball_epsilon is not None and isinstance(settings.batch, int):
         return settings.batch
     if state.view.is_all:
-        kept = min(MAX_WORST_ROWS, rows_that_fit(state.rows))
-        if state.rows.is_far:
-            kept = min(kept, REMOTE_BYTES // row_bytes(state.rows))
-            return max(BATCH_MAX, kept // len(state.cores))
-        return max(BATCH_POOL * BATCH_MAX, kept // len(state.cores))
+        kept = min(MAX_WORST_ROWS, rows_per_scan(state.rows))
+        pool = BATCH_POOL if state.rows.draws_cheaply else 1
+        return max(pool * BATCH_MAX, kept // len(state.cores))
     return BATCH_POOL * BATCH_MAX
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
-from corevec.backend.arrays import here
+from corevec.backend.arrays import to_numpy
 from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Kernel, Rows
@@ -437,7 +437,7 @@ def _terms(
     def numbers(rows: Rows) -> Array:
         sides = [problem.terms(rows, kernel, side) for side in problem.sides]
         parts = [part for one in sides for part in (one.sign, one.target)]
-        return np.column_stack([here(part) for part in (*parts, sides[0].omega)])
+        return np.column_stack([to_numpy(part) for part in (*parts, sides[0].omega)])
 
     found = view.map(numbers)
     n_sides = len(problem.sides)

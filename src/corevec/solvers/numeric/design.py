@@ -9,16 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from scipy import linalg
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import cast, dtype_of, full, here, is_tensor, joined, there
+from corevec.backend.arrays import (
+    cast,
+    dtype_of,
+    full,
+    is_tensor,
+    joined,
+    to_device_of,
+    to_numpy,
+)
 from corevec.data.sources import Source, Workers
-from corevec.kernels import AnyKernel
+from corevec.data.sources.budget import rows_within
+from corevec.kernels import AnyKernel, Rows
 from corevec.models.basis import Basis
 from corevec.problems.family import Problem, Terms
 
@@ -51,8 +59,8 @@ def capacity(
     source: Source, width: int, dtype: Any = np.float64, reserved: float = 0.0
 ) -> int:
     """Return how many design rows the memory budget holds."""
-    budget = row_budget(source, width, reserved)
-    return int(budget / (np.dtype(dtype).itemsize * width))
+    row_bytes = np.dtype(dtype).itemsize * width
+    return rows_within(row_budget(source, width, reserved), row_bytes)
 
 
 def row_budget(source: Source, width: int, reserved: float = 0.0) -> float:
@@ -64,10 +72,9 @@ def row_budget(source: Source, width: int, reserved: float = 0.0) -> float:
     nothing can be solved. (With a quarter a million rows and 2000 vectors would make
     291 MB of 268.)
     """
-    budget = source.room
-    # On a device these numbers have a budget of their own (`iterative.rows_that_fit`).
-    every_row = 0 if source.is_on_device else ROW_BYTES * source.n_rows
-    rest = budget - MATRICES * 8 * width**2 - every_row - reserved
+    budget = source.working_budget
+    rest = source.budget_beside(ROW_BYTES * source.n_rows + reserved)
+    rest -= MATRICES * 8 * width**2
     return float(np.clip(rest, budget / 8, 0.6 * budget))
 
 
@@ -107,7 +114,7 @@ class Design:
 
         def task(part: slice) -> Array:
             rows = self.rows(part)
-            return rows @ cast(there(v[: self.n_weights], rows), dtype_of(rows))
+            return rows @ cast(to_device_of(v[: self.n_weights], rows), dtype_of(rows))
 
         values = joined(list(self._run(task, self._slices(self.n_rows, self.width))))
         offset = float(v[-1]) if self.problem.has_offset else 0.0
@@ -115,18 +122,18 @@ class Design:
         return self.terms.sign * both + offset
 
     @property
-    def is_on_device(self) -> bool:
+    def has_tensors(self) -> bool:
         """Whether the rows are on a GPU: then one queue of large tasks serves it."""
         return is_tensor(self.terms.sign)
 
     def _slices(self, n: int, width: int) -> list[slice]:
-        if not self.is_on_device:
+        if not self.has_tensors:
             return slices(n, width)
         step = max(MIN_CHUNK_ROWS, DEVICE_NUMBERS // max(width, 1))
         return [slice(s, min(s + step, n)) for s in range(0, n, step)] or [slice(0, 0)]
 
     def _run(self, task: Callable[[Any], Any], items: Any) -> Iterator[Any]:
-        if self.is_on_device:
+        if self.has_tensors:
             return map(task, items)
         return self.workers.run(task, items)
 
@@ -142,7 +149,7 @@ class Design:
     def gram(self, entries: Array, omega: Array) -> tuple[Array, Array]:
         """Return what `sums` does, on the host."""
         matrix, vector = self.sums(entries, omega)
-        return here(matrix), here(vector)
+        return to_numpy(matrix), to_numpy(vector)
 
     def sums(self, entries: Array, omega: Array) -> tuple[Array, Array]:
         """Return ``sum omega d d'`` and ``sum omega p d`` over the entries.
@@ -179,7 +186,7 @@ class Design:
 
         One matrix per thread, which BLAS adds to.
         """
-        if self.is_on_device:
+        if self.has_tensors:
             return self._sum_on_device(part, over, width)
         chunks = [over[few] for few in slices(len(over), width)]
         threads = min(self.workers.n_threads, max(1, len(chunks)))
@@ -216,7 +223,7 @@ class Design:
             matrix += rows.T @ rows
             vector += along
         if self.n_weights <= HOST_COLUMNS:
-            return here(matrix), here(vector)
+            return to_numpy(matrix), to_numpy(vector)
         return matrix, vector
 
     def transposed_times(self, vectors: Array) -> Array:
@@ -228,7 +235,7 @@ class Design:
 
         total = np.zeros((self.n_weights, vectors.shape[1]))
         for part in self._run(task, self._slices(self.n_rows, self.width)):
-            total += here(part)
+            total += to_numpy(part)
         return total
 
     def rows(self, part: Any) -> Array:
@@ -264,7 +271,7 @@ class BasisDesign(Design):
     ):
         self.source: Source = source.near(index) if like is None else like.source
         source = self.source
-        index = source.numbers_there(index)
+        index = source.numbers_on_device(index)
         terms = terms_of(problem, source, basis.kernel, index)
         super().__init__(problem, source.workers, terms, None)
         self.basis, self.index = basis, index
@@ -310,33 +317,12 @@ def terms_of(
     index: Array,
 ) -> Terms:
     """Return the terms of some rows' entries, side after side, beside the rows."""
-    if source.is_on_device:
-        return _terms_on_device(problem, source, kernel, index)
 
-    def task(side: int, few: Array) -> Terms:
-        return problem.terms(source.take(few), kernel, side)
+    def task(rows: Rows) -> list[Terms]:
+        return [problem.terms(rows, kernel, side) for side in problem.sides]
 
-    chunks = [index[part] for part in slices(len(index))]
-    return Terms.join(
-        [
-            part
-            for side in problem.sides
-            for part in source.workers.run(partial(task, side), chunks)
-        ]
-    )
-
-
-def _terms_on_device(
-    problem: Problem, source: Source, kernel: AnyKernel, index: Array
-) -> Terms:
-    """Return the terms of rows on a device, computed a block at a time."""
-    step = max(MIN_CHUNK_ROWS, source.block_rows)
-    found: list[list[Terms]] = []
-    for start in range(0, max(len(index), 1), step):
-        rows = source.pick(index[start : start + step])
-        found.append([problem.terms(rows, kernel, side) for side in problem.sides])
-    sides = range(len(problem.sides))
-    return Terms.join([own[side] for side in sides for own in found])
+    found = source.map_rows(task, index, CHUNK_ROWS)
+    return Terms.join([part for side in zip(*found, strict=True) for part in side])
 
 
 def slices(n: int, width: int = NARROW_COLUMNS) -> list[slice]:

@@ -27,10 +27,10 @@ from corevec.backend.arrays import (
     definite_solved,
     floats,
     full,
-    here,
     namespace,
     places,
-    there,
+    to_device_of,
+    to_numpy,
 )
 from corevec.data.sources import Workers
 from corevec.problems.family import Floor, Problem
@@ -89,7 +89,7 @@ class Minimum:
     @property
     def gram(self) -> Array | None:
         """`last_gram`, copied to the host."""
-        return None if self.last_gram is None else here(self.last_gram)
+        return None if self.last_gram is None else to_numpy(self.last_gram)
 
 
 def minimise(
@@ -195,7 +195,7 @@ def _minimise(
     settings: NewtonSettings,
 ) -> Minimum:
     omega, target = design.terms.omega, design.terms.target
-    omega = omega * (boost if isinstance(boost, float) else there(boost, omega))
+    omega = omega * (boost if isinstance(boost, float) else to_device_of(boost, omega))
     regulariser = _regulariser(design.problem, len(v), is_offset_free)
     objective = _Objective(design, omega, *regulariser, is_offset_free)
     tolerance = max(settings.value_tolerance, VALUE_ROUNDING[np.dtype(design.dtype)])
@@ -250,18 +250,20 @@ class _NewtonPoint:
         else:
             self._sum(active, n_active)
             linear, penalty = self.objective.linear, self.objective.penalty
-            right = self.pull[:width] - there(linear[:width], self.pull)
+            right = self.pull[:width] - to_device_of(linear[:width], self.pull)
             gram = self.gram[:width, :width]
-            moving = here(_solve_system(gram, there(penalty[:width], gram), right))
+            moving = to_numpy(
+                _solve_system(gram, to_device_of(penalty[:width], gram), right)
+            )
         return np.concatenate([moving, np.zeros(self.design.width - width)])
 
     def _from_multipliers(self, few: Array) -> Array:
         rows, target = self.design.take(few)[:, : self.width], self.design.terms.target
         own, right = 1.0 / self.objective.omega[few], target[few]
         if self.design.n_weights <= HOST_COLUMNS:
-            rows, own, right = here(rows), here(own), here(right)
+            rows, own, right = to_numpy(rows), to_numpy(own), to_numpy(right)
         b = _solve_system(rows @ rows.T, own, right)
-        return here(b @ cast(rows, np.float64))
+        return to_numpy(b @ cast(rows, np.float64))
 
     def _sum(self, active: Array, n_active: int) -> None:
         """Set `gram` and `pull` to the sums over the active entries."""
@@ -292,7 +294,7 @@ class _NewtonPoint:
         signs, target = beta * design.terms.sign, design.terms.target
         sums = [(signs * target).reshape(2, -1).sum(0), signs.reshape(2, -1).sum(0)]
         both = namespace(signs).stack(sums, axis=1)
-        pull, column = there(design.transposed_times(both).T, inner)
+        pull, column = to_device_of(design.transposed_times(both).T, inner)
         self.gram = full(tuple(self.gram.shape), 0.0, inner)
         self.pull = full(design.width, 0.0, inner)
         self.gram[:k, :k], self.pull[:k] = inner, pull
@@ -351,7 +353,11 @@ class _Line:
         """Return the best s: the derivative is piecewise linear and increasing."""
         violation, change, omega = self.violation, self.change, self.objective.omega
         if len(omega) <= host_entries:
-            violation, change, omega = here(violation), here(change), here(omega)
+            violation, change, omega = (
+                to_numpy(violation),
+                to_numpy(change),
+                to_numpy(omega),
+            )
         penalty, step = self.objective.penalty, self.step
         slope0 = float((penalty * self.v + self.objective.linear) @ step)
         curve0 = float((penalty * step) @ step)

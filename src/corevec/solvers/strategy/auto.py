@@ -149,9 +149,6 @@ class LowRank:
     enabled: str | bool = "auto"
     # Samples that the span is solved on before the first pass over all rows.
     samples: tuple[int, ...] = (2000, 32_000, 128_000)
-    # On a device, of very many rows, one in this many more: a thousand million are then
-    # nearly solved before their first pass.
-    last_share: int = 1000
 
     def applies(self, task: Task) -> bool:
         """Whether a probe is worth it."""
@@ -169,7 +166,7 @@ class LowRank:
         start = None if task.warm is None else _warm_weights(task, basis)
         samples = self._samples(source, rng)
         if start is not None:  # of remote rows a few, to know where they are
-            samples = samples[:1] if source.is_far else []
+            samples = [] if source.draws_cheaply else samples[:1]
         tol = task.settings.tol
         span_task = SpanTask(task.problems, source, basis, tol, progress, rng)
         fits, basis, stopped_by = span.solve(span_task, samples, start)
@@ -193,12 +190,7 @@ class LowRank:
         )
 
     def _samples(self, source: Source, rng: np.random.Generator) -> list[Array]:
-        sizes = [size for size in self.samples if 2 * size < source.n_rows]
-        if source.is_on_device and len(sizes) > 1:
-            sizes = sizes[1:]  # steps on few rows wait as long as steps on many
-        if source.is_on_device and source.n_rows // self.last_share > self.samples[-1]:
-            sizes.append(source.n_rows // self.last_share)
-        return [source.draw(rng, size) for size in sizes]
+        return [source.draw(rng, size) for size in source.sample_sizes(self.samples)]
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def fit(
     rng = np.random.default_rng(settings.random_state)
     solve = _fit_in_span if wanted.own_norm else _fit_coefficients
     view, scaled = source, problems
-    if source.is_far:
+    if not source.draws_cheaply:
         # The vectors are chosen among rows in memory; all rows decide the weights.
         view, scaled = view_that_fits(problems, source, rng)
         source = view if view.n_rows == source.n_rows else source

@@ -21,7 +21,7 @@ from corevec.certificates.hinge import (
     hinge_problem,
     primal_value,
 )
-from corevec.data.sources import Chosen, Source
+from corevec.data.sources import Source
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.basis import basis_of_rows
@@ -115,12 +115,9 @@ def _in_turn(problems: list[Problem], progress: Progress) -> Iterator[Problem]:
 
 def _in_memory(source: Source) -> Source:
     """Return the rows of a remote source in memory: every cut has a number per row."""
-    row_bytes = source.row_entries * np.dtype(source.dtype).itemsize
-    if source.is_on_device and source.n_rows * row_bytes <= source.memory_budget:
-        numbers = source.numbers  # the cuts are made on the host
-        return Chosen(source, numbers, source.take(numbers))
-    if not source.is_on_device and source.holds(source.n_rows):
-        return source.near(source.numbers)
+    on_host = source.in_memory()
+    if on_host is not None:
+        return on_host
     raise InvalidInputError(
         f"loss='hinge' works on rows in memory, but {source!r} has more than "
         f"memory_budget={source.memory_budget:g} bytes allow to bring here. Use "

@@ -36,11 +36,11 @@ from corevec._runtime.types import Array
 from corevec.backend.arrays import (
     column_of,
     full,
-    here,
     is_tensor,
     namespace,
     places,
-    there,
+    to_device_of,
+    to_numpy,
 )
 from corevec.certificates.squared_loss import dual_of_entries
 from corevec.data.sources import Source
@@ -165,7 +165,7 @@ def _directions(state: SpanState) -> list[Array]:
     order = RowOrder(task.source)
 
     def score(rows: Rows) -> Array:
-        return here(_pulled_by(rows, pulls[order.slice_of(rows)], basis))
+        return to_numpy(_pulled_by(rows, pulls[order.slice_of(rows)], basis))
 
     pulled = basis.features(task.source.reduce(score, np.add).T).T
     task.count_pass()
@@ -217,12 +217,12 @@ def _minimise_along(fit: SpanFit, step: Array, moved: Any, task: SpanTask) -> No
     # pivots are graded.
     unmixed = linalg.solve_triangular(mix, np.eye(rank))
     xp, chosen = namespace(moved), [values[place] for place in order[:rank]]
-    design = xp.stack(chosen, axis=1) @ there(unmixed, moved)
+    design = xp.stack(chosen, axis=1) @ to_device_of(unmixed, moved)
     few = Design(fit.problem, task.source.workers, fit.terms, design)
     del chosen, values  # three numbers of every row
     first = np.concatenate([frame.T @ fit.weights, fit.v[len(fit.weights) :]])
     found = minimise(few, first, settings=task.method.newton).v
-    new_values = design @ there(found[:rank], design)
+    new_values = design @ to_device_of(found[:rank], design)
     fit.step_to(frame @ found[:rank], found[rank:], new_values)
 
 
@@ -247,5 +247,5 @@ def _dual(fit: SpanFit, source: Source, basis: Basis, progress: Progress) -> flo
     if float(len(inside)) ** 2 / 2 > allowed:
         return fit.problem.least
     entries = entries_at(fit.problem, source, inside)
-    few = here(beta[inside])
+    few = to_numpy(beta[inside])
     return dual_of_entries(fit.problem, source, basis.kernel, entries, few)

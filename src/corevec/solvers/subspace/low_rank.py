@@ -28,7 +28,7 @@ import numpy as np
 
 from corevec._runtime.progress import RoundState
 from corevec._runtime.types import Array
-from corevec.backend.arrays import here, is_among, joined, union
+from corevec.backend.arrays import is_among, joined, to_numpy, union
 from corevec.certificates.scan import Subset
 from corevec.certificates.squared_loss import (
     MOST_MISSING,
@@ -290,7 +290,7 @@ class _Rounds:
         if spent is not None:
             return spent
         most = max(len(fit.work) for fit in self.fits)
-        if most > self.task.source.room / WORKING_ROW_BYTES:
+        if most > self.task.source.working_budget / WORKING_ROW_BYTES:
             return "stall"  # the rows near the margin do not fit: the core set's turn
         return None
 
@@ -392,13 +392,13 @@ def _fits_in_memory(fit: LowRankFit, source: Source) -> bool:
     Their numbers do, and the rows themselves if they are out-of-core.
     """
     expected = fit.near_share * source.n_rows
-    few_enough = expected <= source.room / WORKING_ROW_BYTES
+    few_enough = expected <= source.working_budget / WORKING_ROW_BYTES
     return few_enough and source.holds(int(expected))
 
 
 def _view(source: Source, sample: Array) -> Source:
     """Return the rows of a sample, to be scanned several times."""
-    return source.alone(sample) if source.is_on_device else Subset(source, sample)
+    return source.subset(sample, Subset)
 
 
 def _solve_sample(fit: LowRankFit, source: Source, basis: Basis, sample: Array) -> None:
@@ -432,7 +432,7 @@ def _solve_whole_sample(
     is_large = boost * float(design.terms.omega.max()) > LARGE_WEIGHT
     for share in WEIGHT_SHARES if is_large and not fit.v.any() else (1.0,):
         fit.minimise(design, share * boost)
-    violation = here(design.terms.target - design.times(fit.v))
+    violation = to_numpy(design.terms.target - design.times(fit.v))
     worst = violation.reshape(len(fit.problem.sides), -1).max(axis=0)
     max_share = 0.7 * capacity(source, design.width) / source.n_rows
     fit.band = _band(worst, max_share)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import counted, here, namespace, there
+from corevec.backend.arrays import counted, namespace, to_device_of, to_numpy
 from corevec.data.sources import Source
 from corevec.kernels import Rows
 from corevec.problems.family import Labels, Problem
@@ -32,8 +32,7 @@ class RowOrder:
         self.first, last = int(self._one[0]), int(source.block(n - 1, n).index[0])
         self.numbers: Any = None
         if last - self.first != n - 1:
-            on_device = source.is_on_device
-            self.numbers = source.map_there(_index) if on_device else source.numbers
+            self.numbers = source.device_numbers
 
     def all_numbers(self) -> Any:
         """Return the numbers of all rows, on the device of the rows."""
@@ -45,23 +44,19 @@ class RowOrder:
         """Return the positions of rows by their numbers."""
         if self.numbers is None:
             return numbers - self.first
-        numbers = there(numbers, self.numbers)
+        numbers = to_device_of(numbers, self.numbers)
         return namespace(numbers).searchsorted(self.numbers, numbers)
 
     def numbers_at(self, positions: Any) -> Array:
         """Return the numbers of a few rows by their positions, on the host."""
         if self.numbers is None:
-            return np.asarray(here(positions) + self.first)
-        return here(self.numbers[there(positions, self.numbers)])
+            return np.asarray(to_numpy(positions) + self.first)
+        return to_numpy(self.numbers[to_device_of(positions, self.numbers)])
 
     def slice_of(self, rows: Rows) -> slice:
         """Return the positions of a block of rows, which are consecutive."""
         start = int(self.positions_of(rows.index[:1])[0]) if len(rows) else 0
         return slice(start, start + len(rows))
-
-
-def _index(rows: Rows) -> Array:
-    return rows.index
 
 
 def weighted_rows(problems: list[Problem], source: Source) -> Any:
@@ -76,14 +71,14 @@ def weighted_rows(problems: list[Problem], source: Source) -> Any:
         weights = [problem.labels.weights(rows) > 0 for problem in problems]
         return rows.index[reduce(or_, weights)]
 
-    return source.map_there(weighted)
+    return source.map_on_device(weighted)
 
 
 def weighted_rows_on_host(problems: list[Problem], source: Source) -> Array:
     """Return what `weighted_rows` does, on the host."""
     if _has_every_row_a_weight(problems):
         return source.numbers
-    return here(weighted_rows(problems, source))
+    return to_numpy(weighted_rows(problems, source))
 
 
 def _has_every_row_a_weight(problems: list[Problem]) -> bool:
@@ -101,6 +96,6 @@ def entries_at(problem: Problem, source: Source, positions: Any) -> Array:
 
     The positions of a second side follow those of the first.
     """
-    positions = here(positions)
+    positions = to_numpy(positions)
     rows = RowOrder(source).numbers_at(positions % source.n_rows)
     return np.asarray(rows + positions // source.n_rows * problem.labels.n_rows)

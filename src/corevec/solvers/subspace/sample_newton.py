@@ -16,7 +16,7 @@ import numpy as np
 from scipy import linalg
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import count, full, joined, places, there
+from corevec.backend.arrays import count, full, joined, places, to_device_of
 from corevec.problems.family import Problem
 from corevec.solvers.numeric.design import BasisDesign, Design, capacity
 from corevec.solvers.numeric.primal_newton import (
@@ -102,8 +102,7 @@ def _max_rows(task: SpanTask, dtype: Any, hessian_dtype: Any) -> int:
     k, rows = len(task.basis), task.method.design_rows
     if rows is None:
         others = (len(task.problems) - 1) * k**2
-        itemsize = np.dtype(hessian_dtype).itemsize
-        reserved = 0 if task.source.is_on_device else itemsize * others
+        reserved = np.dtype(hessian_dtype).itemsize * others
         rows = capacity(task.source, k + 2, dtype, reserved)
     return rows // 2
 
@@ -230,7 +229,7 @@ def draw_each(q: Any, rng: np.random.Generator, at_once: int) -> Any:
     found = []
     for start in range(0, len(q), at_once):
         part = q[start : start + at_once]
-        found.append(start + places(there(rng.random(len(part)), q) < part))
+        found.append(start + places(to_device_of(rng.random(len(part)), q) < part))
     return joined(found)
 
 
@@ -256,7 +255,7 @@ def _hessian(
     """
     problem: Problem = design.problem
     if gram is None:
-        omega = there(boost, design.terms.omega) * design.terms.omega
+        omega = to_device_of(boost, design.terms.omega) * design.terms.omega
         violation = design.terms.target - design.times(v)
         active = places((violation > 0) & (omega > 0))
         gram = design.gram(active, omega)[0]

@@ -214,7 +214,7 @@ class SpanState:
         """Return these functions on all rows, one column each; one pass."""
         functions = self.functions(weights)
         self.task.count_pass()
-        return self.task.source.map_there(functions.ready())
+        return self.task.source.map_on_device(functions.ready())
 
     def evaluate(self) -> None:
         """Set the values of all fits on all rows; one pass."""

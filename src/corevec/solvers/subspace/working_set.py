@@ -8,12 +8,9 @@ import numpy as np
 
 from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
-from corevec.data.sources.budget import rows_that_fit as rows_to_copy
+from corevec.data.sources.budget import rows_within
 from corevec.problems.family import Problem
 
-# Rows of a device that are drawn at most, where all are too many: their numbers are
-# drawn and sorted on the host, which takes 2 s for so many.
-MAX_DRAWN = 10_000_000
 # Float64 numbers of a row: of each entry (terms, values, violations, steps), and of the
 # row itself (three design columns among them).
 NUMBERS_PER_ENTRY, NUMBERS_PER_ROW = 11, 8
@@ -28,11 +25,10 @@ def rows_that_fit(problems: list[Problem], source: Source) -> int:
     """
     numbers = NUMBERS_PER_ENTRY, NUMBERS_PER_ROW
     row_bytes = 8 * sum(numbers[0] * len(one.sides) + numbers[1] for one in problems)
-    half = source.room / 2
+    half = source.working_budget / 2
     if source.n_rows * row_bytes > half:
-        entries = source.n_features if source.is_on_device else source.row_entries
-        row_bytes += np.dtype(source.dtype).itemsize * entries
-    return int(half / row_bytes)
+        row_bytes += source.subset_row_bytes
+    return rows_within(half, row_bytes)
 
 
 def view_that_fits(
@@ -44,14 +40,9 @@ def view_that_fits(
     on a device stay there.
     """
     most = rows_that_fit(problems, source)
-    if source.n_rows <= most and source.is_on_device:
-        return source, problems
-    if source.n_rows <= most and source.holds(source.n_rows):
-        return source.near(source.numbers), problems
-    if source.is_on_device:
-        view = source.alone(source.draw(rng, min(most, MAX_DRAWN)))
-    else:
-        size = min(most, rows_to_copy(source))
-        view = Subset(source, source.draw(rng, size))
+    every_row = source.working_copy() if source.n_rows <= most else None
+    if every_row is not None:
+        return every_row, problems
+    view = source.subset(source.draw(rng, min(most, source.most_drawn)), Subset)
     ratio = source.n_rows / view.n_rows
     return view, [replace(one, slack=one.slack * ratio) for one in problems]

@@ -1,7 +1,7 @@
-"""The rows, targets and weights that a fit is given, wherever they live.
+"""The rows, targets and weights of a fit.
 
-In memory they are validated arrays. Rows that live elsewhere (files, Dask) are asked by
-passes: nothing of the length of the data comes here.
+In memory they are validated arrays. Remote rows (files, Dask, a device) are summarised
+by a pass: nothing of the length of the data is copied to the host.
 """
 
 from __future__ import annotations
@@ -12,28 +12,30 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from corevec._runtime.types import Array
 from corevec.backend.arrays import (
     cast,
     full,
-    here,
     is_finite,
     is_tensor,
     masses_of,
     namespace,
-    there,
+    to_device_of,
+    to_numpy,
 )
 from corevec.data.sources import (
     TARGET,
     WEIGHT,
-    Brought,
+    CarriedColumn,
     Coded,
     Column,
     Recoded,
     Source,
     Standardised,
+    check_values,
     of_rows,
 )
 from corevec.exceptions import InvalidInputError
@@ -46,7 +48,7 @@ TINY, HUGE = 1e-100, 1e100
 
 
 @dataclass
-class Given:
+class Dataset:
     """Rows in memory: X an array or CSR matrix, y and weights arrays or None."""
 
     who: str
@@ -82,6 +84,18 @@ class Given:
             found = np.searchsorted(classes, part)
             codes[start : start + len(part)] = np.minimum(found, len(classes) - 1)
         return codes
+
+    def check_classes(self, y: Any) -> None:
+        """Raise where the labels that were given are not those of classes."""
+        check_classification_targets(y)
+
+    def check_labels(self) -> None:
+        """Make the labels one column; raise where there is not one for each row."""
+        self.y = column_or_1d(self.y)
+        if len(self.y) != self.n_rows:
+            raise InvalidInputError(
+                f"{self.who}: X has {self.n_rows} rows, y {len(self.y)} labels."
+            )
 
     def mass_of_classes(self, classes: Array) -> Array:
         """Return the sum of the weights of each class's rows."""
@@ -120,12 +134,12 @@ class Given:
         z = (self.y - mean) / scale
         return [np.ascontiguousarray(z[:, t]) for t in range(z.shape[1])]
 
-    def sample(self, rng: np.random.Generator, size: int) -> Given:
+    def sample(self, rng: np.random.Generator, size: int) -> Dataset:
         """Return so many random rows, in memory."""
         rows = np.sort(rng.permutation(self.n_rows)[:size])
         weights = self.weights
         part = None if weights is None else np.asarray(weights)[rows]
-        return Given(self.who, self.X[rows], None, part)
+        return Dataset(self.who, self.X[rows], None, part)
 
     @property
     def _counted(self) -> Array:
@@ -150,15 +164,15 @@ class _Seen:
     variance: Array
 
 
-class FarGiven(Given):
-    """Rows that live elsewhere, and bring their targets and weights along."""
+class RemoteDataset(Dataset):
+    """Remote rows, whose blocks carry their targets and weights."""
 
     _seen: _Seen
 
     def __init__(self, who: str, source: Source, task: str, kinds: Array | None = None):
-        """Look at all rows once; `task` is "classes", "numbers" or "none".
+        """Scan all rows once; `task` is "classes", "numbers" or "none".
 
-        Where the rows bring codes instead of labels, `kinds` are the labels.
+        Where the blocks carry codes instead of labels, `kinds` are the labels.
         """
         self.who, self.X, self.task, self._kinds = who, source, task, kinds
         columns = getattr(source, "columns", ())
@@ -187,8 +201,8 @@ class FarGiven(Given):
             self._seen = self._ask_all(partial(look, size=self._size))
         self.weights = None
         if self._has_weights and not self._seen.all_one:
-            self.weights = Brought(WEIGHT)
-        self.y = Brought(TARGET) if task != "none" else None
+            self.weights = CarriedColumn(WEIGHT)
+        self.y = CarriedColumn(TARGET) if task != "none" else None
 
     @property
     def n_rows(self) -> int:
@@ -224,6 +238,14 @@ class FarGiven(Given):
         found = np.searchsorted(classes, self._kinds)
         return Recoded(np.minimum(found, len(classes) - 1))
 
+    def check_classes(self, y: Any) -> None:
+        """Raise where labels that came from memory are not those of classes."""
+        if self._kinds is not None:
+            check_classification_targets(y)
+
+    def check_labels(self) -> None:
+        """Do nothing: the pass over all rows has checked them."""
+
     def mass_of_classes(self, classes: Array) -> Array:
         """Return the sum of the weights of each class's rows."""
         found = np.zeros(len(classes))
@@ -252,11 +274,11 @@ class FarGiven(Given):
         pairs = zip(mean, scale, strict=True)
         return [Standardised(float(m), float(d), t) for t, (m, d) in enumerate(pairs)]
 
-    def sample(self, rng: np.random.Generator, size: int) -> Given:
+    def sample(self, rng: np.random.Generator, size: int) -> Dataset:
         """Return so many random rows, in memory."""
         rows = self.X.take(self.X.draw(rng, size))
         part = None if self.weights is None else of_rows(self.weights, rows)
-        return Given(self.who, rows.values, None, part)
+        return Dataset(self.who, rows.values, None, part)
 
 
 def _look(who: str, task: str, has_weights: bool, rows: Rows, size: Any = 1.0) -> _Seen:
@@ -323,26 +345,6 @@ def _different(who: str, labels: Array) -> tuple[Array, Array]:
     return found, place.ravel()
 
 
-def check_values(who: str, rows: Rows) -> None:
-    """Raise where an entry of the rows is not finite."""
-    is_sparse = hasattr(rows.values, "indptr")
-    values = rows.values.data if is_sparse else rows.values
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(float(values.sum())):  # proves it without more memory
-            return
-    bad = namespace(values).nonzero(~namespace(values).isfinite(values))
-    if len(bad[0]):
-        first = tuple(int(place[0]) for place in bad)
-        entry = first[0]
-        kind = "NaN" if np.isnan(float(values[first])) else "infinity"
-        if is_sparse:
-            entry = int(np.searchsorted(rows.values.indptr, entry, "right")) - 1
-        row = int(rows.index[entry])
-        raise InvalidInputError(
-            f"{who}: Input X contains {kind} in row {row:,}. Drop or impute such rows."
-        )
-
-
 def _checked(who: str, rows: Rows, column: str, name: str) -> Array:
     """Return a column of finite numbers."""
     try:
@@ -353,8 +355,8 @@ def _checked(who: str, rows: Rows, column: str, name: str) -> Array:
             f"{np.asarray(rows.columns[column]).dtype}."
         ) from None
     if not is_finite(values):
-        at = np.argwhere(~np.isfinite(here(values)))[0]
-        value = float(here(values)[tuple(at)])
+        at = np.argwhere(~np.isfinite(to_numpy(values)))[0]
+        value = float(to_numpy(values)[tuple(at)])
         raise InvalidInputError(
             f"{who}: {name}[{int(rows.index[int(at[0])])}] = {value}: Input "
             f"{name} contains NaN or infinity. Drop such rows."
@@ -375,7 +377,7 @@ def _moments(
 ) -> tuple[Array, Array, Array, Array]:
     """Return least, most, mean and variance of the targets of one block."""
     y = _checked(who, rows, TARGET, "y")
-    y = (y[:, None] if y.ndim == 1 else y) / there(np.asarray(size), y)
+    y = (y[:, None] if y.ndim == 1 else y) / to_device_of(np.asarray(size), y)
     counted = weights > 0
     if not counted.any():
         nothing = np.zeros(y.shape[1])
@@ -385,7 +387,7 @@ def _moments(
     with np.errstate(over="ignore", under="ignore"):  # then a second pass looks
         variance = share @ (y - mean) ** 2
     low, high = namespace(y).min(y, axis=0), namespace(y).max(y, axis=0)
-    return here(low), here(high), here(mean), here(variance)
+    return to_numpy(low), to_numpy(high), to_numpy(mean), to_numpy(variance)
 
 
 def _join(who: str, a: _Seen, b: _Seen) -> _Seen:
