@@ -10,6 +10,7 @@ costs and holds it answers itself: nothing outside `data/` asks where the rows a
 
 from __future__ import annotations
 
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
