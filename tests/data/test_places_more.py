@@ -1,4 +1,4 @@
-"""Rows that live elsewhere, as users give them: odd types, lies, empty partitions."""
+"""Remote rows as users give them: odd types, inconsistencies, empty partitions."""
 
 from __future__ import annotations
 
