@@ -82,8 +82,8 @@ class TakesRows:
             require_rows_in_memory(
                 who,
                 X,
-                "kernel='precomputed' needs the kernel matrix in memory, but remote rows "
-                "were given ({kind}).",
+                "kernel='precomputed' needs the kernel matrix in memory, but remote "
+                "rows were given ({kind}).",
                 parameter="kernel",
             )
         target = None if self._task == "none" else y

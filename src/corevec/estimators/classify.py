@@ -77,8 +77,8 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
     weights : {"auto", "core", "all"}, default="auto"
         Which rows determine the weights. "core": the core set alone, as in the papers.
         "all": all rows, in the span of a core set that doubles, up to `max_core`, while
-        that lowers the objective by at least 1 %. "auto": the core set, or all rows in
-        the span of a basis where the core set is too small for them.
+        that lowers the objective by at least 1 %. "auto": all rows, exactly, unless
+        `max_core` bounds the core set or a sample predicts more than 15 minutes.
     max_core : int, default=None
         Maximum number of core rows. None derives it from `memory_budget`.
     max_iter : int, default=None

@@ -86,8 +86,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
     weights : {"auto", "core", "all"}, default="auto"
         Which rows determine the weights. "core": the core set alone, as in the papers.
         "all": all rows, in the span of a core set that doubles, up to `max_core`, while
-        that lowers the objective by at least 1 %. "auto": the core set, or all rows in
-        the span of a basis where the core set is too small for them.
+        that lowers the objective by at least 1 %. "auto": all rows, exactly, unless
+        `max_core` bounds the core set or a sample predicts more than 15 minutes.
     cells : "auto" or int, default=None
         Number of rows per cell: solve many local problems instead of one. See
         `CoreVectorClassifier`.
