@@ -167,6 +167,14 @@ def test_working_sets_end_at_the_optimum_of_all_rows(kind, budget):
         assert one.primal == pytest.approx(other.primal, rel=2e-6)
 
 
+def test_a_part_of_a_matrix_is_gathered():
+    X, _, _ = cloud(300)
+    kernel, rows = make_kernel("rbf", 0.5), Rows(X, np.arange(300))
+    whole = grams.SquareGram.of(rows, kernel, np.float64, Workers(1))
+    few = np.random.default_rng(0).permutation(300)[:290]
+    assert np.array_equal(whole.part(few).values, whole.values[np.ix_(few, few)])
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_every_kind_of_matrix_has_the_same_products(dtype, monkeypatch):
     monkeypatch.setattr(grams, "TILE", 32)
@@ -174,7 +182,7 @@ def test_every_kind_of_matrix_has_the_same_products(dtype, monkeypatch):
     kernel, rows = make_kernel("rbf", 0.5), Rows(X, np.arange(100))
     workers = Workers(1)
     made = [
-        grams.SquareGram(rows, kernel, dtype, workers),
+        grams.SquareGram.of(rows, kernel, dtype, workers),
         grams.TiledGram(rows, kernel, dtype, workers, n_cached=99),
         grams.TiledGram(rows, kernel, dtype, workers, n_cached=3),
         grams.TiledGram(rows, kernel, dtype, workers, n_cached=0),
@@ -192,7 +200,7 @@ def test_every_kind_of_matrix_has_the_same_products(dtype, monkeypatch):
 def test_the_preconditioner_is_the_inverse_of_what_it_says():
     X, _, _ = cloud(120)
     kernel, rows = make_kernel("rbf", 0.5), Rows(X, np.arange(120))
-    gram = grams.SquareGram(rows, kernel, np.float64, Workers(1))
+    gram = grams.SquareGram.of(rows, kernel, np.float64, Workers(1))
     factor = LowRank(gram, 1e-3, np.random.default_rng(0))
     active, mu = np.arange(0, 120, 2), np.full(60, 0.5)
     inverse = factor.inverse(active, mu, has_bias=True)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from corevec._runtime.types import Array
+from corevec.backend.loops import kernels as loops
 from corevec.data.sources import Workers
 from corevec.kernels import AnyKernel, Points, Rows, finite
 
@@ -36,6 +37,11 @@ class Gram(ABC):
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def can_be_factored(self) -> bool:
+        """Whether the matrix is at hand, and small enough for a Cholesky factor."""
+        return False
 
     @abstractmethod
     def times(self, V: Array, leading: int) -> Array:
@@ -61,7 +67,7 @@ def make_gram(
     """Return the matrix of these rows in the way that `memory` bytes allow."""
     n, item = len(rows), np.dtype(dtype).itemsize
     if n <= SQUARE_ROWS and n * n * item <= CACHED_SHARE * memory:
-        return SquareGram(rows, kernel, dtype, workers)
+        return SquareGram.of(rows, kernel, dtype, workers)
     n_cached = int(CACHED_SHARE * memory / (TILE * TILE * item))
     return TiledGram(rows, kernel, dtype, workers, n_cached)
 
@@ -69,8 +75,34 @@ def make_gram(
 class SquareGram(Gram):
     """The whole matrix as one array."""
 
-    def __init__(self, rows: Rows, kernel: AnyKernel, dtype: Any, workers: Workers):
-        super().__init__(rows, kernel, dtype, workers)
+    values: Array
+
+    @staticmethod
+    def of(rows: Rows, kernel: AnyKernel, dtype: Any, workers: Workers) -> SquareGram:
+        """Return the matrix of these rows."""
+        made = SquareGram(rows, kernel, dtype, workers)
+        made._fill()
+        return made
+
+    def part(self, few: Array) -> SquareGram:
+        """Return the matrix of some of the rows: gathered, not computed."""
+        rows = Rows(self.rows.values[few], self.rows.index[few])
+        made = SquareGram(rows, self.kernel, self.dtype, self.workers)
+        made.values = np.empty((len(few), len(few)), dtype=self.values.dtype)
+
+        def fill(part: slice) -> None:
+            loops.gather_rows(self.values, few, part.start, made.values[part])
+
+        list(self.workers.run(fill, _ranges(len(few), 256)))
+        return made
+
+    def _fill(self) -> None:
+        rows, kernel, dtype, workers = (
+            self.rows,
+            self.kernel,
+            self.dtype,
+            self.workers,
+        )
         points = kernel.prepare_basis(rows, dtype)
         self.values = np.empty((len(rows), len(rows)), dtype=points.dtype)
         parts = _ranges(len(rows), 512)
@@ -82,6 +114,11 @@ class SquareGram(Gram):
             self.values[: part.stop, part] = block.T
 
         list(workers.run(fill, parts))
+
+    @property
+    def can_be_factored(self) -> bool:
+        """Whether a Cholesky factor is affordable."""
+        return len(self) <= SQUARE_ROWS
 
     def times(self, V: Array, leading: int) -> Array:
         """Return the product with the leading rows."""

@@ -239,7 +239,7 @@ class Steps:
             return out
 
         given = self._operator(tries), precondition, bounds, self.may_go_on
-        is_square = isinstance(self.gram, SquareGram)
+        is_square = self.gram.can_be_factored
         systems.improve(*given, FEW_ITERATIONS if is_square else MOST_ITERATIONS)
         if is_square:
             missed = np.linalg.norm(systems.residual, axis=0) > bounds
@@ -315,8 +315,9 @@ class _Try:
             self.target = machine.target[side, self.rows]
         self.inverse: Callable[[Array], Array] | None = None
         self.width = 2 if machine.problem.has_offset else 1
-        few = len(self.rows) <= DIRECT_ROWS or machine.is_hard_to_iterate
-        self.is_direct = few and isinstance(gram, SquareGram)
+        few = len(self.rows) <= DIRECT_ROWS
+        hard = machine.is_hard_to_iterate and gram.can_be_factored
+        self.is_direct = isinstance(gram, SquareGram) and (few or hard)
         self.length, self.gap = 1.0, np.inf
         self.solutions = np.zeros((len(gram), self.width))
 
@@ -449,7 +450,7 @@ class _Factor:
         own, self.rows = first.machine, first.rows
         assert isinstance(first.gram, SquareGram)
         few = self.rows
-        matrix = first.gram.values[np.ix_(few, few)].astype(np.float64)
+        matrix = first.gram.part(few).values.astype(np.float64)
         matrix += float(own.problem.has_bias)
         ridge, jitter = 1.0 / own.omega[few], 0.0
         diagonal = np.diag_indices_from(matrix)

@@ -29,10 +29,11 @@ from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
 from corevec.problems.family import Floor, Problem
 from corevec.problems.task import Task
-from corevec.solvers.exact.gram import make_gram
+from corevec.solvers.exact.gram import Gram, SquareGram, make_gram
 from corevec.solvers.exact.newton import Aim, Machine, newton
 from corevec.solvers.numeric.dual_qp import balance
 
+MIN_SAMPLE = 600
 # Numbers that are held of every row: values of functions and proofs, signs, targets,
 # weights, and what is computed from them.
 NUMBERS_PER_ROW = 12
@@ -54,6 +55,16 @@ class Exact:
     # share of the active ones: the active set of the solution is not yet known.
     band: float = 0.25
     band_share: float = 0.3
+    # Problems are solved apart if their sets together cost less than this multiple of
+    # one set for all: kernel values are then computed more than once, but products
+    # with the matrix, some fifty, take that much less.
+    apart_ratio: float = 3.0
+    # The kernel matrix of all rows is computed once where it takes at most this share
+    # of the memory budget: 18,000 rows in 3 GiB.
+    full_share: float = 0.4
+    # ... and rows have more columns than this: gathering a part of it costs 3 ns a
+    # value, and computing it again less where rows are short.
+    few_columns: int = 64
     # Gap of the working set, as a share of what is wanted next over all rows: the
     # tolerance, or this share of the gap so far (rows outside will change it).
     inner_share: float = 0.3
@@ -105,7 +116,7 @@ class Exact:
         rng = np.random.default_rng(task.settings.random_state)
         order, numbers = rng.permutation(source.n_rows), source.numbers
         state = _warm(task)
-        sizes = [] if state is not None else self._sizes(source.n_rows)
+        sizes = [] if state is not None else self._sizes(task)
         for size in sizes:
             view: Source = Subset(source, numbers[order[:size]])
             ratio = source.n_rows / size
@@ -118,11 +129,16 @@ class Exact:
         run = _Run(task, progress, self, rng, is_last=True)
         return run.result(run.solve(state))
 
-    def _sizes(self, n_rows: int) -> list[int]:
-        """Return the sizes of the growing samples, the smallest first."""
-        sizes, size = [], n_rows
-        while size > 2 * self.first_rows:
-            size = max(size // self.growth, self.first_rows)
+    def _sizes(self, task: Task) -> list[int]:
+        """Return the sizes of the growing samples, the smallest first.
+
+        Of several problems the first sample is smaller: all of its rows are active in
+        each of them.
+        """
+        first = max(MIN_SAMPLE, int(self.first_rows / np.sqrt(len(task.problems))))
+        sizes, size = [], task.source.n_rows
+        while size > 2 * first:
+            size = max(size // self.growth, first)
             sizes.append(size)
         return sizes[::-1]
 
@@ -183,10 +199,8 @@ class _Run:
         self.has_bias = np.array([float(one.has_bias) for one in problems])
         self.numbers = view.numbers
         self.terms = [_terms(problem, view, kernel) for problem in problems]
-        present = np.zeros(view.n_rows, dtype=bool)
-        for _, _, omega in self.terms:
-            present |= omega > 0
-        self.n_present = int(present.sum())
+        self._all = list(range(len(problems)))
+        self._full: SquareGram | None = None
         self.stopped_by: str | None = None
 
     def solve(self, state: _State | None) -> _State:
@@ -242,7 +256,12 @@ class _Run:
         intercept = np.concatenate([bias, bias[other]]) * coef.sum(axis=0)
         both = KernelExpansion(self.kernel, basis, coef, intercept)
         self.progress.rows_looked_at += self.view.n_rows
-        found = self.view.map(both.ready(dtype))
+        if self._full is not None and dtype == self._full.dtype == np.float32:
+            everywhere = np.zeros((self.view.n_rows, coef.shape[1]))
+            everywhere[np.searchsorted(self.numbers, state.rows)] = coef
+            found = self._full.times(everywhere, self.view.n_rows) + intercept
+        else:
+            found = self.view.map(both.ready(dtype))
         values = np.stack([found[:, :n_problems]] * 2)
         values[1][:, other] = found[:, n_problems:]
         return values
@@ -286,55 +305,100 @@ class _Run:
         return max(offset, 0.0) if machine.problem.floor is Floor.ZERO else offset
 
     def _round(self, state: _State, values: Array, gap: float) -> _State:
-        """Choose a working set and solve the problems on it."""
-        few = self._working_set(state, values)
-        rows = self.view.take(self.numbers[few])
+        """Choose working sets and solve the problems on them."""
+        sets = [self._working_set([t], state, values) for t in self._all]
+        groups = [([t], few) for t, few in zip(self._all, sets, strict=True)]
+        joint = self._working_set(self._all, state, values)
+        # One set for all shares kernel values and products; sets of their own are far
+        # smaller where each class has few active rows.
+        apart = sum(len(few) ** 2 for few in sets)
+        if len(groups) > 1 and apart > self.method.apart_ratio * len(joint) ** 2:
+            groups = [(self._all, joint)]
+        found = [self._solve_group(*group, state, values, gap) for group in groups]
+        return self._joined(groups, found)
+
+    def _solve_group(
+        self, which: list[int], few: Array, state: _State, values: Array, gap: float
+    ) -> list[Machine]:
+        """Solve some of the problems on one working set."""
         view, method = self.view, self.method
-        gram = make_gram(
-            rows, self.kernel, self.dtype, view.workers, view.memory_budget
-        )
-        machines = [
-            self._machine(t, few, state, values) for t in range(len(self.problems))
-        ]
-        # Where no row is left out, this working set is the last.
-        is_whole = len(few) == self.n_present
+        if self._caches_all:
+            gram: Gram = self._full_gram().part(few)
+        else:
+            rows, how = view.take(self.numbers[few]), (view.workers, view.memory_budget)
+            gram = make_gram(rows, self.kernel, self.dtype, *how)
+        machines = [self._machine(t, few, state, values) for t in which]
         inner = method.inner_share * max(self.tol, gap * method.gain)
-        if is_whole:
+        if self._is_whole(which, few):  # no row is left out: the set is the last
             inner = method.whole_share * self.tol
         if self.is_last and self.view.n_rows <= method.first_rows:
             inner = method.small_share * self.tol
         aim = Aim(inner, is_rough=not self.is_last or inner > self.tol)
         newton(gram, machines, aim, self._may_go_on, self.rng)
-        coef = np.column_stack([one.coef for one in machines])
-        proof = np.column_stack([one.proof for one in machines])
+        return machines
+
+    @property
+    def _caches_all(self) -> bool:
+        """Whether the kernel matrix of all rows of the view is worth its memory."""
+        if self.view.n_features <= self.method.few_columns:
+            return False
+        size = self.view.n_rows**2 * np.dtype(self.dtype).itemsize
+        return size <= self.method.full_share * self.view.memory_budget
+
+    def _full_gram(self) -> SquareGram:
+        """Return the kernel matrix of all rows of the view, computed once."""
+        if self._full is None or self._full.dtype != self.dtype:
+            rows = self.view.take(self.numbers)
+            how = self.kernel, self.dtype, self.view.workers
+            self._full = SquareGram.of(rows, *how)
+        return self._full
+
+    def _is_whole(self, which: list[int], few: Array) -> bool:
+        return len(few) == np.count_nonzero(self._present(which))
+
+    def _present(self, which: list[int]) -> Array:
+        """Return whether each row has a weight in any of these problems."""
+        return np.any([self.terms[t][2] > 0 for t in which], axis=0)
+
+    def _joined(
+        self, groups: list[tuple[list[int], Array]], found: list[list[Machine]]
+    ) -> _State:
+        """Return the functions of all groups over the union of their rows."""
+        n, n_problems = self.view.n_rows, len(self.problems)
+        coef, proof = np.zeros((n, n_problems)), np.zeros((n, n_problems))
+        offsets = np.zeros(n_problems)
+        for (which, few), machines in zip(groups, found, strict=True):
+            for t, one in zip(which, machines, strict=True):
+                coef[few, t], proof[few, t] = one.coef, one.proof
+                offsets[t] = one.offset
         used = np.flatnonzero(coef.any(axis=1) | proof.any(axis=1))
-        numbers = self.numbers[few[used]]
-        used, numbers = used[np.argsort(numbers)], np.sort(numbers)
-        offsets = np.array([one.offset for one in machines])
+        used = used[np.argsort(self.numbers[used])]
+        is_whole = all(self._is_whole(*group) for group in groups)
+        numbers = self.numbers[used]
         return _State(numbers, coef[used], proof[used], offsets, is_whole)
 
-    def _working_set(self, state: _State, values: Array) -> Array:
+    def _working_set(self, which: list[int], state: _State, values: Array) -> Array:
         """Return positions of rows to work on, the most violated first."""
         n = self.view.n_rows
         worst = np.full(n, -np.inf)
-        for t in range(len(self.problems)):
+        for t in which:
             sign, target, omega = self.terms[t]
             offset = float(state.offsets[t])
             violation = target - sign * values[0, :, t] - offset
             violation = np.where(omega > 0, violation, -np.inf)
             worst = np.maximum(worst, violation.max(axis=0))
-        if n <= self.method.first_rows:
-            chosen = np.flatnonzero(worst > -np.inf)
-        else:
-            support = np.isin(self.numbers, state.rows)
-            active = (worst > 0) | support
+        present = np.flatnonzero(worst > -np.inf)
+        chosen = present
+        if n > self.method.first_rows:
+            own = state.coef[:, which].any(axis=1) | state.proof[:, which].any(axis=1)
+            active = (worst > 0) | np.isin(self.numbers, state.rows[own])
             near = np.flatnonzero(~active & (worst > -self.method.band))
             most = int(self.method.band_share * active.sum()) + 100
             if len(near) > most:
                 near = near[np.argsort(-worst[near])[:most]]
             chosen = np.concatenate([np.flatnonzero(active), near])
-            if len(chosen) > self.method.most_of_all * self.n_present:
-                chosen = np.flatnonzero(worst > -np.inf)
+            if len(chosen) > self.method.most_of_all * len(present):
+                chosen = present
         return chosen[np.argsort(-worst[chosen], kind="stable")]
 
     def _may_go_on(self) -> bool:
