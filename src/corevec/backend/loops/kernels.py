@@ -332,7 +332,7 @@ def smo(K, ridge, a, g, tol, max_steps):
 def gather_rows(K, few, start, out):
     """Write ``K[few[start + i], few]`` into the rows of `out`; twin: np.ix_.
 
-    NumPy's own gather takes 20 ns a value on a matrix of 15,000 rows, this loop 1.
+    80 parts of a matrix of 15,000 rows took 9.5 s by NumPy's own gather, 3.8 s by this.
     """
     for i in range(out.shape[0]):
         row = K[few[start + i]]

@@ -25,6 +25,7 @@ from corevec.problems.family import Floor, Problem
 from corevec.solvers.exact.gram import Gram, SquareGram
 from corevec.solvers.exact.preconditioner import LowRank
 from corevec.solvers.numeric.conjugate_gradients import Systems
+from corevec.solvers.numeric.dual_qp import line_minimum
 
 # Active rows up to which a system is solved by a Cholesky factor: 600 rows take 2 ms,
 # less than ten products and what they cost in Python.
@@ -392,8 +393,9 @@ class _Try:
         longest = LONGEST_STEP
         if own.problem.floor is Floor.ZERO and drift < 0:
             longest = own.offset / -drift  # the offset stays at 0 or above
-        line = Line(slope, curve, violation, fall, own.omega)
-        self.length = line.minimum(longest)
+        omega = np.tile(own.omega, len(own.sign))
+        line = slope, curve, violation.ravel(), omega, fall.ravel()
+        self.length = line_minimum(*line, longest)
 
     def accept(self, tol: float, is_rough: bool) -> None:
         """Move the machine; note what the feasible multipliers prove.
@@ -475,39 +477,3 @@ class _Factor:
         out = np.zeros((len(one.gram), one.width))
         out[self.rows] = x
         return out
-
-
-@dataclass(frozen=True)
-class Line:
-    """``slope t + curve t^2/2 + sum omega max(0, violation + t fall)^2/2``."""
-
-    slope: float
-    curve: float
-    violation: Array
-    fall: Array
-    omega: Array
-
-    def minimum(self, longest: float) -> float:
-        """Return t from 0 to `longest` where the objective along the line is least.
-
-        The derivative grows with t and is piecewise linear, so that Newton's method
-        inside a bracket ends after a few steps.
-        """
-        present = np.isfinite(self.violation)
-        weight = np.broadcast_to(self.omega, self.violation.shape)[present]
-        violation, fall = self.violation[present], self.fall[present]
-        low, high, t = 0.0, longest, min(1.0, longest)
-        for _ in range(100):
-            moved = violation + t * fall
-            inside = moved > 0
-            part = weight[inside] * fall[inside]
-            rise = self.slope + t * self.curve + float(part @ moved[inside])
-            bend = self.curve + float(part @ fall[inside])
-            low, high = (low, t) if rise > 0 else (t, high)
-            new = t - rise / bend if bend > 0 else (low + high) / 2
-            if not low <= new <= high:
-                new = high if rise < 0 and new > high else (low + high) / 2
-            if abs(new - t) <= 1e-14 * max(t, 1e-300):
-                break
-            t = new
-        return float(t)

@@ -135,7 +135,7 @@ class _Newton:
         change, drift = new_values - self.values, offset - self.offset
         slope = float(direction @ self.values) + (self.total or 0.0) * drift
         curve = float(direction @ change)
-        length = _line_search(slope, curve, violation, omega, -change - drift)
+        length = line_minimum(slope, curve, violation, omega, -change - drift)
         self.b = self.b + length * direction
         self.values = self.K @ self.b
         self.offset += length * drift
@@ -304,16 +304,21 @@ def _same_rows(violation: Array, active: Array) -> bool:
     return not (np.any(violation[~inside] > slack) or np.any(violation[inside] < 0))
 
 
-def _line_search(
-    slope0: float, curve0: float, violation: Array, omega: Array, fall: Array
+def line_minimum(
+    slope0: float,
+    curve0: float,
+    violation: Array,
+    omega: Array,
+    fall: Array,
+    longest: float = 1e3,
 ) -> float:
-    """Return the exact minimiser along the step, at most 1e3 times its length.
+    """Return the exact minimiser along the step, at most `longest` times its length.
 
     `slope0` and `curve0` are the derivatives of the quadratic part, and the violations
     change by `fall`. The derivative is increasing and piecewise linear, so that
     Newton's method on it, inside a bracket, ends after a few steps.
     """
-    low, high, s = 0.0, 1e3, 1.0
+    low, high, s = 0.0, longest, min(1.0, longest)
     for _ in range(100):
         moved = violation + s * fall
         inside = moved > 0
