@@ -24,9 +24,13 @@ from corevec.problems.family import (
     two_class,
 )
 from corevec.problems.task import Task
-from corevec.solvers.exact import gram as grams
-from corevec.solvers.exact.preconditioner import LowRank
-from corevec.solvers.exact.solve import Exact
+from corevec.solvers.exact import (
+    Exact,
+    Landmarks,
+    LowRank,
+    SquareGram,
+    TiledGram,
+)
 from corevec.solvers.numeric.conjugate_gradients import Systems
 
 KERNELS = (
@@ -170,42 +174,49 @@ def test_working_sets_end_at_the_optimum_of_all_rows(kind, budget):
 def test_a_part_of_a_matrix_is_gathered():
     X, _, _ = cloud(300)
     kernel, rows = make_kernel("rbf", 0.5), Rows(X, np.arange(300))
-    whole = grams.SquareGram.of(rows, kernel, np.float64, Workers(1))
+    whole = SquareGram.of(rows, kernel, np.float64, Workers(1))
     few = np.random.default_rng(0).permutation(300)[:290]
     assert np.array_equal(whole.part(few).values, whole.values[np.ix_(few, few)])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_every_kind_of_matrix_has_the_same_products(dtype, monkeypatch):
-    monkeypatch.setattr(grams, "TILE", 32)
-    X, _, _ = cloud(100)
-    kernel, rows = make_kernel("rbf", 0.5), Rows(X, np.arange(100))
-    workers = Workers(1)
+@pytest.mark.parametrize("n_vectors", [1, 3, 7])
+def test_every_kind_of_matrix_has_the_same_products(dtype, n_vectors):
+    X, _, _ = cloud(103)
+    kernel, rows = make_kernel("rbf", 0.5), Rows(X, np.arange(103))
+    how = kernel, dtype, Workers(1)
+    grown = TiledGram(Rows(X[:41], np.arange(41)), *how, n_cached=99, tile=32)
+    grown.extend(Rows(X[41:], np.arange(41, 103)))
     made = [
-        grams.SquareGram.of(rows, kernel, dtype, workers),
-        grams.TiledGram(rows, kernel, dtype, workers, n_cached=99),
-        grams.TiledGram(rows, kernel, dtype, workers, n_cached=3),
-        grams.TiledGram(rows, kernel, dtype, workers, n_cached=0),
+        SquareGram.of(rows, *how),
+        TiledGram(rows, *how, n_cached=99, tile=32),
+        TiledGram(rows, *how, n_cached=3, tile=32),
+        TiledGram(rows, *how, n_cached=0, tile=32),
+        grown,
     ]
-    V = np.random.default_rng(0).normal(size=(100, 3))
+    V = np.random.default_rng(0).normal(size=(103, n_vectors))
     K = naive.gram(X, gamma=0.5)
     close = {"rtol": 0, "atol": 1e-12 if dtype == np.float64 else 2e-4}
-    few = np.array([3, 50, 99])
     for one in made:
-        np.testing.assert_allclose(one.times(V, 100), K @ V, **close)
-        np.testing.assert_allclose(one.times(V, 40), K[:40, :40] @ V[:40], **close)
-        np.testing.assert_allclose(one.columns(few), K[:, few], **close)
+        np.testing.assert_allclose(one.times(V, 103), K @ V, **close)
+        np.testing.assert_allclose(one.times(V, 42), K[:42, :42] @ V[:42], **close)
 
 
 def test_the_preconditioner_is_the_inverse_of_what_it_says():
     X, _, _ = cloud(120)
     kernel, rows = make_kernel("rbf", 0.5), Rows(X, np.arange(120))
-    gram = grams.SquareGram.of(rows, kernel, np.float64, Workers(1))
-    factor = LowRank(gram, 1e-3, np.random.default_rng(0))
+    landmarks = Landmarks.choose(rows, kernel, 1e-3, 120, np.random.default_rng(0))
+    factor = LowRank(landmarks, Rows(X[:70], np.arange(70)), Workers(1))
+    factor.extend(Rows(X[70:], np.arange(70, 120)))
+    chosen = landmarks.rows.index
+    K = naive.gram(X, gamma=0.5)
+    projected = K[:, chosen] @ linalg.solve(K[np.ix_(chosen, chosen)], K[chosen])
+    F = factor.features.astype(float)
+    np.testing.assert_allclose(F @ F.T, projected, atol=1e-3)  # float32 coordinates
+    np.testing.assert_allclose(factor.left, (K - F @ F.T).diagonal(), atol=1e-6)
     active, mu = np.arange(0, 120, 2), np.full(60, 0.5)
     inverse = factor.inverse(active, mu, has_bias=True)
-    F = factor.features[active].astype(float)
-    P = F @ F.T + 1.0 + np.diag(factor.left[active] + mu)
+    P = (F @ F.T)[np.ix_(active, active)] + 1.0 + np.diag(factor.left[active] + mu)
     r = np.random.default_rng(1).normal(size=60)
     np.testing.assert_allclose(inverse(r), linalg.solve(P, r), atol=2e-4)
     assert (factor.left >= 0).all()

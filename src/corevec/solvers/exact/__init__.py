@@ -1,1 +1,7 @@
 """The exact machine over all rows: finite Newton steps, conjugate gradients."""
+
+from corevec.solvers.exact.gram import SquareGram, TiledGram
+from corevec.solvers.exact.preconditioner import Landmarks, LowRank
+from corevec.solvers.exact.solve import Exact
+
+__all__ = ["Exact", "Landmarks", "LowRank", "SquareGram", "TiledGram"]

@@ -14,13 +14,19 @@ import numpy as np
 
 from corevec._runtime.types import Array
 from corevec.backend.loops import kernels as loops
-from corevec.data.sources import Workers
+from corevec.backend.loops.symmetric import tile_times
+from corevec.data.sources import Workers, stacked
 from corevec.kernels import AnyKernel, Points, Rows, finite
 
 # Rows of a tile: 4 MB in float32, large enough for BLAS, small enough to share out.
 TILE = 1024
 # Up to so many rows the whole matrix is one array: half the code for little memory.
 SQUARE_ROWS = 4096
+# Rows up to which a product is not worth BLAS's threads.
+SMALL_PRODUCT = 1000
+# Up to so many vectors BLAS is faster one vector at a time: its matrix products want
+# many columns (two at once took 844 us for 1024 rows, one after the other 370 us).
+FEW_VECTORS = 4
 # Share of the memory budget that the cached matrix may take.
 CACHED_SHARE = 0.7
 
@@ -46,19 +52,6 @@ class Gram(ABC):
     @abstractmethod
     def times(self, V: Array, leading: int) -> Array:
         """Return ``K[:, :leading] @ V[:leading]`` of the leading rows, in float64."""
-
-    @abstractmethod
-    def columns(self, positions: Array) -> Array:
-        """Return the columns of K at some positions, shape (n, len(positions))."""
-
-    def block(self, rows: slice, columns: slice, points: Points) -> Array:
-        """Return the kernel values of two ranges of rows."""
-        left, right = _part(points, rows), _part(points, columns)
-        return finite(self.kernel.block(left, right), self.kernel)
-
-    def diagonal(self) -> Array:
-        """Return k(x, x) of every row."""
-        return np.asarray(self.kernel.diagonal(self.rows), dtype=np.float64)
 
 
 def make_gram(
@@ -109,7 +102,8 @@ class SquareGram(Gram):
 
         def fill(part: slice) -> None:
             # The lower triangle; its transpose follows.
-            block = self.block(part, slice(0, part.stop), points)
+            left, right = _part(points, part), _part(points, slice(0, part.stop))
+            block = finite(kernel.block(left, right), kernel)
             self.values[part, : part.stop] = block
             self.values[: part.stop, part] = block.T
 
@@ -122,15 +116,20 @@ class SquareGram(Gram):
 
     def times(self, V: Array, leading: int) -> Array:
         """Return the product with the leading rows."""
-        K = self.values[:leading, :leading]
-        if leading > 1000:
-            with self.workers.blas():
-                return np.asarray(K @ V[:leading].astype(K.dtype), dtype=np.float64)
-        return np.asarray(K @ V[:leading].astype(K.dtype), dtype=np.float64)
+        if leading <= SMALL_PRODUCT:
+            return self._product(V, leading)
+        with self.workers.blas():
+            return self._product(V, leading)
 
-    def columns(self, positions: Array) -> Array:
-        """Return columns of the matrix."""
-        return np.asarray(self.values[:, positions], dtype=np.float64)
+    def _product(self, V: Array, leading: int) -> Array:
+        K = self.values[:leading, :leading]
+        V = V[:leading].astype(K.dtype)
+        if V.shape[1] > FEW_VECTORS:
+            return np.asarray(K @ V, dtype=np.float64)
+        out = np.empty(V.shape)
+        for c, v in enumerate(np.ascontiguousarray(V.T)):
+            out[:, c] = K @ v
+        return out
 
 
 class TiledGram(Gram):
@@ -147,17 +146,36 @@ class TiledGram(Gram):
         dtype: Any,
         workers: Workers,
         n_cached: int,
+        tile: int = TILE,
     ):
-        super().__init__(rows, kernel, dtype, workers)
-        self.points = kernel.prepare_basis(rows, dtype)
-        parts = _ranges(len(rows), TILE)
-        self.parts = [_part(self.points, part) for part in parts]
-        n = len(parts)
-        # By columns: the leading rows, which every product needs, come first.
-        self.pairs = [(i, j) for j in range(n) for i in range(j + 1)]
-        cached = self.pairs[:n_cached]
-        made = workers.run(self._tile, cached)
-        self.ranges, self.tiles = parts, dict(zip(cached, made, strict=True))
+        nothing = Rows(rows.values[:0], rows.index[:0])
+        super().__init__(nothing, kernel, dtype, workers)
+        self.n_cached, self.tile = n_cached, tile
+        self.ranges: list[slice] = []
+        self.parts: list[Points] = []
+        self.pairs: list[tuple[int, int]] = []
+        self.tiles: dict[tuple[int, int], Array] = {}
+        self.extend(rows)
+
+    def extend(self, rows: Rows) -> None:
+        """Append rows: the values of the rows so far are not computed again."""
+        start = len(self)
+        both = [self.rows.values, rows.values] if start else [rows.values]
+        index = np.concatenate([self.rows.index, rows.index])
+        self.rows = Rows(stacked(both), index)
+        for part in _ranges(len(rows), self.tile):
+            few = Rows(rows.values[part], rows.index[part])
+            self.parts.append(self.kernel.prepare_basis(few, self.dtype))
+            self.ranges.append(slice(start + part.start, start + part.stop))
+            # By columns: the leading rows, which every product needs, come first.
+            j = len(self.parts) - 1
+            self.pairs += [(i, j) for i in range(j + 1)]
+        cached = [
+            pair for pair in self.pairs[: self.n_cached] if pair not in self.tiles
+        ]
+        self.tiles.update(
+            zip(cached, self.workers.run(self._tile, cached), strict=True)
+        )
 
     def _tile(self, pair: tuple[int, int]) -> Array:
         i, j = pair
@@ -165,37 +183,38 @@ class TiledGram(Gram):
 
     def times(self, V: Array, leading: int) -> Array:
         """Return the product with the leading rows, tile by tile."""
-        V = V[:leading].astype(self.points.dtype)
+        vectors = np.ascontiguousarray(V[:leading].T, dtype=self.dtype)
 
         def product(pairs: list[tuple[int, int]]) -> Array:
-            out = np.zeros(V.shape)
+            out = np.zeros(vectors.shape)
             for i, j in pairs:
-                p, q = _cut(self.ranges[i], leading), _cut(self.ranges[j], leading)
                 tile = self.tiles.get((i, j))
                 if tile is None:
                     tile = self._tile((i, j))
-                tile = tile[: p.stop - p.start, : q.stop - q.start]
-                out[p] += tile @ V[q]
-                if i != j:
-                    out[q] += tile.T @ V[p]
+                self._add_product(tile, (i, j), vectors, out)
             return out
 
         inside = [pair for pair in self.pairs if self.ranges[pair[1]].start < leading]
         # Dealt out in turn: tiles at the edge are smaller.
         n_shares = self.workers.n_threads
         shares = [inside[k::n_shares] for k in range(n_shares)]
-        return np.asarray(sum(self.workers.run(product, shares)))
+        return np.asarray(sum(self.workers.run(product, shares))).T
 
-    def columns(self, positions: Array) -> Array:
-        """Return columns, computed again: few are asked for."""
-        few = Rows(self.rows.values[positions], self.rows.index[positions])
-        pivots = self.kernel.prepare_basis(few, self.points.dtype)
-
-        def values(part: Points) -> Array:
-            return self.kernel.block(part, pivots)
-
-        made = list(self.workers.run(values, self.parts))
-        return np.concatenate(made).astype(np.float64)
+    def _add_product(
+        self, tile: Array, pair: tuple[int, int], vectors: Array, out: Array
+    ) -> None:
+        """Add the product with one tile, and with its transpose off the diagonal."""
+        n = vectors.shape[1]
+        p, q = (_cut(self.ranges[k], n) for k in pair)
+        left, right = (np.ascontiguousarray(vectors[:, part]) for part in (p, q))
+        if pair[0] == pair[1]:
+            out[:, p] += left @ tile[: left.shape[1], : left.shape[1]]
+            return
+        # Sums over one tile in its own precision, over tiles in float64.
+        over, under = np.zeros_like(left), np.zeros_like(right)
+        tile_times(tile, left, right, over, under)
+        out[:, p] += over
+        out[:, q] += under
 
 
 def _part(points: Points, part: slice) -> Points:

@@ -23,7 +23,7 @@ from corevec._runtime.types import Array
 from corevec.models.certificate import relative_gap
 from corevec.problems.family import Floor, Problem
 from corevec.solvers.exact.gram import Gram, SquareGram
-from corevec.solvers.exact.preconditioner import LowRank
+from corevec.solvers.exact.working_set import WorkingSet
 from corevec.solvers.numeric.conjugate_gradients import Systems
 from corevec.solvers.numeric.dual_qp import line_minimum
 
@@ -31,14 +31,20 @@ from corevec.solvers.numeric.dual_qp import line_minimum
 # less than ten products and what they cost in Python.
 DIRECT_ROWS = 600
 MOST_STEPS = 40
+TINY = float(np.finfo(np.float64).tiny)
 # The residual of a system, relative to its right side: the first, and the least as a
 # share of the tolerance. A looser solution is no descent direction (measured: the line
 # search then returns 0), a tighter one refines what the next active set overturns. The
 # active rows count as known when less than this share of them changes.
 FIRST_RESIDUAL, LEAST_RESIDUAL, SETTLED = 1e-2, 0.01, 0.03
-# Steps that one function of feasible multipliers is waited for, once the best function
-# and the best multipliers have the gap each for itself.
-PATIENCE = 4
+# Steps that the solution of a system is waited for, whose support are the active rows
+# alone, once the best function and the best multipliers have the gap.
+PATIENCE = 2
+# A relative decrease of the objective above which multipliers prove little: the product
+# that tells is saved.
+LARGE_DECREASE = 0.05
+# Where this is all that a step gains, the rounding of the matrix allows no more.
+LEAST_DECREASE = 1e-13
 NEARLY_SOLVED = 1e-2
 # A step of less than this length: the system is solved ten times more tightly first.
 SHORT_STEP, LONG_STEP, MOST_TRIES = 0.3, 0.7, 3
@@ -66,12 +72,17 @@ class Machine:
     dual: float = -np.inf
     proof: Array = field(default_factory=lambda: np.empty(0))  # what `dual` belongs to
     is_solved: bool = False
+    proof_values: Array = field(default_factory=lambda: np.empty(0))
     n_waited: int = 0  # steps since the gap was reached
+    n_stalled: int = 0  # steps without a decrease, one after the other
+    # Solutions of the last step's systems, a column each, zero at inactive rows.
+    last: Array | None = None
     is_hard_to_iterate: bool = False  # conjugate gradients did not reach their bound
 
     def __post_init__(self) -> None:
         self.primal = self.objective(self.coef, self.values, self.offset)
         self.proof = np.zeros_like(self.coef)
+        self.proof_values = np.zeros_like(self.values)
 
     @property
     def gap(self) -> float:
@@ -101,7 +112,7 @@ class Machine:
         """Note what feasible signed multipliers prove, if it is more than before."""
         dual = self.dual_of(coef, values)
         if dual > self.dual:
-            self.dual, self.proof = dual, coef
+            self.dual, self.proof, self.proof_values = dual, coef, values
 
     def dual_of(self, coef: Array, values: Array) -> float:
         """Return the dual value of signed multipliers with these function values."""
@@ -118,8 +129,8 @@ class Machine:
 class Aim:
     """The relative gap to reach on a working set.
 
-    `is_rough`: by the best function and the best multipliers, each for itself, because
-    both are a start for more rows; else by one function of feasible multipliers.
+    `is_rough`: the function is a start for more rows, and may keep coefficients of rows
+    that are no longer active.
     """
 
     tol: float
@@ -127,17 +138,16 @@ class Aim:
 
 
 def newton(
-    gram: Gram,
+    working: WorkingSet,
     machines: list[Machine],
     aim: Aim,
     may_go_on: Callable[[], bool],
-    rng: np.random.Generator,
 ) -> int:
     """Solve each machine on the working set, in place.
 
     Returns the number of products with the kernel matrix.
     """
-    steps = Steps(gram, aim, may_go_on, rng)
+    steps = Steps(working, aim, may_go_on)
     steps.align(machines)
     for _ in range(MOST_STEPS):
         running = [one for one in machines if not one.is_solved]
@@ -150,18 +160,11 @@ def newton(
 class Steps:
     """Newton steps of several machines at a time."""
 
-    def __init__(
-        self,
-        gram: Gram,
-        aim: Aim,
-        may_go_on: Callable[[], bool],
-        rng: np.random.Generator,
-    ):
-        self.gram, self.may_go_on, self.rng = gram, may_go_on, rng
-        self.tol, self.is_rough = aim.tol, aim.is_rough
+    def __init__(self, working: WorkingSet, aim: Aim, may_go_on: Callable[[], bool]):
+        self.working, self.gram, self.may_go_on = working, working.gram, may_go_on
+        self.aim = aim
         self.products = 0
         self.residual = FIRST_RESIDUAL
-        self._factor: LowRank | None = None
 
     def align(self, machines: list[Machine]) -> None:
         """Evaluate the functions by this matrix.
@@ -203,25 +206,23 @@ class Steps:
             if attempt < MOST_TRIES - 1:
                 residual *= 0.1
         for one in tries:
-            one.accept(self.tol, self.is_rough)
+            one.accept(self.aim)
         left = [one for one in tries if not one.machine.is_solved]
-        wanted = [one.next_residual(residual, self.tol) for one in left]
-        least = LEAST_RESIDUAL * self.tol
+        wanted = [one.next_residual(residual, self.aim.tol) for one in left]
+        least = LEAST_RESIDUAL * self.aim.tol
         self.residual = max(min(wanted, default=FIRST_RESIDUAL), least)
 
     def _systems(self, tries: list[_Try]) -> Systems:
         """Return the systems of these steps at their starting points."""
-        if self._factor is None:
-            omega = np.concatenate([one.machine.omega[one.rows] for one in tries])
-            ridge = 1.0 / float(np.median(omega))
-            self._factor = LowRank(self.gram, ridge, self.rng)
+        omega = np.concatenate([one.machine.omega[one.rows] for one in tries])
+        factor = self.working.preconditioner(1.0 / float(np.median(omega)))
         inverses: dict[bytes, Callable[[Array], Array]] = {}
         for one in tries:
             own = one.machine
             if one.key not in inverses:
                 mu = 1.0 / own.omega[one.rows]
                 has_bias = own.problem.has_bias
-                inverses[one.key] = self._factor.inverse(one.rows, mu, has_bias)
+                inverses[one.key] = factor.inverse(one.rows, mu, has_bias)
             one.inverse = inverses[one.key]
         right = np.column_stack([one.right for one in tries])
         start = np.column_stack([one.start for one in tries])
@@ -286,8 +287,7 @@ class Steps:
         self._evaluate([(one, one.coef) for one in tries], "values")
         for one in tries:
             one.search()
-        # After a short step the active rows are not yet known, and prove little.
-        clipped = [one for one in tries if one.is_clipped and one.length > LONG_STEP]
+        clipped = [one for one in tries if one.is_clipped and one.may_prove(self.aim)]
         self._evaluate([(one, one.feasible) for one in clipped], "feasible_values")
 
     def _evaluate(self, wanted: list[tuple[_Try, Array]], name: str) -> None:
@@ -345,10 +345,14 @@ class _Try:
 
     @property
     def start(self) -> Array:
-        """Where conjugate gradients begin: the multipliers so far, or C times slack."""
+        """Where conjugate gradients begin: the last solutions, or C times slack."""
         own, out = self.machine, np.zeros((len(self.gram), self.width))
-        known = own.coef[self.rows]
-        if np.count_nonzero(known) < 0.7 * len(self.rows):
+        if own.last is not None:
+            out[self.rows] = own.last[self.rows]
+        elif self.width == 1:
+            out[self.rows, 0] = own.coef[self.rows]
+        known = out[self.rows, 0]
+        if self.width == 1 and np.count_nonzero(known) < 0.7 * len(self.rows):
             slack = self.target - self.sign * own.values[self.rows] - own.offset
             known = self.sign * own.omega[self.rows] * np.maximum(slack, 0.0)
             # The best scale would take a product; C times slack is too large by the
@@ -356,7 +360,6 @@ class _Try:
             largest = float(np.abs(own.coef).max(initial=0.0))
             if largest > 0:
                 known = np.clip(known, -largest, largest)
-        if self.width == 1:
             out[self.rows, 0] = known
         return out
 
@@ -397,38 +400,62 @@ class _Try:
         line = slope, curve, violation.ravel(), omega, fall.ravel()
         self.length = line_minimum(*line, longest)
 
-    def accept(self, tol: float, is_rough: bool) -> None:
-        """Move the machine; note what the feasible multipliers prove.
+    def may_prove(self, aim: Aim) -> bool:
+        """Whether the clipped multipliers are worth a product.
 
-        `is_rough`: the function is a start for more rows, and need not be good itself.
+        After a short step, or a large decrease, the active rows are not yet known.
         """
         own = self.machine
-        length = self.length
-        coef = own.coef + length * (self.coef - own.coef)
-        values = own.values + length * (self.values - own.values)
-        offset = own.offset + length * (self.offset - own.offset)
-        primal = own.objective(coef, values, offset)
+        primal = own.objective(*self._at(self.length))
+        decrease = (own.primal - primal) / max(abs(own.primal), TINY)
+        return self.length > LONG_STEP and decrease <= max(LARGE_DECREASE, aim.tol)
+
+    def _at(self, length: float) -> tuple[Array, Array, float]:
+        """Return the function at some length between the old one and the new one."""
+        own = self.machine
+        return (
+            own.coef + length * (self.coef - own.coef),
+            own.values + length * (self.values - own.values),
+            own.offset + length * (self.offset - own.offset),
+        )
+
+    def accept(self, aim: Aim) -> None:
+        """Move the machine; note what the feasible multipliers prove."""
+        own, before = self.machine, self.machine.primal
+        best = self._at(self.length)
+        primal = own.objective(*best)
         if primal <= own.primal:
-            own.coef, own.values, own.offset, own.primal = coef, values, offset, primal
-        if self.is_clipped and self.feasible_values is None:
-            return
-        seen = self.values if self.feasible_values is None else self.feasible_values
-        own.prove(self.feasible, seen)
+            own.coef, own.values, own.offset = best
+            own.primal = primal
+        if not self.is_clipped:
+            own.prove(self.feasible, self.values)
+        elif self.feasible_values is not None:
+            own.prove(self.feasible, self.feasible_values)
+        own.last = self.solutions
         # Few rows, in float64, are solved to the last digits by a factor.
         small = self.gram.dtype == np.float64 and own.gap <= NEARLY_SOLVED
         own.is_hard_to_iterate |= small
-        # The machine ends as feasible multipliers whose own function is good enough:
-        # they are those of the active rows alone, and prove what they claim.
-        reached = own.objective(self.feasible, seen, self.offset)
+        is_stalled = before - own.primal <= LEAST_DECREASE * abs(before)
+        own.n_stalled = own.n_stalled + 1 if is_stalled else 0
+        self._end(aim)
+
+    def _end(self, aim: Aim) -> None:
+        """Note whether the machine is solved.
+
+        It ends as the solution of the last system where that is good enough: then its
+        support are the active rows alone.
+        """
+        own = self.machine
+        reached = own.objective(self.coef, self.values, self.offset)
         self.gap = relative_gap(reached, own.dual)
-        if self.gap <= tol:
-            own.coef, own.values, own.offset = self.feasible, seen, self.offset
-            own.primal, own.proof, own.is_solved = reached, self.feasible, True
-        elif own.gap <= tol:
+        if own.gap <= aim.tol:
             own.n_waited += 1
-            own.is_solved = is_rough or own.n_waited >= PATIENCE
-        elif length <= 1e-9 and primal >= own.primal * (1 - 1e-15):
-            own.is_solved = True  # rounding allows no more
+            is_near = self.gap <= max(aim.tol, 2 * own.gap)
+            if is_near:
+                own.coef, own.values, own.offset = self.coef, self.values, self.offset
+                own.primal = reached
+            own.is_solved = is_near or aim.is_rough or own.n_waited >= PATIENCE
+        own.is_solved |= own.n_stalled >= PATIENCE
 
     def next_residual(self, residual: float, tol: float) -> float:
         """Return the residual to ask for in the next step.

@@ -1,46 +1,137 @@
 """A low-rank preconditioner of the active rows' system, by Woodbury's formula.
 
-With F of a randomly pivoted Cholesky factor (Chen, Epperly, Tropp and Webber 2025),
-``K ~ F F' + diag(d)``, d what the factor leaves of k(x, x). The system of the active
+Landmarks are chosen by a randomly pivoted Cholesky factor (Chen, Epperly, Tropp and
+Webber 2025) of a random subset of the rows. With ``F`` the coordinates of the rows in
+their span, ``K ~ F F' + diag(d)``, d what is left of k(x, x). The system of the active
 rows A, ``K_AA + 1 + diag(mu)``, is approximated by ``G G' + diag(d + mu)``, G = (F, 1).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 from scipy import linalg
 
 from corevec._runtime.types import Array
-from corevec.solvers.exact.gram import Gram
+from corevec.data.sources import Workers
+from corevec.kernels import AnyKernel, Points, Rows
 from corevec.solvers.numeric.partial_cholesky import PartialFactor
 
 # The rank grows until the next eigenvalues are this multiple of the ridge: conjugate
 # gradients then take ten to twenty iterations, and a larger factor costs more than it
-# saves. At most this multiple of the root of the rows: r^2 n against n^2 per product.
-RIDGES, RANK_FACTOR, MOST_RANK = 3.0, 6.0, 1500
-# Pivots drawn at a time.
-PIVOTS = 64
+# saves. At most this multiple of the root of the rows: r^2 n for the factor of every
+# step, against n^2 per product.
+RIDGES, RANK_FACTOR, MOST_RANK = 3.0, 4.0, 1500
+# Pivots drawn at a time, and the rows of the subset that they are drawn from. A pivot
+# is the landmark of three of its rows at least.
+PIVOTS, SUBSET_ROWS, ROWS_PER_PIVOT = 64, 4000, 3
+# Rows whose coordinates one thread computes at a time.
+BLOCK = 1024
 
 
-class LowRank:
-    """``F`` of all rows of a working set, float32, and what it leaves of k(x, x)."""
+@dataclass(frozen=True)
+class Landmarks:
+    """Rows that span the leading eigenvectors of a kernel matrix."""
 
-    def __init__(self, gram: Gram, ridge: float, rng: np.random.Generator):
-        n = len(gram)
-        diagonal = gram.diagonal()
-        rank = int(min(RANK_FACTOR * np.sqrt(n), MOST_RANK))
-        factor = PartialFactor(gram.columns, diagonal, min(rank, n))
+    kernel: AnyKernel
+    rows: Rows
+
+    @staticmethod
+    def choose(
+        rows: Rows,
+        kernel: AnyKernel,
+        ridge: float,
+        n_later: int,
+        rng: np.random.Generator,
+    ) -> Landmarks:
+        """Return landmarks for the matrix of these rows plus ``ridge`` times identity.
+
+        A subset of m rows of n has eigenvalues that are smaller by m/n, so that the
+        ridge they are compared with is smaller by as much. `n_later` bounds the rows
+        that the landmarks will serve.
+        """
+        n = len(rows)
+        if n > SUBSET_ROWS:
+            few = np.sort(rng.choice(n, SUBSET_ROWS, replace=False))
+            rows = Rows(rows.values[few], rows.index[few])
+        m = len(rows)
+        rank = min(int(RANK_FACTOR * np.sqrt(n_later)), MOST_RANK)
+        points = kernel.prepare(rows, np.float64)
+
+        def columns(positions: Array) -> Array:
+            few = Rows(rows.values[positions], rows.index[positions])
+            return kernel.block(points, kernel.prepare_basis(few, np.float64))
+
+        diagonal = np.asarray(kernel.diagonal(rows), dtype=np.float64)
+        factor = PartialFactor(
+            columns, diagonal, max(1, min(rank, m // ROWS_PER_PIVOT))
+        )
         while factor.can_grow:
             most = min(PIVOTS, factor.n_left, int(np.count_nonzero(factor.left)))
             share = factor.left / factor.left.sum()
-            drawn = rng.choice(n, most, replace=False, p=share)
-            new = factor.add(np.sort(drawn))
+            new = factor.add(np.sort(rng.choice(m, most, replace=False, p=share)))
             # |F_j|^2 of the latest columns estimates the next eigenvalues.
-            if np.einsum("ij,ij->", new, new) < RIDGES * ridge * len(new):
+            if np.einsum("ij,ij->", new, new) < RIDGES * ridge * m / n * len(new):
                 break
-        features = factor.features(slice(None)).T
-        self.left = np.maximum(diagonal - np.einsum("ij,ij->i", features, features), 0)
-        self.features = np.ascontiguousarray(features, dtype=np.float32)
+        chosen = factor.chosen
+        return Landmarks(kernel, Rows(rows.values[chosen], rows.index[chosen]))
+
+    @cached_property
+    def points(self) -> Points:
+        """The landmarks, prepared for blocks of kernel values."""
+        return self.kernel.prepare_basis(self.rows, np.float32)
+
+    @cached_property
+    def _to_coordinates(self) -> Array:
+        """The transposed inverse of the factor of the landmarks' own matrix."""
+        own = self.kernel.prepare(self.rows, np.float64)
+        K = np.array(self.kernel.block(own, own), dtype=np.float64)
+        base, jitter = K.diagonal().copy(), 1e-12 * float(K.diagonal().max(initial=0))
+        while True:
+            K[np.diag_indices_from(K)] = base + jitter
+            try:
+                factor = linalg.cholesky(K, lower=True, check_finite=False)
+                break
+            except linalg.LinAlgError:  # equal rows: raise the ridge, never crash
+                jitter = max(10 * jitter, 1e-300)
+        inverse = linalg.solve_triangular(
+            factor, np.eye(len(K)), lower=True, check_finite=False
+        )
+        return np.ascontiguousarray(inverse.T, dtype=np.float32)
+
+    def coordinates(self, rows: Rows, workers: Workers) -> Array:
+        """Return ``F`` of some rows, float32, shape (len(rows), landmarks)."""
+        prepared, to_coordinates = self.points, self._to_coordinates
+        out = np.empty((len(rows), len(self.rows)), dtype=np.float32)
+
+        def fill(start: int) -> None:
+            part = slice(start, start + BLOCK)
+            few = Rows(rows.values[part], rows.index[part])
+            values = self.kernel.block(self.kernel.prepare(few, np.float32), prepared)
+            np.matmul(values, to_coordinates, out=out[part])
+
+        list(workers.run(fill, range(0, len(rows), BLOCK)))
+        return out
+
+
+class LowRank:
+    """``F`` of all rows of a working set, and what it leaves of k(x, x)."""
+
+    def __init__(self, landmarks: Landmarks, rows: Rows, workers: Workers):
+        self.landmarks, self.workers = landmarks, workers
+        empty = np.empty((0, len(landmarks.rows)), dtype=np.float32)
+        self.features, self.left = empty, np.empty(0)
+        self.extend(rows)
+
+    def extend(self, rows: Rows) -> None:
+        """Add rows to the working set."""
+        new = self.landmarks.coordinates(rows, self.workers)
+        own = np.asarray(self.landmarks.kernel.diagonal(rows), dtype=np.float64)
+        left = np.maximum(own - np.einsum("ij,ij->i", new, new), 0)
+        self.features = np.concatenate([self.features, new])
+        self.left = np.concatenate([self.left, left])
 
     def inverse(self, active: Array, mu: Array, has_bias: bool) -> Inverse:
         """Return the approximate inverse of the system of the rows `active`.
@@ -50,7 +141,8 @@ class LowRank:
         G = self.features[active]
         if has_bias:
             G = np.column_stack([G, np.ones(len(G), dtype=np.float32)])
-        return Inverse(G, self.left[active] + mu)
+        with self.workers.blas():
+            return Inverse(G, self.left[active] + mu)
 
 
 class Inverse:
@@ -58,8 +150,8 @@ class Inverse:
 
     def __init__(self, G: Array, diagonal: Array):
         self.G, self.scale = G, 1.0 / diagonal
-        weighted = G * self.scale[:, None].astype(np.float32)
-        inner = (G.T @ weighted).astype(np.float64)
+        rooted = G * np.sqrt(self.scale)[:, None].astype(np.float32)
+        inner = (rooted.T @ rooted).astype(np.float64)
         inner[np.diag_indices_from(inner)] += 1.0
         jitter = 0.0
         while True:

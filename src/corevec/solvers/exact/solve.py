@@ -29,8 +29,10 @@ from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
 from corevec.problems.family import Floor, Problem
 from corevec.problems.task import Task
-from corevec.solvers.exact.gram import Gram, SquareGram, make_gram
+from corevec.solvers.exact.gram import Gram, SquareGram, TiledGram, make_gram
 from corevec.solvers.exact.newton import Aim, Machine, newton
+from corevec.solvers.exact.preconditioner import Landmarks
+from corevec.solvers.exact.working_set import WorkingSet
 from corevec.solvers.numeric.dual_qp import balance
 
 MIN_SAMPLE = 600
@@ -55,6 +57,8 @@ class Exact:
     # share of the active ones: the active set of the solution is not yet known.
     band: float = 0.25
     band_share: float = 0.3
+    # ... or this share of the distance after a first solution.
+    later: float = 0.2
     # Problems are solved apart if their sets together cost less than this multiple of
     # one set for all: kernel values are then computed more than once, but products
     # with the matrix, some fifty, take that much less.
@@ -98,15 +102,9 @@ class Exact:
         numbers = NUMBERS_PER_ROW * source.n_rows * len(task.problems)
         return plain and definite and 8 * numbers <= source.memory_budget / 2
 
-    def precision(self, kernel: AnyKernel, source: Source, tol: float) -> Any:
-        """Return the precision of kernel values while searching.
-
-        Few rows are solved in float64: then rows in another layout give the same model
-        to many digits, and nothing is gained by less.
-        """
-        if source.n_rows <= self.first_rows:
-            return np.float64
-        fine = kernel.rounding(source.n_features) < self.float32_rounding
+    def precision(self, kernel: AnyKernel, n_columns: int, tol: float) -> Any:
+        """Return the precision of kernel values while searching."""
+        fine = kernel.rounding(n_columns) < self.float32_rounding
         loose = tol >= self.float32_tol
         return np.float32 if kernel.uses_distance and fine and loose else np.float64
 
@@ -115,18 +113,19 @@ class Exact:
         source = task.source
         rng = np.random.default_rng(task.settings.random_state)
         order, numbers = rng.permutation(source.n_rows), source.numbers
-        state = _warm(task)
+        state, landmarks = _warm(task), None
         sizes = [] if state is not None else self._sizes(task)
         for size in sizes:
             view: Source = Subset(source, numbers[order[:size]])
             ratio = source.n_rows / size
             scaled = [replace(one, slack=one.slack * ratio) for one in task.problems]
             part = replace(task, problems=scaled, source=view)
-            run = _Run(part, progress, self, rng, is_last=False)
+            run = _Run(part, progress, self, rng, landmarks, is_last=False)
             state = run.solve(state)
+            landmarks = run.landmarks
             if self._is_out_of_reach(task, progress, len(state.rows) / size):
                 return None
-        run = _Run(task, progress, self, rng, is_last=True)
+        run = _Run(task, progress, self, rng, landmarks)
         return run.result(run.solve(state))
 
     def _sizes(self, task: Task) -> list[int]:
@@ -168,6 +167,9 @@ class _State:
     offsets: Array
     is_whole: bool = False  # solved with every row in the working set
     basis: Rows | None = None
+    # Positions in the view of the rows that all problems were solved on, and the values
+    # there of the functions and of the proofs: (2, rows, problems).
+    solved: tuple[Array, Array] | None = None
 
     def functions(self, kernel: AnyKernel, has_bias: Array) -> KernelExpansion | None:
         """Return the functions over the rows that any of them needs."""
@@ -179,6 +181,22 @@ class _State:
         return KernelExpansion(kernel, basis, coef, has_bias * coef.sum(axis=0))
 
 
+@dataclass(frozen=True)
+class _Group:
+    """Problems that were solved on one working set."""
+
+    which: list[int]
+    positions: Array
+    machines: list[Machine]
+
+    @property
+    def values(self) -> Array:
+        """Values of the functions and of the proofs: (2, rows, problems)."""
+        functions = [one.values for one in self.machines]
+        proofs = [one.proof_values for one in self.machines]
+        return np.stack([np.column_stack(functions), np.column_stack(proofs)])
+
+
 class _Run:
     """The rounds on one view: a sample, or all rows."""
 
@@ -188,19 +206,26 @@ class _Run:
         progress: Progress,
         method: Exact,
         rng: np.random.Generator,
-        is_last: bool,
+        landmarks: Landmarks | None,
+        is_last: bool = True,
     ):
         view, kernel, problems = task.source, task.kernel, task.problems
         tol = task.settings.tol if is_last else method.sample_gap
         self.problems, self.view, self.kernel = problems, view, kernel
         self.progress, self.method, self.rng, self.tol = progress, method, rng, tol
+        self._n_later = progress.n_rows
         self.is_last = is_last
-        self.dtype = method.precision(kernel, view, tol)
+        self.dtype = method.precision(kernel, view.n_features, tol)
+        if is_last and view.n_rows <= method.first_rows:
+            # Rows in another layout then give the same model to many digits.
+            self.dtype = np.float64
         self.has_bias = np.array([float(one.has_bias) for one in problems])
         self.numbers = view.numbers
         self.terms = [_terms(problem, view, kernel) for problem in problems]
         self._all = list(range(len(problems)))
         self._full: SquareGram | None = None
+        self._sets: dict[tuple[int, ...], WorkingSet] = {}
+        self._given_landmarks = landmarks
         self.stopped_by: str | None = None
 
     def solve(self, state: _State | None) -> _State:
@@ -234,6 +259,14 @@ class _Run:
         self.measured, self.values = measured, values
         return state
 
+    @property
+    def landmarks(self) -> Landmarks | None:
+        """The landmarks that were chosen, for a later run on more rows."""
+        if self._given_landmarks is not None:
+            return self._given_landmarks
+        own = (one.landmarks for one in self._sets.values())
+        return next((one for one in own if one is not None), None)
+
     def _nothing(self) -> _State:
         none = np.empty(0, dtype=np.int64)
         n_problems = len(self.problems)
@@ -255,15 +288,41 @@ class _Run:
         coef = np.concatenate([state.coef, state.proof[:, other]], axis=1)
         intercept = np.concatenate([bias, bias[other]]) * coef.sum(axis=0)
         both = KernelExpansion(self.kernel, basis, coef, intercept)
-        self.progress.rows_looked_at += self.view.n_rows
         if self._full is not None and dtype == self._full.dtype == np.float32:
             everywhere = np.zeros((self.view.n_rows, coef.shape[1]))
             everywhere[np.searchsorted(self.numbers, state.rows)] = coef
             found = self._full.times(everywhere, self.view.n_rows) + intercept
+            self.progress.rows_looked_at += self.view.n_rows
+        elif state.solved is not None and dtype == np.float32:
+            return self._values_elsewhere(state.solved, both, other)
         else:
             found = self.view.map(both.ready(dtype))
+            self.progress.rows_looked_at += self.view.n_rows
+        return self._both(found, other)
+
+    def _both(self, found: Array, other: Array) -> Array:
+        """Return values of functions and proofs; `other` proofs differ from them."""
+        n_problems = len(self.problems)
         values = np.stack([found[:, :n_problems]] * 2)
         values[1][:, other] = found[:, n_problems:]
+        return values
+
+    def _values_elsewhere(
+        self, solved: tuple[Array, Array], both: KernelExpansion, other: Array
+    ) -> Array:
+        """Return values on all rows, computed for those outside the working set."""
+        positions, known = solved
+        values = np.empty((2, self.view.n_rows, len(self.problems)))
+        values[:, positions] = known
+        is_outside = np.ones(self.view.n_rows, dtype=bool)
+        is_outside[positions] = False
+        outside = np.flatnonzero(is_outside)
+        if len(outside):
+            rows = self.numbers[outside]
+            ready = both.ready(np.float32)
+            found = self.view.map_rows(ready, rows, self.view.block_rows)
+            values[:, outside] = self._both(np.concatenate(found), other)
+            self.progress.rows_looked_at += len(outside)
         return values
 
     def _machine(self, t: int, few: Array, state: _State, values: Array) -> Machine:
@@ -306,27 +365,25 @@ class _Run:
 
     def _round(self, state: _State, values: Array, gap: float) -> _State:
         """Choose working sets and solve the problems on them."""
-        sets = [self._working_set([t], state, values) for t in self._all]
+        sets = [self._rows_to_work_on([t], state, values) for t in self._all]
         groups = [([t], few) for t, few in zip(self._all, sets, strict=True)]
-        joint = self._working_set(self._all, state, values)
+        joint = self._rows_to_work_on(self._all, state, values)
         # One set for all shares kernel values and products; sets of their own are far
         # smaller where each class has few active rows.
         apart = sum(len(few) ** 2 for few in sets)
         if len(groups) > 1 and apart > self.method.apart_ratio * len(joint) ** 2:
             groups = [(self._all, joint)]
-        found = [self._solve_group(*group, state, values, gap) for group in groups]
-        return self._joined(groups, found)
+        return self._joined(
+            [self._solve_group(*one, state, values, gap) for one in groups]
+        )
 
     def _solve_group(
         self, which: list[int], few: Array, state: _State, values: Array, gap: float
-    ) -> list[Machine]:
+    ) -> _Group:
         """Solve some of the problems on one working set."""
-        view, method = self.view, self.method
-        if self._caches_all:
-            gram: Gram = self._full_gram().part(few)
-        else:
-            rows, how = view.take(self.numbers[few]), (view.workers, view.memory_budget)
-            gram = make_gram(rows, self.kernel, self.dtype, *how)
+        method = self.method
+        working = self._working_set(which, few)
+        few = working.positions
         machines = [self._machine(t, few, state, values) for t in which]
         inner = method.inner_share * max(self.tol, gap * method.gain)
         if self._is_whole(which, few):  # no row is left out: the set is the last
@@ -334,8 +391,38 @@ class _Run:
         if self.is_last and self.view.n_rows <= method.first_rows:
             inner = method.small_share * self.tol
         aim = Aim(inner, is_rough=not self.is_last or inner > self.tol)
-        newton(gram, machines, aim, self._may_go_on, self.rng)
-        return machines
+        newton(working, machines, aim, self._may_go_on)
+        return _Group(which, few, machines)
+
+    def _working_set(self, which: list[int], few: Array) -> WorkingSet:
+        """Return the rows to work on, with their matrix: the last one's grown if near.
+
+        The matrix of a last round is worth its values while most of its rows are
+        needed.
+        """
+        view, key = self.view, tuple(which)
+        last = self._sets.get(key)
+        if last is not None and isinstance(last.gram, TiledGram):
+            is_same_precision = last.gram.dtype == self.dtype
+            new = few[~np.isin(few, last.positions)]
+            needed = len(few) - len(new)
+            if is_same_precision and 2 * needed > len(last.positions) > 2 * len(new):
+                last.extend(new, self._rows(new))
+                return last
+        if self._caches_all:
+            gram: Gram = self._full_gram().part(few)
+        else:
+            how = view.workers, view.memory_budget
+            self._sets.pop(key, None)  # its memory is needed
+            gram = make_gram(self._rows(few), self.kernel, self.dtype, *how)
+        given = few, gram, self._n_later, self.rng
+        self._sets[key] = WorkingSet(*given, self.landmarks)
+        return self._sets[key]
+
+    def _rows(self, positions: Array) -> Rows:
+        """Return the rows at these positions of the view, without their labels."""
+        numbers = self.numbers[positions]
+        return Rows(self.view.take(numbers).values, numbers)
 
     @property
     def _caches_all(self) -> bool:
@@ -360,24 +447,25 @@ class _Run:
         """Return whether each row has a weight in any of these problems."""
         return np.any([self.terms[t][2] > 0 for t in which], axis=0)
 
-    def _joined(
-        self, groups: list[tuple[list[int], Array]], found: list[list[Machine]]
-    ) -> _State:
+    def _joined(self, groups: list[_Group]) -> _State:
         """Return the functions of all groups over the union of their rows."""
         n, n_problems = self.view.n_rows, len(self.problems)
         coef, proof = np.zeros((n, n_problems)), np.zeros((n, n_problems))
         offsets = np.zeros(n_problems)
-        for (which, few), machines in zip(groups, found, strict=True):
-            for t, one in zip(which, machines, strict=True):
-                coef[few, t], proof[few, t] = one.coef, one.proof
+        for group in groups:
+            for t, one in zip(group.which, group.machines, strict=True):
+                coef[group.positions, t] = one.coef
+                proof[group.positions, t] = one.proof
                 offsets[t] = one.offset
         used = np.flatnonzero(coef.any(axis=1) | proof.any(axis=1))
         used = used[np.argsort(self.numbers[used])]
-        is_whole = all(self._is_whole(*group) for group in groups)
-        numbers = self.numbers[used]
-        return _State(numbers, coef[used], proof[used], offsets, is_whole)
+        is_whole = all(self._is_whole(one.which, one.positions) for one in groups)
+        state = _State(self.numbers[used], coef[used], proof[used], offsets, is_whole)
+        if len(groups) == 1:
+            state.solved = groups[0].positions, groups[0].values
+        return state
 
-    def _working_set(self, which: list[int], state: _State, values: Array) -> Array:
+    def _rows_to_work_on(self, which: list[int], state: _State, values: Array) -> Array:
         """Return positions of rows to work on, the most violated first."""
         n = self.view.n_rows
         worst = np.full(n, -np.inf)
@@ -392,7 +480,9 @@ class _Run:
         if n > self.method.first_rows:
             own = state.coef[:, which].any(axis=1) | state.proof[:, which].any(axis=1)
             active = (worst > 0) | np.isin(self.numbers, state.rows[own])
-            near = np.flatnonzero(~active & (worst > -self.method.band))
+            # Once solved on this view, few rows outside the set are still to come.
+            band = self.method.band * (self.method.later if state.solved else 1.0)
+            near = np.flatnonzero(~active & (worst > -band))
             most = int(self.method.band_share * active.sum()) + 100
             if len(near) > most:
                 near = near[np.argsort(-worst[near])[:most]]

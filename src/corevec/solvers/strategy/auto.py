@@ -31,7 +31,7 @@ from corevec.solvers.basis.by_multipliers import basis_size, choose_basis
 from corevec.solvers.coreset import loop as coreset
 from corevec.solvers.coreset.selection import FIRST_SUBSET
 from corevec.solvers.coreset.state import Job
-from corevec.solvers.exact.solve import Exact
+from corevec.solvers.exact import Exact
 from corevec.solvers.subspace import iterative as subspace
 from corevec.solvers.subspace import low_rank as span
 from corevec.solvers.subspace.result import certificates as certificates_of
