@@ -14,7 +14,7 @@ import numpy as np
 
 from corevec._runtime.types import Array
 from corevec.backend.loops import kernels as loops
-from corevec.backend.loops.symmetric import tile_times
+from corevec.backend.loops.symmetric import mirror, tile_times
 from corevec.data.sources import Workers, stacked
 from corevec.kernels import AnyKernel, Points, Rows, finite
 
@@ -105,7 +105,7 @@ class SquareGram(Gram):
             left, right = _part(points, part), _part(points, slice(0, part.stop))
             block = finite(kernel.block(left, right), kernel)
             self.values[part, : part.stop] = block
-            self.values[: part.stop, part] = block.T
+            mirror(block, self.values[: part.stop, part])
 
         list(workers.run(fill, parts))
 

@@ -21,10 +21,11 @@ import numpy as np
 from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.backend.arrays import to_numpy
+from corevec.backend.loops.ascent import ascend
 from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Kernel, Rows
-from corevec.models.certificate import Certificate, relative_gap
+from corevec.models.certificate import relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
 from corevec.problems.family import Floor, Problem
@@ -32,6 +33,7 @@ from corevec.problems.task import Task
 from corevec.solvers.exact.gram import Gram, SquareGram, TiledGram, make_gram
 from corevec.solvers.exact.newton import Aim, Machine, newton
 from corevec.solvers.exact.preconditioner import Landmarks
+from corevec.solvers.exact.result import Solution, support
 from corevec.solvers.exact.working_set import WorkingSet
 from corevec.solvers.numeric.dual_qp import balance
 
@@ -39,8 +41,28 @@ MIN_SAMPLE = 600
 # Numbers that are held of every row: values of functions and proofs, signs, targets,
 # weights, and what is computed from them.
 NUMBERS_PER_ROW = 12
+# float32 kernel values serve down to this tolerance, for kernels whose float64 values
+# have this rounding error at most.
+FLOAT32_TOL, FLOAT32_ROUNDING = 1e-5, 1e-11
 # A round that leaves more than this share of the gap has met the limit of float32.
 STALLED = 0.5
+
+
+def is_definite(kernel: AnyKernel) -> bool:
+    """Whether a kernel is known to be positive definite."""
+    if not isinstance(kernel, Kernel):
+        return False
+    if kernel.name == "poly":
+        return kernel.coef0 >= 0 and kernel.degree == int(kernel.degree)
+    return kernel.name != "sigmoid"
+
+
+def searching_precision(kernel: AnyKernel, n_columns: int, tol: float) -> Any:
+    """Return the precision of kernel values that serves until the certificate."""
+    fine = kernel.rounding(n_columns) < FLOAT32_ROUNDING
+    is_loose = tol >= FLOAT32_TOL
+    is_plain = isinstance(kernel, Kernel) and kernel.uses_distance
+    return np.float32 if is_plain and fine and is_loose else np.float64
 
 
 @dataclass(frozen=True)
@@ -51,8 +73,10 @@ class Exact:
     # are one working set.
     first_rows: int = 4000
     growth: int = 8
-    # A sample is solved to this gap: its rows are not the last word.
+    # A sample is solved to this gap: its rows are not the last word. Steps per row at
+    # most, where one multiplier is changed at a time.
     sample_gap: float = 0.1
+    sample_steps: int = 10
     # Rows within this distance of being active belong to the working set, up to this
     # share of the active ones: the active set of the solution is not yet known.
     band: float = 0.25
@@ -81,9 +105,6 @@ class Exact:
     # A working set of more than this share of all rows takes all of them: no row can
     # then be missed.
     most_of_all: float = 0.8
-    # float32 kernel values serve down to this tolerance.
-    float32_tol: float = 1e-5
-    float32_rounding: float = 1e-11
     # The cost model: products with the active rows' matrix until the end, float32
     # kernel values per second and thread (few columns; half at 20), what is too long.
     products: int = 40
@@ -92,21 +113,13 @@ class Exact:
 
     def applies(self, task: Task) -> bool:
         """Whether the task is soft, its kernel definite, its values within memory."""
-        kernel, source = task.kernel, task.source
+        source = task.source
         plain = all(
             not one.is_hard and one.floor is not Floor.RADIUS for one in task.problems
         )
-        definite = isinstance(kernel, Kernel) and kernel.name != "sigmoid"
-        if isinstance(kernel, Kernel) and kernel.name == "poly":
-            definite = kernel.coef0 >= 0 and kernel.degree == int(kernel.degree)
         numbers = NUMBERS_PER_ROW * source.n_rows * len(task.problems)
-        return plain and definite and 8 * numbers <= source.memory_budget / 2
-
-    def precision(self, kernel: AnyKernel, n_columns: int, tol: float) -> Any:
-        """Return the precision of kernel values while searching."""
-        fine = kernel.rounding(n_columns) < self.float32_rounding
-        loose = tol >= self.float32_tol
-        return np.float32 if kernel.uses_distance and fine and loose else np.float64
+        fits = 8 * numbers <= source.memory_budget / 2
+        return plain and is_definite(task.kernel) and fits
 
     def solve(self, task: Task, progress: Progress) -> FitResult | None:
         """Return the optimum of the task, or None if samples predict too much work."""
@@ -120,9 +133,12 @@ class Exact:
             ratio = source.n_rows / size
             scaled = [replace(one, slack=one.slack * ratio) for one in task.problems]
             part = replace(task, problems=scaled, source=view)
-            run = _Run(part, progress, self, rng, landmarks, is_last=False)
-            state = run.solve(state)
-            landmarks = run.landmarks
+            if state is None and all(one.has_unit_targets for one in scaled):
+                state = _ascended(part, self)
+            else:
+                run = _Run(part, progress, self, rng, landmarks, is_last=False)
+                state = run.solve(state)
+                landmarks = run.landmarks
             if self._is_out_of_reach(task, progress, len(state.rows) / size):
                 return None
         run = _Run(task, progress, self, rng, landmarks)
@@ -215,7 +231,7 @@ class _Run:
         self.progress, self.method, self.rng, self.tol = progress, method, rng, tol
         self._n_later = progress.n_rows
         self.is_last = is_last
-        self.dtype = method.precision(kernel, view.n_features, tol)
+        self.dtype = searching_precision(kernel, view.n_features, tol)
         if is_last and view.n_rows <= method.first_rows:
             # Rows in another layout then give the same model to many digits.
             self.dtype = np.float64
@@ -498,9 +514,10 @@ class _Run:
         self, state: _State, measured: list[tuple[float, float]], exact: bool
     ) -> None:
         kernel, has_bias, offsets = self.kernel, self.has_bias, np.array(state.offsets)
+        problems, numbers, coef = self.problems, state.rows, state.coef
         after = RoundState(
             functions=lambda: state.functions(kernel, has_bias),
-            cores=lambda: self._support(state),
+            cores=lambda: support(problems, numbers, coef),
             offsets=lambda: offsets,
         )
         units = [one.unit for one in self.problems]
@@ -514,15 +531,6 @@ class _Run:
             exact=exact,
         )
 
-    def _support(self, state: _State) -> list[tuple[Array, Array]]:
-        """Return the entries with a multiplier, and these, of each problem."""
-        found = []
-        for problem, b in zip(self.problems, state.coef.T, strict=True):
-            rows, b = state.rows[b != 0], b[b != 0]
-            side = (b < 0).astype(np.int64) if len(problem.sides) == 2 else 0
-            found.append((problem.entries(rows, side), np.abs(b)))
-        return found
-
     def result(self, state: _State) -> FitResult:
         """Return the functions with their certificates, measured in float64."""
         functions = state.functions(self.kernel, self.has_bias)
@@ -530,42 +538,43 @@ class _Run:
             few = self.view.take(self.numbers[:1])
             zero = np.zeros((1, len(self.problems)))
             functions = KernelExpansion(self.kernel, few, zero, zero[0])
-        norms = np.einsum("it,it->t", state.coef, self._own_values(state))
-        pairs = self._support(state)
-        return FitResult(
+        own = self.values[0, np.searchsorted(self.numbers, state.rows)]
+        found = Solution(
             functions=functions,
-            certificates=self._certificates(functions),
+            numbers=state.rows,
+            coef=state.coef,
+            bounds=self.measured,
+            norms_sq=np.einsum("it,it->t", state.coef, own),
             offsets=np.array(state.offsets),
-            norms_sq=norms,
-            support=[entries for entries, _ in pairs],
-            multipliers=[b for _, b in pairs],
-            n_core=[len(entries) for entries, _ in pairs],
+            stopped_by=self.stopped_by,
         )
+        return found.result(self.problems, self.progress, self.tol)
 
-    def _own_values(self, state: _State) -> Array:
-        return self.values[0, np.searchsorted(self.numbers, state.rows)]
 
-    def _certificates(self, functions: KernelExpansion) -> list[Certificate]:
-        errors = functions.value_errors()
-        found = []
-        for t, (problem, (primal, dual)) in enumerate(
-            zip(self.problems, self.measured, strict=True)
-        ):
-            mass = float(np.abs(functions.coef[:, t]).sum())
-            added = mass * float(errors[t])
-            upper = primal + added + problem.loss_error(primal, float(errors[t]))
-            found.append(
-                Certificate.of(
-                    problem.name,
-                    (upper, dual - added),
-                    self.progress,
-                    unit=problem.unit,
-                    tol=self.tol,
-                    stopped_by=self.stopped_by or "stall",
-                    rounding=relative_gap(upper + added, primal),
-                )
-            )
-        return found
+def _ascended(task: Task, method: Exact) -> _State:
+    """Return a start from few rows: one multiplier at a time (`backend.loops.ascent`).
+
+    From nothing Newton steps begin with all rows active, and take five to ten times as
+    long.
+    """
+    view, kernel, problems = task.source, task.kernel, task.problems
+    rows = view.take(view.numbers)
+    plain = Rows(rows.values, rows.index)
+    K = SquareGram.of(plain, kernel, np.float32, view.workers).values
+    most = method.sample_steps * len(rows)
+
+    def solve(problem: Problem) -> Array:
+        terms = problem.terms(rows, kernel)
+        sign, omega = to_numpy(terms.sign), to_numpy(terms.omega)
+        b, gradient = np.zeros(len(rows)), np.full(len(rows), -1.0)
+        bias = float(problem.has_bias)
+        ascend(K, bias, sign, omega, b, gradient, method.sample_gap / 4, most)
+        return np.asarray(sign * b)
+
+    coef = np.column_stack(list(view.workers.run(solve, problems)))
+    used = np.flatnonzero(coef.any(axis=1))
+    found = coef[used]
+    return _State(rows.index[used], found, found.copy(), np.zeros(len(problems)))
 
 
 def _warm(task: Task) -> _State | None:

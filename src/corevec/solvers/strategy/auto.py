@@ -31,7 +31,7 @@ from corevec.solvers.basis.by_multipliers import basis_size, choose_basis
 from corevec.solvers.coreset import loop as coreset
 from corevec.solvers.coreset.selection import FIRST_SUBSET
 from corevec.solvers.coreset.state import Job
-from corevec.solvers.exact import Exact
+from corevec.solvers.exact import Ascent, Exact
 from corevec.solvers.subspace import iterative as subspace
 from corevec.solvers.subspace import low_rank as span
 from corevec.solvers.subspace.result import certificates as certificates_of
@@ -94,7 +94,7 @@ def _methods(task: Task, ways: Ways) -> Sequence[Method]:
         return [*first, SpanOfCoreSet()]
     if ways.weights == "core" or ways.low_rank is False:
         return [*first, CoreSet()]
-    return [*first, ExactMachine(), CoreSetOrSpan()]
+    return [*first, CoordinateAscent(), ExactMachine(), CoreSetOrSpan()]
 
 
 def _fit_on_sample(task: Task, progress: Progress, ways: Ways) -> FitResult:
@@ -191,6 +191,21 @@ class LowRank:
 
     def _samples(self, source: Source, rng: np.random.Generator) -> list[Array]:
         return [source.draw(rng, size) for size in source.sample_sizes(self.samples)]
+
+
+@dataclass(frozen=True)
+class CoordinateAscent:
+    """Few rows, or several classes, one multiplier at a time (`solvers.exact`)."""
+
+    ascent: Ascent = field(default_factory=Ascent)
+
+    def applies(self, task: Task) -> bool:
+        """Whether the solver serves the task, and no bound on the core set is asked."""
+        return task.settings.max_core is None and self.ascent.applies(task)
+
+    def solve(self, task: Task, progress: Progress) -> FitResult | None:
+        """Return the optimum, or None where one multiplier at a time is too slow."""
+        return self.ascent.solve(task, progress)
 
 
 @dataclass(frozen=True)
