@@ -6,6 +6,7 @@ that are dense or CSR, float32 or float64, on the host or on a device.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,6 +41,7 @@ DISTANCE_KERNELS = ("rbf", "laplacian", "inverse-distance")
 # Kernel values computed at a time inside a block. Smaller tiles stay in a nearer cache,
 # but the matrix product wants rows: 2**19 was 1.6x faster than 2**16 at d = 784.
 TILE_VALUES = 1 << 19
+BASIS_PART = 2048
 # Columns from which half of a symmetric product is worth mirroring.
 WIDE_COLUMNS = 128
 # A sparse basis is stored dense while it stays below this many bytes: CSR times dense
@@ -168,14 +170,16 @@ class Kernel:
                 *self._parameters, x.values, z.transposed, coefT, scratch, out
             )
             return out
-        tile = max(16, TILE_VALUES // max(len(z), 1))
+        out = np.zeros((len(x), coef.shape[1]))
         coef = coef.astype(x.dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
-            parts = [
-                self.block(x.part(start, start + tile), z) @ coef
-                for start in range(0, len(x), tile)
-            ]
-        return np.concatenate(parts).astype(np.float64, copy=False)
+            for points, part in _basis_parts(z):
+                step = max(16, TILE_VALUES // max(len(points), 1))
+                for start in range(0, len(x), step):
+                    rows = slice(start, start + step)
+                    values = self.block(x.part(start, start + step), points)
+                    out[rows] += values @ coef[part]
+        return out
 
     def _tensor_block(self, x: Points, z: Points) -> Any:
         given = *self._parameters, x.values, z.values
@@ -262,6 +266,20 @@ def _inner_products(x: Any, z: Any) -> Array:
             # columns 6 times slower than the whole product.
             z = z.copy()
         return np.ascontiguousarray(x @ z.T)
+
+
+def _basis_parts(z: Points) -> Iterator[tuple[Points, slice]]:
+    """Yield the basis in parts for which tiles have rows enough; sparse ones whole.
+
+    A matrix product packs its right side for every tile of rows: with 20,000 basis rows
+    and tiles of 26 rows it ran at half the speed.
+    """
+    if sparse.issparse(z.values) or len(z) <= BASIS_PART or z.values.flags.f_contiguous:
+        yield z, slice(None)
+        return
+    for start in range(0, len(z), BASIS_PART):
+        part = slice(start, min(start + BASIS_PART, len(z)))
+        yield z.part(part.start, part.stop), part
 
 
 def _are_plain(x: Points, z: Points) -> bool:

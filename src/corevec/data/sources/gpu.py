@@ -147,6 +147,16 @@ class TensorSource(Source):
         return self.working_budget
 
     @property
+    def values_per_second(self) -> float:
+        """About how many float32 kernel values are computed per second.
+
+        On an H200: 1.6e12 with two columns, 0.5e12 with 54.
+        """
+        if self.device.type != "cuda":
+            return super().values_per_second
+        return 1.6e12 / (1 + self.n_features / 25)
+
+    @property
     def most_drawn(self) -> int:
         """The largest random subset, which stays on the device."""
         return MOST_DRAWN

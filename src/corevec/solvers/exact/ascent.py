@@ -177,7 +177,7 @@ class _Work:
         task, problem = self.task, self.task.problems[t]
         positions = self.positions(problem)
         numbers = np.sort(self.rows.index[positions])
-        view = Subset(task.source, numbers)
+        view = task.source.subset(numbers, Subset)
         part = replace(task, problems=[problem], source=view)
         found = self.method.exact.solve(part, self.progress)
         if found is None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from corevec._runtime.types import Array
+from corevec.backend.arrays import is_tensor, to_device_of, to_numpy
 from corevec.backend.loops import kernels as loops
 from corevec.backend.loops.symmetric import mirror, tile_times
 from corevec.data.sources import Workers, stacked
@@ -51,7 +52,17 @@ class Gram(ABC):
 
     @abstractmethod
     def times(self, V: Array, leading: int) -> Array:
-        """Return ``K[:, :leading] @ V[:leading]`` of the leading rows, in float64."""
+        """Return ``K[:leading, :leading] @ V[:leading]``, in float64."""
+
+    def times_active(self, V: Array, active: Array) -> Array:
+        """Return ``K @ V`` at the rows `active` at least, beyond which V is zero.
+
+        `active` are increasing positions; other rows of the answer mean nothing.
+        """
+        leading = 1 + int(active[-1])
+        out = np.zeros_like(V)
+        out[:leading] = self.times(V, leading)
+        return out
 
 
 def make_gram(
@@ -59,6 +70,8 @@ def make_gram(
 ) -> Gram:
     """Return the matrix of these rows in the way that `memory` bytes allow."""
     n, item = len(rows), np.dtype(dtype).itemsize
+    if is_tensor(rows.values):
+        return DeviceGram(rows, kernel, dtype, workers)
     if n <= SQUARE_ROWS and n * n * item <= CACHED_SHARE * memory:
         return SquareGram.of(rows, kernel, dtype, workers)
     n_cached = int(CACHED_SHARE * memory / (TILE * TILE * item))
@@ -130,6 +143,35 @@ class SquareGram(Gram):
         for c, v in enumerate(np.ascontiguousarray(V.T)):
             out[:, c] = K @ v
         return out
+
+
+class DeviceGram(Gram):
+    """A matrix on the device of its rows: recomputed in every product, never stored.
+
+    There a kernel value costs less than reading it from memory.
+    """
+
+    def __init__(self, rows: Rows, kernel: AnyKernel, dtype: Any, workers: Workers):
+        super().__init__(rows, kernel, dtype, workers)
+        self.points = kernel.prepare(rows, self.dtype)
+
+    def times(self, V: Array, leading: int) -> Array:
+        """Return the product with the leading rows."""
+        used = np.flatnonzero(V[:leading].any(axis=1))
+        return self._product(_part(self.points, slice(0, leading)), V, used)
+
+    def times_active(self, V: Array, active: Array) -> Array:
+        """Return the product with the active rows alone."""
+        out = np.zeros_like(V)
+        out[active] = self._product(_gathered(self.points, active), V, active)
+        return out
+
+    def _product(self, left: Points, V: Array, used: Array) -> Array:
+        if len(used) == 0:
+            return np.zeros((len(left), V.shape[1]))
+        right = _gathered(self.points, used)
+        found = self.kernel.times(left, right, np.ascontiguousarray(V[used]))
+        return np.asarray(to_numpy(found), dtype=np.float64)
 
 
 class TiledGram(Gram):
@@ -215,6 +257,16 @@ class TiledGram(Gram):
         tile_times(tile, left, right, over, under)
         out[:, p] += over
         out[:, q] += under
+
+
+def _gathered(points: Points, few: Array) -> Points:
+    """Return some of the points, on their device."""
+    at = to_device_of(few, points.values)
+    squares = None if points.squares is None else points.squares[at]
+    diagonal = None if points.diagonal is None else points.diagonal[at]
+    return Points(
+        points.values[at], points.index[at], points.dtype, squares, None, diagonal
+    )
 
 
 def _part(points: Points, part: slice) -> Points:

@@ -260,8 +260,10 @@ class Steps:
 
     def _operator(self, tries: list[_Try]) -> Callable[[Array], Array]:
         """Return the product with the matrices of the active rows, all at once."""
-        leading = 1 + max(int(one.rows[-1]) for one in tries)
-        mask = np.zeros((leading, sum(one.width for one in tries)))
+        active = tries[0].rows
+        for one in tries[1:]:
+            active = np.union1d(active, one.rows)
+        mask = np.zeros((len(self.gram), sum(one.width for one in tries)))
         ridge, bias = np.zeros_like(mask), np.zeros(mask.shape[1])
         at = 0
         for one in tries:
@@ -272,11 +274,9 @@ class Steps:
             at += one.width
 
         def operator(V: Array) -> Array:
-            out = np.zeros_like(V)
-            product = self.gram.times(V, leading) + bias * V.sum(axis=0)
-            out[:leading] = mask * product + ridge * V[:leading]
+            product = self.gram.times_active(V, active) + bias * V.sum(axis=0)
             self.products += 1
-            return out
+            return np.asarray(mask * product + ridge * V)
 
         return operator
 
@@ -405,10 +405,20 @@ class _Try:
 
         After a short step, or a large decrease, the active rows are not yet known.
         """
+        if self.length <= LONG_STEP:
+            return False
         own = self.machine
         primal = own.objective(*self._at(self.length))
         decrease = (own.primal - primal) / max(abs(own.primal), TINY)
-        return self.length > LONG_STEP and decrease <= max(LARGE_DECREASE, aim.tol)
+        return decrease <= max(LARGE_DECREASE, aim.tol) or self._is_settled
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether the new function has nearly the active rows of its system."""
+        violation = self.machine.violations(self.values, self.offset).max(axis=0) > 0
+        left = len(self.rows) - np.count_nonzero(violation[self.rows])
+        new = np.count_nonzero(violation) - np.count_nonzero(violation[self.rows])
+        return bool(left + new <= SETTLED * len(self.rows))
 
     def _at(self, length: float) -> tuple[Array, Array, float]:
         """Return the function at some length between the old one and the new one."""
@@ -463,11 +473,7 @@ class _Try:
         The gap of a solution falls with the square of its residual, once the active
         rows are known; before, a tighter solution is overturned.
         """
-        own = self.machine
-        violation = own.violations(self.values, self.offset).max(axis=0) > 0
-        changed = np.count_nonzero(violation[self.rows] == 0)
-        changed += np.count_nonzero(violation) - np.count_nonzero(violation[self.rows])
-        if changed > SETTLED * len(self.rows):
+        if not self._is_settled or not np.isfinite(self.gap):
             return residual
         return residual * float(np.clip(np.sqrt(tol / 2 / self.gap), 0.1, 0.5))
 

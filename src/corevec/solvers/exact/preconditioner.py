@@ -8,13 +8,16 @@ rows A, ``K_AA + 1 + diag(mu)``, is approximated by ``G G' + diag(d + mu)``, G =
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import linalg
 
 from corevec._runtime.types import Array
+from corevec.backend.arrays import joined, to_device_of, to_numpy
 from corevec.data.sources import Workers
 from corevec.kernels import AnyKernel, Points, Rows
 from corevec.solvers.numeric.partial_cholesky import PartialFactor
@@ -27,8 +30,8 @@ RIDGES, RANK_FACTOR, MOST_RANK = 3.0, 4.0, 1500
 # Pivots drawn at a time, and the rows of the subset that they are drawn from. A pivot
 # is the landmark of three of its rows at least.
 PIVOTS, SUBSET_ROWS, ROWS_PER_PIVOT = 64, 4000, 3
-# Rows whose coordinates one thread computes at a time.
-BLOCK = 1024
+# Rows whose coordinates one thread computes at a time, or a device.
+BLOCK, DEVICE_BLOCK = 1024, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,11 @@ class Landmarks:
         that the landmarks will serve.
         """
         n = len(rows)
+        few = np.arange(n)
         if n > SUBSET_ROWS:
             few = np.sort(rng.choice(n, SUBSET_ROWS, replace=False))
-            rows = Rows(rows.values[few], rows.index[few])
+        at = to_device_of(few, rows.values)
+        rows = Rows(to_numpy(rows.values[at]), rows.index[few])
         m = len(rows)
         rank = min(int(RANK_FACTOR * np.sqrt(n_later)), MOST_RANK)
         points = kernel.prepare(rows, np.float64)
@@ -84,7 +89,7 @@ class Landmarks:
         return self.kernel.prepare_basis(self.rows, np.float32)
 
     @cached_property
-    def _to_coordinates(self) -> Array:
+    def to_coordinates(self) -> Array:
         """The transposed inverse of the factor of the landmarks' own matrix."""
         own = self.kernel.prepare(self.rows, np.float64)
         K = np.array(self.kernel.block(own, own), dtype=np.float64)
@@ -103,7 +108,7 @@ class Landmarks:
 
     def coordinates(self, rows: Rows, workers: Workers) -> Array:
         """Return ``F`` of some rows, float32, shape (len(rows), landmarks)."""
-        prepared, to_coordinates = self.points, self._to_coordinates
+        prepared, to_coordinates = self.points, self.to_coordinates
         out = np.empty((len(rows), len(self.rows)), dtype=np.float32)
 
         def fill(start: int) -> None:
@@ -114,6 +119,35 @@ class Landmarks:
 
         list(workers.run(fill, range(0, len(rows), BLOCK)))
         return out
+
+
+class Preconditioner(Protocol):
+    """What approximates the inverse of a system of active rows."""
+
+    def inverse(
+        self, active: Array, mu: Array, has_bias: bool
+    ) -> Callable[[Array], Array]:
+        """Return the approximate inverse for the rows `active`, of ridges `mu`."""
+
+
+def on_device(landmarks: Landmarks, points: Points) -> Preconditioner:
+    """Return low rank plus cells, on the device of the points."""
+    from corevec.backend.gpu.preconditioner import LowRankAndCells  # needs torch
+
+    kernel = landmarks.kernel
+    spanning = landmarks.points.to_device_of(points)
+    to_coordinates = to_device_of(landmarks.to_coordinates, points.values)
+    parts = [
+        kernel.block(points.part(s, s + DEVICE_BLOCK), spanning) @ to_coordinates
+        for s in range(0, len(points), DEVICE_BLOCK)
+    ]
+    features = joined(parts)
+
+    def block(X: Any, Z: Any) -> Any:
+        left, right = (Points(one, points.index[:0], points.dtype) for one in (X, Z))
+        return kernel.block(left, right)
+
+    return LowRankAndCells(block, points.values, features)
 
 
 class LowRank:

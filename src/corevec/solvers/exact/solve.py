@@ -105,10 +105,9 @@ class Exact:
     # A working set of more than this share of all rows takes all of them: no row can
     # then be missed.
     most_of_all: float = 0.8
-    # The cost model: products with the active rows' matrix until the end, float32
-    # kernel values per second and thread (few columns; half at 20), what is too long.
+    # The cost model: products with the active rows' matrix until the end, and what is
+    # too long.
     products: int = 40
-    values_per_second: float = 1.5e9
     most_seconds: float = 900.0
 
     def applies(self, task: Task) -> bool:
@@ -129,7 +128,7 @@ class Exact:
         state, landmarks = _warm(task), None
         sizes = [] if state is not None else self._sizes(task)
         for size in sizes:
-            view: Source = Subset(source, numbers[order[:size]])
+            view = source.subset(np.sort(numbers[order[:size]]), Subset)
             ratio = source.n_rows / size
             scaled = [replace(one, slack=one.slack * ratio) for one in task.problems]
             part = replace(task, problems=scaled, source=view)
@@ -139,7 +138,8 @@ class Exact:
                 run = _Run(part, progress, self, rng, landmarks, is_last=False)
                 state = run.solve(state)
                 landmarks = run.landmarks
-            if self._is_out_of_reach(task, progress, len(state.rows) / size):
+            state.share = len(state.rows) / size
+            if self._is_out_of_reach(task, progress, state.share):
                 return None
         run = _Run(task, progress, self, rng, landmarks)
         return run.result(run.solve(state))
@@ -165,8 +165,7 @@ class Exact:
         """
         source = task.source
         values = self.products * (share * source.n_rows) ** 2 / 2
-        rate = self.values_per_second / (1 + source.n_features / 20)
-        seconds = values / (rate * source.workers.n_threads)
+        seconds = values / source.values_per_second
         left = self.most_seconds
         if progress.max_time is not None:
             left = min(left, progress.max_time - progress.seconds)
@@ -183,6 +182,7 @@ class _State:
     offsets: Array
     is_whole: bool = False  # solved with every row in the working set
     basis: Rows | None = None
+    share: float = 0.0  # of the rows of a sample
     # Positions in the view of the rows that all problems were solved on, and the values
     # there of the functions and of the proofs: (2, rows, problems).
     solved: tuple[Array, Array] | None = None
@@ -436,9 +436,9 @@ class _Run:
         return self._sets[key]
 
     def _rows(self, positions: Array) -> Rows:
-        """Return the rows at these positions of the view, without their labels."""
+        """Return the rows at these positions of the view, on their device."""
         numbers = self.numbers[positions]
-        return Rows(self.view.take(numbers).values, numbers)
+        return Rows(self.view.pick(numbers).values, numbers)
 
     @property
     def _caches_all(self) -> bool:
@@ -493,7 +493,7 @@ class _Run:
             worst = np.maximum(worst, violation.max(axis=0))
         present = np.flatnonzero(worst > -np.inf)
         chosen = present
-        if n > self.method.first_rows:
+        if n > self.method.first_rows and state.share <= self.method.most_of_all:
             own = state.coef[:, which].any(axis=1) | state.proof[:, which].any(axis=1)
             active = (worst > 0) | np.isin(self.numbers, state.rows[own])
             # Once solved on this view, few rows outside the set are still to come.

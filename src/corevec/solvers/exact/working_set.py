@@ -8,8 +8,13 @@ import numpy as np
 
 from corevec._runtime.types import Array
 from corevec.kernels import Rows
-from corevec.solvers.exact.gram import Gram, TiledGram
-from corevec.solvers.exact.preconditioner import Landmarks, LowRank
+from corevec.solvers.exact.gram import DeviceGram, Gram, TiledGram
+from corevec.solvers.exact.preconditioner import (
+    Landmarks,
+    LowRank,
+    Preconditioner,
+    on_device,
+)
 
 
 @dataclass
@@ -35,22 +40,25 @@ class WorkingSet:
     n_view: int
     rng: np.random.Generator
     landmarks: Landmarks | None = None
-    _low_rank: LowRank | None = None
+    _low_rank: Preconditioner | None = None
 
-    def preconditioner(self, ridge: float) -> LowRank:
+    def preconditioner(self, ridge: float) -> Preconditioner:
         """Return the preconditioner, made when first asked for."""
         if self._low_rank is None:
             gram = self.gram
             if self.landmarks is None:
                 given = gram.rows, gram.kernel, ridge
                 self.landmarks = Landmarks.choose(*given, self.n_view, self.rng)
-            self._low_rank = LowRank(self.landmarks, gram.rows, gram.workers)
+            if isinstance(gram, DeviceGram):
+                self._low_rank = on_device(self.landmarks, gram.points)
+            else:
+                self._low_rank = LowRank(self.landmarks, gram.rows, gram.workers)
         return self._low_rank
 
     def extend(self, positions: Array, rows: Rows) -> None:
         """Append rows to the set."""
         assert isinstance(self.gram, TiledGram)
         self.gram.extend(rows)
-        if self._low_rank is not None:
+        if isinstance(self._low_rank, LowRank):
             self._low_rank.extend(rows)
         self.positions = np.concatenate([self.positions, positions])
