@@ -264,9 +264,7 @@ def _gathered(points: Points, few: Array) -> Points:
     at = to_device_of(few, points.values)
     squares = None if points.squares is None else points.squares[at]
     diagonal = None if points.diagonal is None else points.diagonal[at]
-    return Points(
-        points.values[at], points.index[at], points.dtype, squares, None, diagonal
-    )
+    return Points(points.values[at], few, points.dtype, squares, None, diagonal)
 
 
 def _part(points: Points, part: slice) -> Points:

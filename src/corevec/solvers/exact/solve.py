@@ -337,7 +337,8 @@ class _Run:
             rows = self.numbers[outside]
             ready = both.ready(np.float32)
             found = self.view.map_rows(ready, rows, self.view.block_rows)
-            values[:, outside] = self._both(np.concatenate(found), other)
+            found = np.concatenate([to_numpy(part) for part in found])
+            values[:, outside] = self._both(found, other)
             self.progress.rows_looked_at += len(outside)
         return values
 
