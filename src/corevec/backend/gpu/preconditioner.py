@@ -9,6 +9,7 @@ iterations, where low rank alone took 15 to 60; docs/mathematics.md, 5).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,61 @@ CELL_ROWS = 1024
 CUT_SAMPLE = 2048
 # The share of k(x, x) that float32 factors of cells need as a ridge.
 RIDGE = 1e-5
+# Pivots drawn at a time.
+PIVOTS = 256
 
 Block = Callable[[Tensor, Tensor], Tensor]
+
+
+def chosen_landmarks(
+    block: Block, X: Tensor, diagonal: Tensor, least: float, draws: Draws
+) -> Tensor:
+    """Return positions of landmarks: a randomly pivoted Cholesky factor, in blocks.
+
+    Parameters
+    ----------
+    block : callable
+        Returns kernel values of two sets of prepared rows.
+    X, diagonal : Tensor
+        Prepared rows, and k(x, x) of each, in float64.
+    least : float
+        Ends where the mean eigenvalue of a block's columns is below.
+    draws : Draws
+        How many, and the random numbers.
+    """
+    n = len(X)
+    F, left = X.new_empty((draws.most, n)), diagonal.clone()
+    chosen = torch.empty(0, dtype=torch.int64, device=X.device)
+    while len(chosen) < draws.most:
+        width = min(PIVOTS, draws.most - len(chosen), int((left > 0).sum()))
+        if width == 0:
+            break
+        share = (left / left.sum()).cpu().numpy()
+        drawn = draws.rng.choice(n, width, replace=False, p=share / share.sum())
+        pivots = torch.as_tensor(np.sort(drawn), device=X.device)
+        known = F[: len(chosen)]
+        columns = block(X[pivots], X) - known[:, pivots].T @ known
+        corner = columns[:, pivots]
+        corner.diagonal().add_(1e-9 * float(diagonal.max()))
+        factor, info = torch.linalg.cholesky_ex(corner)
+        if int(info):  # pivots that span each other: what is chosen serves
+            break
+        new = torch.linalg.solve_triangular(factor, columns, upper=False)
+        F[len(chosen) : len(chosen) + width] = new
+        chosen = torch.cat([chosen, pivots])
+        left = (left - new.square().sum(dim=0)).clamp_(min=0.0)
+        left[pivots] = 0.0
+        if float(new.square().sum()) < least * width:
+            break
+    return chosen
+
+
+@dataclass(frozen=True)
+class Draws:
+    """How many landmarks at most, and the generator that draws them."""
+
+    most: int
+    rng: np.random.Generator
 
 
 class LowRankAndCells:

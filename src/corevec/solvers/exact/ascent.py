@@ -125,7 +125,7 @@ class _Work:
         """Return the positions of the rows that a problem is about."""
         if not _is_pair(problem) or len(self.task.problems) == 1:
             return np.arange(len(self.rows))
-        both = (problem.positive, problem.negative)
+        both = np.array([problem.positive, problem.negative], dtype=np.int64)
         starts = np.searchsorted(self.codes, both, side="left")
         stops = np.searchsorted(self.codes, both, side="right")
         return np.concatenate(
@@ -199,7 +199,7 @@ class _Work:
         its solution is the optimum. Newton steps with a line search (`newton`) take
         over where they do not.
         """
-        coef, last = near.coef, np.empty(0)
+        coef, last = near.coef, np.empty(0, dtype=np.int64)
         for _ in range(self.method.most_refinements):
             used = np.flatnonzero(coef)
             values = K[:, used] @ coef[used] + bias * coef.sum()
@@ -316,7 +316,7 @@ def values_of_pairs(
         found = np.flatnonzero((codes == c) & coef[:, which].any(axis=1))
         few = Rows(rows.values[found], rows.index[found])
         basis[c] = kernel.prepare_basis(few, np.float64) if len(found) else None
-        columns[c] = coef[np.ix_(found, which)]
+        columns[c] = coef[found][:, which]
     out = np.zeros(coef.shape)
 
     def fill(part: slice) -> None:

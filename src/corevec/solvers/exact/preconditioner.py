@@ -17,7 +17,13 @@ import numpy as np
 from scipy import linalg
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import joined, to_device_of, to_numpy
+from corevec.backend.arrays import (
+    dtype_of,
+    is_tensor,
+    joined,
+    to_device_of,
+    to_numpy,
+)
 from corevec.data.sources import Workers
 from corevec.kernels import AnyKernel, Points, Rows
 from corevec.solvers.numeric.partial_cholesky import PartialFactor
@@ -30,6 +36,8 @@ RIDGES, RANK_FACTOR, MOST_RANK = 3.0, 4.0, 1500
 # Pivots drawn at a time, and the rows of the subset that they are drawn from. A pivot
 # is the landmark of three of its rows at least.
 PIVOTS, SUBSET_ROWS, ROWS_PER_PIVOT = 64, 4000, 3
+# On a device arithmetic costs less: more landmarks, from more rows.
+MOST_DEVICE_RANK, DEVICE_SUBSET_ROWS = 4000, 12_000
 # Rows whose coordinates one thread computes at a time, or a device.
 BLOCK, DEVICE_BLOCK = 1024, 1 << 16
 
@@ -49,18 +57,21 @@ class Landmarks:
         n_later: int,
         rng: np.random.Generator,
     ) -> Landmarks:
-        """Return landmarks for the matrix of these rows plus ``ridge`` times identity.
+        """Return landmarks for a matrix of `n_later` rows plus ``ridge`` times one.
 
         A subset of m rows of n has eigenvalues that are smaller by m/n, so that the
-        ridge they are compared with is smaller by as much. `n_later` bounds the rows
-        that the landmarks will serve.
+        ridge they are compared with is smaller by as much.
         """
-        n = len(rows)
-        few = np.arange(n)
-        if n > SUBSET_ROWS:
-            few = np.sort(rng.choice(n, SUBSET_ROWS, replace=False))
-        at = to_device_of(few, rows.values)
-        rows = Rows(to_numpy(rows.values[at]), rows.index[few])
+        n, few = len(rows), np.arange(len(rows))
+        most = DEVICE_SUBSET_ROWS if is_tensor(rows.values) else SUBSET_ROWS
+        if n > most:
+            few = np.sort(rng.choice(n, most, replace=False))
+        rows = Rows(rows.values[to_device_of(few, rows.values)], rows.index[few])
+        least = RIDGES * ridge * len(few) / n_later
+        if is_tensor(rows.values):
+            chosen = _chosen_on_device(rows, kernel, least, n_later, rng)
+            values = rows.values[to_device_of(chosen, rows.values)]
+            return Landmarks(kernel, Rows(to_numpy(values), rows.index[chosen]))
         m = len(rows)
         rank = min(int(RANK_FACTOR * np.sqrt(n_later)), MOST_RANK)
         points = kernel.prepare(rows, np.float64)
@@ -78,7 +89,7 @@ class Landmarks:
             share = factor.left / factor.left.sum()
             new = factor.add(np.sort(rng.choice(m, most, replace=False, p=share)))
             # |F_j|^2 of the latest columns estimates the next eigenvalues.
-            if np.einsum("ij,ij->", new, new) < RIDGES * ridge * m / n * len(new):
+            if np.einsum("ij,ij->", new, new) < least * len(new):
                 break
         chosen = factor.chosen
         return Landmarks(kernel, Rows(rows.values[chosen], rows.index[chosen]))
@@ -130,11 +141,38 @@ class Preconditioner(Protocol):
         """Return the approximate inverse for the rows `active`, of ridges `mu`."""
 
 
-def on_device(landmarks: Landmarks, points: Points) -> Preconditioner:
-    """Return low rank plus cells, on the device of the points."""
+def _chosen_on_device(
+    rows: Rows, kernel: AnyKernel, least: float, n_later: int, rng: np.random.Generator
+) -> Array:
+    """Return the positions of landmarks among some rows on a device."""
+    from corevec.backend.gpu.preconditioner import Draws, chosen_landmarks
+
+    most = min(int(RANK_FACTOR * np.sqrt(n_later)), MOST_DEVICE_RANK)
+    draws = Draws(max(1, min(most, len(rows) // ROWS_PER_PIVOT)), rng)
+    points = kernel.prepare(rows, np.float64)
+    diagonal = kernel.diagonal(rows)
+    return to_numpy(
+        chosen_landmarks(_tensor_block(kernel), points.values, diagonal, least, draws)
+    )
+
+
+def _tensor_block(kernel: AnyKernel) -> Callable[[Any, Any], Any]:
+    """Return the kernel as a function of two tensors of prepared rows."""
+    nothing = np.empty(0, dtype=np.int64)
+
+    def block(X: Any, Z: Any) -> Any:
+        left, right = (Points(one, nothing, dtype_of(one)) for one in (X, Z))
+        return kernel.block(left, right)
+
+    return block
+
+
+def on_device(landmarks: Landmarks, rows: Rows) -> Preconditioner:
+    """Return low rank plus cells, on the device of the rows."""
     from corevec.backend.gpu.preconditioner import LowRankAndCells  # needs torch
 
     kernel = landmarks.kernel
+    points = kernel.prepare(rows, np.float32)
     spanning = landmarks.points.to_device_of(points)
     to_coordinates = to_device_of(landmarks.to_coordinates, points.values)
     parts = [
@@ -143,11 +181,7 @@ def on_device(landmarks: Landmarks, points: Points) -> Preconditioner:
     ]
     features = joined(parts)
 
-    def block(X: Any, Z: Any) -> Any:
-        left, right = (Points(one, points.index[:0], points.dtype) for one in (X, Z))
-        return kernel.block(left, right)
-
-    return LowRankAndCells(block, points.values, features)
+    return LowRankAndCells(_tensor_block(kernel), points.values, features)
 
 
 class LowRank:

@@ -33,6 +33,8 @@ class WorkingSet:
         For the choice of the landmarks.
     landmarks : Landmarks or None
         Those of an earlier working set; chosen when first needed.
+    slack_ratio : float
+        The slack of the problems in units of those that the landmarks have to serve.
     """
 
     positions: Array
@@ -40,6 +42,7 @@ class WorkingSet:
     n_view: int
     rng: np.random.Generator
     landmarks: Landmarks | None = None
+    slack_ratio: float = 1.0
     _low_rank: Preconditioner | None = None
 
     def preconditioner(self, ridge: float) -> Preconditioner:
@@ -47,10 +50,10 @@ class WorkingSet:
         if self._low_rank is None:
             gram = self.gram
             if self.landmarks is None:
-                given = gram.rows, gram.kernel, ridge
+                given = gram.rows, gram.kernel, ridge * self.slack_ratio
                 self.landmarks = Landmarks.choose(*given, self.n_view, self.rng)
             if isinstance(gram, DeviceGram):
-                self._low_rank = on_device(self.landmarks, gram.points)
+                self._low_rank = on_device(self.landmarks, gram.rows)
             else:
                 self._low_rank = LowRank(self.landmarks, gram.rows, gram.workers)
         return self._low_rank
