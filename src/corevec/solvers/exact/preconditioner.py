@@ -38,6 +38,8 @@ RIDGES, RANK_FACTOR, MOST_RANK = 3.0, 4.0, 1500
 PIVOTS, SUBSET_ROWS, ROWS_PER_PIVOT = 64, 4000, 3
 # On a device arithmetic costs less: more landmarks, from more rows.
 MOST_DEVICE_RANK, DEVICE_SUBSET_ROWS = 4000, 12_000
+# The sum of the scales up to which Woodbury's formula serves in float32.
+MOST_SINGLE = 1e5
 # Rows whose coordinates one thread computes at a time, or a device.
 BLOCK, DEVICE_BLOCK = 1024, 1 << 16
 
@@ -217,8 +219,13 @@ class Inverse:
     """``(G G' + diag(e))^-1`` as an operator on vectors of the active rows."""
 
     def __init__(self, G: Array, diagonal: Array):
-        self.G, self.scale = G, 1.0 / diagonal
-        rooted = G * np.sqrt(self.scale)[:, None].astype(np.float32)
+        self.scale = 1.0 / diagonal
+        # What the leading directions leave is a difference of 1 in about the sum of
+        # the scales: beyond float32's digits it would come out with any sign.
+        if self.scale.sum() > MOST_SINGLE:
+            G = G.astype(np.float64)
+        self.G = G
+        rooted = G * np.sqrt(self.scale)[:, None].astype(G.dtype)
         inner = (rooted.T @ rooted).astype(np.float64)
         inner[np.diag_indices_from(inner)] += 1.0
         jitter = 0.0
@@ -234,6 +241,6 @@ class Inverse:
     def __call__(self, r: Array) -> Array:
         """Return the product with one vector."""
         u = self.scale * r
-        inner = (self.G.T @ u.astype(np.float32)).astype(np.float64)
+        inner = (self.G.T @ u.astype(self.G.dtype)).astype(np.float64)
         w = linalg.cho_solve(self.factor, inner, check_finite=False)
-        return u - self.scale * (self.G @ w.astype(np.float32))
+        return u - self.scale * (self.G @ w.astype(self.G.dtype))

@@ -362,8 +362,8 @@ class _Run:
             rows = self.numbers[outside]
             ready = both.ready(np.float32)
             found = self.view.map_rows(ready, rows, self.view.block_rows)
-            found = np.concatenate([to_numpy(part) for part in found])
-            values[:, outside] = self._both(found, other)
+            stacked = np.concatenate([to_numpy(part) for part in found])
+            values[:, outside] = self._both(stacked, other)
             self.progress.rows_looked_at += len(outside)
         return values
 
