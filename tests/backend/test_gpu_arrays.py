@@ -140,7 +140,7 @@ def test_blocks_begin_where_triton_was_compiled_for(n_features, budget):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(gpu, "FEWEST_ROWS", 300)
+    monkeypatch.setattr(gpu.TensorSource, "fewest_rows", 300)
 
 
 def sources(rows, small=LITTLE):

@@ -18,7 +18,7 @@ from naive import gram
 from corevec import CoreVectorClassifier
 from corevec.certificates import scan as oracle
 from corevec.data.sources.columns import CarriedColumn
-from corevec.data.sources.memory import DenseSource
+from corevec.data.sources.memory import MemorySource
 from corevec.exceptions import KernelError
 from corevec.kernels import Kernel, RowMap, Rows
 from corevec.models.expansion import KernelExpansion
@@ -258,7 +258,7 @@ def test_looks_of_plain_torch(number, case):
 )
 def test_looks_of_numpy(number, case):
     functions, questions = asked(case, of_tensors=False)
-    source = DenseSource(data(case)[0])
+    source = MemorySource(data(case)[0])
     looks = oracle.scan(source, functions, questions, np.dtype(case.dtype))
     for t, one in enumerate(looks):
         compare(case, t, vars(one))

@@ -24,8 +24,7 @@ from corevec.data.sources import (
     TARGET,
     WEIGHT,
     CarriedColumn,
-    CsrSource,
-    DenseSource,
+    MemorySource,
     Workers,
     row_statistics,
 )
@@ -105,7 +104,7 @@ def assert_same_passes(here, there):
 
 
 def in_memory(X, **columns):
-    source = CsrSource(X) if sparse.issparse(X) else DenseSource(X)
+    source = MemorySource(X)
     source.row_columns = columns
     return source
 

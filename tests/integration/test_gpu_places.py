@@ -363,7 +363,7 @@ LITTLE = 60_000  # X has 48,000 bytes, more than half of it
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(gpu, "FEWEST_ROWS", 300)
+    monkeypatch.setattr(gpu.TensorSource, "fewest_rows", 300)
 
 
 @pytest.mark.parametrize("name", ["classifier of low rank", "regressor", "soft ball"])

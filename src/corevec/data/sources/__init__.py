@@ -1,9 +1,7 @@
 """Access to rows: one class per kind of storage, which `as_source` chooses."""
 
-from corevec.data.sources.base import (
-    DEFAULT_MEMORY_BUDGET,
-    Source,
-)
+from corevec.data.sources.base import Source
+from corevec.data.sources.budget import DEFAULT_MEMORY_BUDGET
 from corevec.data.sources.columns import (
     TARGET,
     WEIGHT,
@@ -28,7 +26,7 @@ from corevec.data.sources.dispatch import (
     require_rows_in_memory,
 )
 from corevec.data.sources.host_copy import HostCopy
-from corevec.data.sources.memory import CsrSource, DenseSource, RowSubset, stacked
+from corevec.data.sources.memory import MemorySource, RowSubset, stacked
 from corevec.data.sources.remote import RemoteSource, join_rows
 from corevec.data.sources.statistics import row_statistics
 from corevec.data.sources.workers import Workers
@@ -38,9 +36,8 @@ __all__ = [
     "RowSubset",
     "Coded",
     "Column",
-    "CsrSource",
     "DEFAULT_MEMORY_BUDGET",
-    "DenseSource",
+    "MemorySource",
     "RemoteSource",
     "HostCopy",
     "Recoded",
