@@ -102,18 +102,16 @@ class Ready:
         as_given = Points(rows.values, rows.index, self.dtype)
         basis, intercept = self.points.to_device_of(as_given), functions.intercept
         scaled = kernel.normalized and not kernel.uses_distance
-        place = rows.values, basis.values
-        shape = kernel._parameters
-        squares: Any = basis.squares
-        if scaled or not _torch_kernels.answers_in_one(*shape[:2], *place, squares):
+        X: Any = rows.values
+        z = _torch_kernels.Prepared(basis.values, basis.squares)
+        if scaled or not _torch_kernels.answers_in_one(kernel._parameters, X, z):
             points = kernel.prepare(rows, self.dtype)
             values: Any = kernel.times(points, basis, functions.coef)
             return _torch_kernels.answers_of(values, intercept, rows.index, asked)
-        coef: Any = to_device_of(functions.coef, rows.values)
+        coef: Any = to_device_of(functions.coef, X)
         mapping = _torch_kernels.Mapping(kernel.row_map.shift, kernel.row_map.exponent)
-        return _torch_kernels.answers(
-            shape, *place, coef, intercept, squares, mapping, rows.index, asked
-        )
+        there = _torch_kernels.Functions(kernel._parameters, z, coef, intercept)
+        return _torch_kernels.answers(there, X, mapping, rows.index, asked)
 
     def __reduce__(self) -> Any:
         return Ready, (self.functions, self.dtype)

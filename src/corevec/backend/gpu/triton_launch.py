@@ -8,6 +8,8 @@ What a look found comes over in one copy, rows and numbers together.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 
@@ -19,7 +21,10 @@ from corevec.backend.gpu.triton_scan import (
     given_looks,
     many_looks,
 )
-from corevec.backend.gpu.triton_times import FEW_COLUMNS, Kernel, ready, shares
+from corevec.backend.gpu.triton_times import FEW_COLUMNS, ready, shares
+
+if TYPE_CHECKING:
+    from corevec.backend.gpu.kernels import Functions
 
 _GIVEN_ROWS = 512  # of a program, where the values are given
 
@@ -28,12 +33,8 @@ Found = list[tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 def answers(
-    kernel: tuple[int, float, float, float],
+    functions: Functions,
     X: torch.Tensor,
-    Z: torch.Tensor,
-    coef: torch.Tensor,
-    intercept: np.ndarray,
-    squares: tuple[None, torch.Tensor | None],
     mapping: torch.Tensor,
     numbers: torch.Tensor,
     asked: list,
@@ -42,13 +43,14 @@ def answers(
 
     Rows and basis as `_fused.ready` takes them; `numbers` of the rows increase.
     """
-    found = []
+    found, (profile, basis, coef, intercept) = [], functions
     run = few_looks if X.shape[1] <= FEW_COLUMNS else many_looks
     for start, stop in shares(X.shape[1], coef.shape[1]):
         some = [one for one in asked if start <= one.column < stop]
         if not some:
             continue
-        launch = ready(Kernel(*kernel), X, Z, coef[:, start:stop], squares, mapping)
+        few = coef[:, start:stop]
+        launch = ready(profile, (X, None), basis, few, mapping)
         work = _Work(some, intercept, numbers, launch.rows, start)
         run[launch.grid](*launch.arguments, *work.arguments, **launch.constants)
         found.append((some, work.found()))
