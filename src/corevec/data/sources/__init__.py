@@ -1,7 +1,17 @@
-"""Access to rows: one class per kind of storage, which `as_source` chooses."""
+"""Access to rows: one class per kind of storage, which `as_source` chooses.
 
+The sources of files, of Dask and of tensors are imported when they are asked for.
+"""
+
+from corevec._runtime.rooms import on_demand
 from corevec.data.sources.base import Source
-from corevec.data.sources.budget import DEFAULT_MEMORY_BUDGET
+from corevec.data.sources.budget import (
+    DEFAULT_MEMORY_BUDGET,
+    rows_per_scan,
+    rows_that_fit,
+    rows_to_take,
+    rows_within,
+)
 from corevec.data.sources.columns import (
     TARGET,
     WEIGHT,
@@ -60,5 +70,23 @@ __all__ = [
     "require_host_rows",
     "require_rows_in_memory",
     "row_statistics",
+    "rows_per_scan",
+    "rows_that_fit",
+    "rows_to_take",
+    "rows_within",
     "stacked",
 ]
+
+_, __getattr__ = on_demand(
+    __name__,
+    {
+        "_files": "ReadAhead",
+        "_libsvm": "LibsvmSource",
+        "_npy": "NpySource",
+        "_parquet": "ParquetSource",
+        "dask": "DaskSource lost_rows_explained",
+        "gpu": "StreamedSource TensorSource",
+        "gpu_input": "part_source tensor_source",
+        "opening": "open",
+    },
+)
