@@ -113,9 +113,7 @@ class Certificate:
         bounds: tuple[float, float],
         progress: Progress,
         *,
-        tol: float = float("nan"),
         unit: float = 1.0,
-        stopped_by: str = StopReason.TOL,
         **measured: Any,
     ) -> Certificate:
         """Return the certificate of a function measured on all rows.
@@ -129,31 +127,29 @@ class Certificate:
             user's.
         progress : Progress
             Rows, passes and seconds of the fit.
-        tol : float
-            The relative gap asked for; the fit has converged at or below it.
         unit : float
             Factor from the unit of the solver to that of the user.
-        stopped_by : str
-            What ended the fit, if not the tolerance.
         **measured
-            Further fields. Where ``converged`` is among them, another criterion than
-            the gap decided, and `stopped_by` is not changed.
+            Further fields: `tol`, at or below which the fit has converged, and
+            `stopped_by`, what ended it if not the tolerance. Where ``converged`` is
+            among them, another criterion than the gap decided, and `stopped_by` is not
+            changed.
         """
         primal, dual = bounds
-        gap = relative_gap(primal, dual)
-        if gap <= tol and "converged" not in measured:
-            stopped_by = StopReason.TOL
         fields = {
-            "relative_gap": gap,
+            "relative_gap": relative_gap(primal, dual),
             "n_verified": progress.n_rows,
             "n_rows": progress.n_rows,
             "passes": progress.passes,
             "seconds": progress.seconds,
-            "converged": bool(gap <= tol),
-            "stopped_by": stopped_by,
-            "tol": tol,
+            **measured,
         }
-        return cls(problem, unit * primal, unit * dual, **{**fields, **measured})
+        if "converged" not in measured:
+            is_met = fields["relative_gap"] <= measured.get("tol", float("nan"))
+            fields["converged"] = bool(is_met)
+            if is_met:
+                fields["stopped_by"] = StopReason.TOL
+        return cls(problem, unit * primal, unit * dual, **fields)
 
     def __str__(self) -> str:
         rows = f"{self.n_verified:,} of {self.n_rows:,} rows"
