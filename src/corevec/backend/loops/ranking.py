@@ -9,7 +9,8 @@ on; the NumPy twin, with every pair written out, is in
 # Numba reads these functions, not Python: annotations would say nothing of use.
 
 import numpy as np
-from numba import njit
+
+from corevec.backend.loops.compiler import njit
 
 
 @njit(nogil=True, cache=True)

@@ -11,7 +11,8 @@ are written out.
 # Numba reads these functions, not Python: annotations would say nothing of use.
 
 import numpy as np
-from numba import njit
+
+from corevec.backend.loops.compiler import njit
 
 # "reassoc" and "nsz" let LLVM sum in vector lanes; NaN and infinity keep their meaning,
 # because a norm that is neither finite nor below `_LARGEST` is how a bad row shows.

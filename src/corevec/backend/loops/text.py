@@ -11,7 +11,8 @@ Python, which reads that line again, slowly, or says what is wrong with it.
 # Numba reads these functions, not Python: annotations would say nothing of use.
 
 import numpy as np
-from numba import njit
+
+from corevec.backend.loops.compiler import njit
 
 # How a call of `parse_libsvm` ended.
 ALL_READ, ROWS_FULL, ENTRIES_FULL, BY_HAND = range(4)
