@@ -90,7 +90,7 @@ class CallableKernel:
     def times(self, x: Points, z: Points, coef: Array) -> Array:
         """Return ``block(x, z) @ coef`` in tiles."""
         tile = max(16, 4 * TILE_VALUES // max(len(z), 1))
-        starts = range(0, len(x), tile)
+        starts = range(0, max(len(x), 1), tile)
         parts = [self.block(x.part(s, s + tile), z) @ coef for s in starts]
         return np.concatenate(parts)
 

@@ -168,6 +168,8 @@ class Kernel:
                 *self._parameters, x.values, z.transposed, coefT, scratch, out
             )
             return out
+        if len(x) == 0:
+            return np.empty((0, coef.shape[1]))
         tile = max(16, TILE_VALUES // max(len(z), 1))
         coef = coef.astype(x.dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -11,11 +11,16 @@ import numpy as np
 
 from corevec._runtime.enumerations import ProblemKind, StopReason
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import EPS
 from corevec.models.certificate_text import (
     certificate_card,
     is_of_cells,
     state_in_words,
 )
+
+# Values of up to so many bounds of their rounding error count as 0: a primal value holds
+# the error of |w|^2 and that of the loss, a dual value one more.
+ZERO_WITHIN = 4.0
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,7 @@ class Certificate:
         progress: Progress,
         *,
         unit: float = 1.0,
+        noise: float = 0.0,
         **measured: Any,
     ) -> Certificate:
         """Return the certificate of a function measured on all rows.
@@ -129,6 +135,8 @@ class Certificate:
             Rows, passes and seconds of the fit.
         unit : float
             Factor from the unit of the solver to that of the user.
+        noise : float
+            Rounding error of the terms of both values, in the solver's unit.
         **measured
             Further fields: `tol`, at or below which the fit has converged, and
             `stopped_by`, what ended it if not the tolerance. Where ``converged`` is
@@ -137,7 +145,7 @@ class Certificate:
         """
         primal, dual = bounds
         fields = {
-            "relative_gap": relative_gap(primal, dual),
+            "relative_gap": relative_gap(primal, dual, noise),
             "n_verified": progress.n_rows,
             "n_rows": progress.n_rows,
             "passes": progress.passes,
@@ -198,11 +206,18 @@ class Certificate:
         return f" ({self.tol:g} asked)" if np.isfinite(self.tol) else ""
 
 
-def relative_gap(primal: float, dual: float) -> float:
-    """Return ``(primal - dual) / max(|primal|, |dual|)``, at least 0."""
+def relative_gap(primal: float, dual: float, noise: float = 0.0) -> float:
+    """Return ``(primal - dual) / max(|primal|, |dual|)``, at least 0.
+
+    `noise` is a bound on the rounding error of the terms that both are differences of.
+    Where both are that small (the ball of equal rows has radius 0) they cannot be told
+    from 0, and the gap is relative to these terms: ``noise / EPS`` or less.
+    """
     scale = max(abs(primal), abs(dual))
     if not np.isfinite(scale):
         return float("inf")
+    if scale <= ZERO_WITHIN * noise:
+        scale = noise / EPS
     return max(0.0, (primal - dual) / scale) if scale > 0 else 0.0
 
 

@@ -221,6 +221,13 @@ class Problem:
             omega *= float(self.labels.class_weight.max())
         return float(error * np.sqrt(2 * max(loss, 0.0) * omega) + omega * error**2 / 2)
 
+    def noise(self, rounding: float, error: float) -> float:
+        """Return what rounding can add to an objective of 0.
+
+        `rounding` is that of ``|w|^2``, and `error` that of the values of all rows.
+        """
+        return rounding + self.loss_error(0.0, error)
+
     def signed(self, K: Array, left: Terms, right: Terms) -> Array:
         """Return ``y_i y_j (k_ij + [bias])`` for kernel values between two row sets."""
         K = K + 1.0 if self.has_bias else K
