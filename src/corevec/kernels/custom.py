@@ -78,7 +78,7 @@ class CallableKernel:
         """Return the function's values, checked for shape."""
         if len(x) == 0 or len(z) == 0:
             return np.zeros((len(x), len(z)))
-        values = np.asarray(self.function(x.values, z.values), dtype=np.float64)
+        values = _as_values(self.function(x.values, z.values))
         if values.shape != (len(x), len(z)):
             raise KernelError(
                 f"the kernel function returned an array of shape {values.shape} for "
@@ -118,6 +118,19 @@ class NormalizedKernel:
         """Return the normalised values for two blocks of rows."""
         inner = CallableKernel(self.function)
         own = [inner.diagonal(Rows(V, np.arange(V.shape[0]))) for V in (X, Z)]
-        values = np.asarray(self.function(X, Z), dtype=np.float64)
+        values = _as_values(self.function(X, Z))
         scale = np.outer(inverse_root(own[0]), inverse_root(own[1]))
         return np.asarray(values * scale)
+
+
+def _as_values(returned: Any) -> Array:
+    """Return what a kernel function returned as an array of float64."""
+    values = returned.toarray() if sparse.issparse(returned) else returned
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise KernelError(
+            f"the kernel function returned a {type(returned).__name__} that is no array "
+            f"of numbers ({error}); it must return one number per pair of rows, as a "
+            "NumPy array or a SciPy sparse matrix."
+        ) from None

@@ -18,8 +18,8 @@ from corevec.models.certificate_text import (
     state_in_words,
 )
 
-# Values of up to so many bounds of their rounding error count as 0: a primal value holds
-# the error of |w|^2 and that of the loss, a dual value one more.
+# Values of up to so many bounds of their rounding error count as 0: a primal value
+# holds the error of |w|^2 and that of the loss, a dual value one more.
 ZERO_WITHIN = 4.0
 
 
