@@ -122,7 +122,7 @@ class Combination:
 
     def rounding(self, kernel: AnyKernel, diagonal: float) -> float:
         """Return the rounding error of ``|u|^2``; `diagonal` is the largest k_ii."""
-        relative = kernel.rounding(self.source.n_features)
+        relative = kernel.rounding(self.source.n_features, self.source.dtype)
         return relative * float(np.abs(self.pull).sum()) ** 2 * diagonal
 
     def projected(self, basis: Basis) -> Projection:

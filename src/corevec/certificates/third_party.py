@@ -232,7 +232,7 @@ def judge(
     signed[:, 1] = np.bincount(machine.row, machine.sign * repaired, minlength=n)
     numbers = np.flatnonzero(signed.any(axis=1))
     norm, diagonal = norms_sq(source, function.kernel, numbers, signed[numbers])
-    relative = function.kernel.rounding(source.n_features)
+    relative = function.kernel.rounding(source.n_features, source.dtype)
     rounding = relative * np.abs(signed).sum(axis=0) ** 2 * diagonal
     definite = _is_definite(function.kernel) and bool((norm >= -rounding).all())
     if definite:

@@ -50,7 +50,7 @@ def verify(
         (_primal(problem, function, offset, seen), dual),
         progress,
         unit=problem.unit,
-        noise=problem.noise(_rounding(function), float(function.value_errors()[0])),
+        cancelled=problem.cancellation(_rounding(function), function.largest_diagonal),
         kind=problem.kind,
         tol=tol,
         dual_bound=kind,

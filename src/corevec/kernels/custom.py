@@ -31,9 +31,15 @@ class PrecomputedKernel:
 
     prepare_basis = prepare
 
-    def rounding(self, n_columns: int) -> float:
-        """Return the rounding error of sums of values; the values count as exact."""
-        return 16 * profiles.UNIT
+    def rounding(self, n_columns: int, dtype: Any = np.float64) -> float:
+        """Return the rounding error of sums of values, and of values of this type.
+
+        Those in float64 count as exact; those in float32 were rounded to it, so that a
+        matrix of low rank has negative eigenvalues of that size.
+        """
+        is_single = np.dtype(dtype).itemsize < 8
+        unit = float(np.finfo(np.float32).eps) / 2 if is_single else 0.0
+        return 16 * profiles.UNIT + unit
 
     def block(self, x: Points, z: Points) -> Array:
         """Return the columns of `x` that belong to the rows `z`."""
@@ -70,7 +76,7 @@ class CallableKernel:
 
     prepare_basis = prepare
 
-    def rounding(self, n_columns: int) -> float:
+    def rounding(self, n_columns: int, dtype: Any = np.float64) -> float:
         """Return the rounding error of sums of values; the values count as exact."""
         return 16 * profiles.UNIT
 
@@ -130,7 +136,7 @@ def _as_values(returned: Any) -> Array:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise KernelError(
-            f"the kernel function returned a {type(returned).__name__} that is no array "
-            f"of numbers ({error}); it must return one number per pair of rows, as a "
+            f"the kernel function returned a {type(returned).__name__} that is not "
+            f"numbers ({error}); it must return one number per pair of rows, as a "
             "NumPy array or a SciPy sparse matrix."
         ) from None

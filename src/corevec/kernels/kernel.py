@@ -135,13 +135,13 @@ class Kernel:
             near = np.flatnonzero(out[i] < profiles.NEAR * (xx[i] + zz))
             out[i, near] = _squared_differences(x.values[i : i + 1], z.values, near)
 
-    def rounding(self, n_columns: int) -> float:
+    def rounding(self, n_columns: int, dtype: Any = np.float64) -> float:
         """Return a bound on the error of a float64 value, relative to the largest.
 
         "Largest" is the largest k(x, x). Included are the roundings of the sums that
         values enter, and for distance kernels those of the row map: an error e of a
         row changes ``exp(-gamma t^2)`` by ``2 sqrt(gamma) e`` at most, and the other
-        distance kernels by no more.
+        distance kernels by no more. `dtype` is that of the rows.
         """
         unit = profiles.UNIT
         if not self.uses_distance:

@@ -9,7 +9,7 @@ __all__, __getattr__ = on_demand(
             "Basis Pivots MAX_RANK NEW PROBE_ROWS RANK_THRESHOLD SPREAD_THRESHOLD "
             "basis_from basis_of basis_of_rows free_vectors pivots_of probe rows_at"
         ),
-        "certificate": "Certificate relative_gap with_kind worst_of",
+        "certificate": "Cancellation Certificate relative_gap with_kind worst_of",
         "checkpoint": "Checkpoint Saved described",
         "expansion": "KernelExpansion Ready",
         "norms": "norms_sq norms_sq_of_rows parts_of",

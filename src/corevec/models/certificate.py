@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from corevec._runtime.enumerations import ProblemKind, StopReason
 from corevec._runtime.progress import Progress
-from corevec._runtime.types import EPS
 from corevec.models.certificate_text import (
     certificate_card,
     is_of_cells,
@@ -119,7 +118,7 @@ class Certificate:
         progress: Progress,
         *,
         unit: float = 1.0,
-        noise: float = 0.0,
+        cancelled: Cancellation | None = None,
         **measured: Any,
     ) -> Certificate:
         """Return the certificate of a function measured on all rows.
@@ -135,8 +134,8 @@ class Certificate:
             Rows, passes and seconds of the fit.
         unit : float
             Factor from the unit of the solver to that of the user.
-        noise : float
-            Rounding error of the terms of both values, in the solver's unit.
+        cancelled : Cancellation, optional
+            What both values are a difference of, in the solver's unit.
         **measured
             Further fields: `tol`, at or below which the fit has converged, and
             `stopped_by`, what ended it if not the tolerance. Where ``converged`` is
@@ -145,7 +144,7 @@ class Certificate:
         """
         primal, dual = bounds
         fields = {
-            "relative_gap": relative_gap(primal, dual, noise),
+            "relative_gap": relative_gap(primal, dual, cancelled),
             "n_verified": progress.n_rows,
             "n_rows": progress.n_rows,
             "passes": progress.passes,
@@ -206,18 +205,27 @@ class Certificate:
         return f" ({self.tol:g} asked)" if np.isfinite(self.tol) else ""
 
 
-def relative_gap(primal: float, dual: float, noise: float = 0.0) -> float:
+class Cancellation(NamedTuple):
+    """What primal and dual value are a difference of: the terms and their rounding."""
+
+    error: float
+    terms: float
+
+
+def relative_gap(
+    primal: float, dual: float, cancelled: Cancellation | None = None
+) -> float:
     """Return ``(primal - dual) / max(|primal|, |dual|)``, at least 0.
 
-    `noise` is a bound on the rounding error of the terms that both are differences of.
-    Where both are that small (the ball of equal rows has radius 0) they cannot be told
-    from 0, and the gap is relative to these terms: ``noise / EPS`` or less.
+    Where both are within the rounding of the terms that they are a difference of (the
+    ball of equal rows has radius 0) they cannot be told from 0, and the gap is relative
+    to these terms.
     """
     scale = max(abs(primal), abs(dual))
     if not np.isfinite(scale):
         return float("inf")
-    if scale <= ZERO_WITHIN * noise:
-        scale = noise / EPS
+    if cancelled is not None and scale <= ZERO_WITHIN * cancelled.error:
+        scale = max(scale, cancelled.terms)
     return max(0.0, (primal - dual) / scale) if scale > 0 else 0.0
 
 

@@ -35,18 +35,23 @@ class KernelExpansion:
         values = self.kernel.times(points, basis, self.coef)
         return finite(values + to_device_of(self.intercept, values), self.kernel)
 
+    @property
+    def largest_diagonal(self) -> float:
+        """The largest k(x, x) of a basis row."""
+        if len(self.basis) == 0:
+            return 0.0
+        return float(abs(self.kernel.diagonal(self.basis)).max())
+
     def value_errors(self) -> Array:
         """Return a bound on the rounding error of each output's values.
 
         For rows whose k(x, x) is at most that of the basis rows.
         """
-        largest = (
-            float(abs(self.kernel.diagonal(self.basis)).max())
-            if len(self.basis)
-            else 0.0
+        values = self.basis.values
+        relative = self.kernel.rounding(values.shape[1], values.dtype)
+        return np.asarray(
+            relative * self.largest_diagonal * np.abs(self.coef).sum(axis=0)
         )
-        relative = self.kernel.rounding(self.basis.values.shape[1])
-        return np.asarray(relative * largest * np.abs(self.coef).sum(axis=0))
 
     def ready(self, dtype: Any = np.float64) -> Ready:
         """Return the functions with their basis prepared in one precision."""

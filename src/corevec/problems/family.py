@@ -39,6 +39,7 @@ from corevec._runtime.types import Array
 from corevec.backend.arrays import constant, joined, multiplied, namespace, to_device_of
 from corevec.data.sources import Column, of_rows
 from corevec.kernels import AnyKernel, Rows
+from corevec.models.certificate import Cancellation
 
 
 @dataclass(frozen=True)
@@ -221,12 +222,14 @@ class Problem:
             omega *= float(self.labels.class_weight.max())
         return float(error * np.sqrt(2 * max(loss, 0.0) * omega) + omega * error**2 / 2)
 
-    def noise(self, rounding: float, error: float) -> float:
-        """Return what rounding can add to an objective of 0.
+    def cancellation(self, error: float, largest: float) -> Cancellation | None:
+        """Return what the objective is a difference of, given the error of ``|w|^2``.
 
-        `rounding` is that of ``|w|^2``, and `error` that of the values of all rows.
+        A squared radius is one of terms of the size of `largest`, the largest k(x, x);
+        the objectives of machines are sums.
         """
-        return rounding + self.loss_error(0.0, error)
+        is_difference = self.floor is Floor.RADIUS
+        return Cancellation(error, largest) if is_difference else None
 
     def signed(self, K: Array, left: Terms, right: Terms) -> Array:
         """Return ``y_i y_j (k_ij + [bias])`` for kernel values between two row sets."""
