@@ -47,7 +47,7 @@ class Labels:
     """Class codes and weights of all rows; `None` where all rows are alike.
 
     A column is an array with an entry per row, or a function of rows that carry their
-    labels (see `sources.of_rows`).
+    labels (see `data.sources.of_rows`).
     """
 
     n_rows: int

@@ -1,9 +1,9 @@
-"""Kernel values of torch tensors, on the CPU or a GPU: the functions of `_loops`.
+"""Kernel values of torch tensors, on the CPU or a GPU: as `loops.kernels` does.
 
 `times` is `Kernel.times` and `block` is `Kernel.block` for rows that are prepared
-(mapped, in one precision). On a GPU `times` runs the fused kernels of `_fused`;
+(mapped, in one precision). On a GPU `times` runs the kernels of `triton_times`;
 without Triton, or with ``COREVEC_TRITON=0``, it makes the same values in plain torch,
-tile by tile. `answers` is a look of `oracle` at such values, reduced where they are.
+tile by tile. `answers` is a scan of such values, reduced on their device.
 Nothing here imports Numba.
 """
 
@@ -76,7 +76,7 @@ def times(
     Parameters
     ----------
     profile : Profile
-        As in `_loops.profile`.
+        As in `loops.kernels.profile`.
     x, z : Prepared
         Rows and basis rows, of one precision, on one device.
     coef : Tensor of shape (len(z.values), outputs)
@@ -97,11 +97,11 @@ def times(
     if not fused(X) or cancels(profile, z):
         return times_by_tiles(profile, x, z, coef)
     from corevec.backend.gpu import (
-        triton_times as _fused,  # Triton loads in a second, and may be missing
+        triton_times,  # Triton loads in a second, and may be missing
     )
 
     with _device_of(X):
-        return _fused.times(profile, x, z, coef, config)
+        return triton_times.times(profile, x, z, coef, config)
 
 
 def _device_of(X: Tensor) -> AbstractContextManager[Any]:
@@ -132,7 +132,7 @@ def block(profile: Profile, x: Prepared, z: Prepared) -> Tensor:
 def repair(profile: Profile, q: Tensor, x: Prepared, z: Prepared) -> None:
     """Recompute the squared distances that cancelled from differences, in place.
 
-    As in `_loops.product_block`; all may have a batch dimension in front.
+    As in `loops.kernels.product_block`; all may have a batch dimension in front.
     """
     (X, xx), (Z, zz) = x, z
     assert xx is not None
@@ -151,7 +151,7 @@ def repair(profile: Profile, q: Tensor, x: Prepared, z: Prepared) -> None:
 
 
 def _harm(gamma: float, squares: Tensor, n_columns: int) -> Tensor:
-    """Return how far cancellation can move Gaussian values; `_loops.matters`."""
+    """Return how far cancellation can move Gaussian values; `loops.kernels.matters`."""
     return 2.5 * gamma * squares.double() * ((n_columns + 4) * UNIT)
 
 
@@ -190,14 +190,14 @@ def fused(X: Tensor) -> bool:
     return (X.is_cuda or interpreted) and find_spec("triton") is not None
 
 
-# --- looks ----------------------------------------------------------------------------
+# --- scans ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Asked:
     """What is asked of each row about one output: ``scan.ScanRequest`` on one side.
 
-    `left_out` are numbers of rows that are not looked at.
+    `left_out` are numbers of rows that are skipped.
     """
 
     column: int
@@ -260,7 +260,7 @@ def answers(
     served.
     """
     from corevec.backend.gpu import (
-        triton_launch as _fused_answers,  # Triton loads in a second
+        triton_launch,  # Triton loads in a second
     )
 
     X, (Z, squares) = X.contiguous(), functions.basis
@@ -270,7 +270,7 @@ def answers(
     ready = functions._replace(basis=z)
     with _device_of(X):
         shifts = mapping.beside(X)
-        return _read(_fused_answers.answers(ready, X, shifts, numbers, asked), asked)
+        return _read(triton_launch.answers(ready, X, shifts, numbers, asked), asked)
 
 
 def answers_of(
@@ -278,12 +278,12 @@ def answers_of(
 ) -> list[Answer] | None:
     """Return what is asked about ``values + intercept``; None if not all are finite."""
     from corevec.backend.gpu import (
-        triton_launch as _fused_answers,  # Triton loads in a second
+        triton_launch,  # Triton loads in a second
     )
 
     with _device_of(values):
         given = values.contiguous(), intercept, numbers, asked
-        return _read(_fused_answers.answers_of(*given), asked)
+        return _read(triton_launch.answers_of(*given), asked)
 
 
 def answers_in_one(profile: Profile, X: Tensor, z: Prepared) -> bool:
@@ -293,9 +293,9 @@ def answers_in_one(profile: Profile, X: Tensor, z: Prepared) -> bool:
         return False
     if cancels(profile, z):
         return False
-    from corevec.backend.gpu import triton_times as _fused
+    from corevec.backend.gpu import triton_times
 
-    return X.is_floating_point() and _fused.maps(X.shape[1], Z.dtype)
+    return X.is_floating_point() and triton_times.maps(X.shape[1], Z.dtype)
 
 
 def _read(found: list[Any], asked: list[Asked]) -> list[Answer] | None:

@@ -1,10 +1,10 @@
-"""A look at rows on a GPU: launching the kernels of `_fused_looks`.
+"""A scan of rows on a GPU: launching the kernels of `triton_scan`.
 
-What a look found comes over in one copy, rows and numbers together.
+What a scan found is copied to the host at once, rows and numbers together.
 """
 
 # mypy: ignore-errors
-# As in `_fused`, whose launches these are.
+# As in `triton_times`, whose launches these are.
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from corevec.backend.gpu.triton_scan import (
     GROUP,
     SUMS,
     THREADS,
-    few_looks,
-    given_looks,
-    many_looks,
+    few_scans,
+    given_scans,
+    many_scans,
 )
 from corevec.backend.gpu.triton_times import FEW_COLUMNS, ready, shares
 
@@ -39,12 +39,12 @@ def answers(
     numbers: torch.Tensor,
     asked: list,
 ) -> Found:
-    """Return (sums, violations, rows) for each of `asked` (`_torch_kernels.Asked`).
+    """Return (sums, violations, rows) for each of `asked` (`kernels.Asked`).
 
-    Rows and basis as `_fused.ready` takes them; `numbers` of the rows increase.
+    Rows and basis as `triton_times.ready` takes them; `numbers` of the rows increase.
     """
     found, (profile, basis, coef, intercept) = [], functions
-    run = few_looks if X.shape[1] <= FEW_COLUMNS else many_looks
+    run = few_scans if X.shape[1] <= FEW_COLUMNS else many_scans
     for start, stop in shares(X.shape[1], coef.shape[1]):
         some = [one for one in asked if start <= one.column < stop]
         if not some:
@@ -54,7 +54,7 @@ def answers(
         work = _Work(some, intercept, numbers, launch.rows, start)
         run[launch.grid](*launch.arguments, *work.arguments, **launch.constants)
         found.append((some, work.found()))
-    return _brought(found, asked)
+    return _to_host(found, asked)
 
 
 def answers_of(
@@ -64,12 +64,12 @@ def answers_of(
     n, width = values.shape
     work = _Work(asked, intercept, numbers, _GIVEN_ROWS, 0)
     grid = (-(-n // _GIVEN_ROWS),)
-    given_looks[grid](values, n, width, *work.arguments, ROWS=_GIVEN_ROWS, num_warps=4)
-    return _brought([(asked, work.found())], asked)
+    given_scans[grid](values, n, width, *work.arguments, ROWS=_GIVEN_ROWS, num_warps=4)
+    return _to_host([(asked, work.found())], asked)
 
 
 class _Work:
-    """What one launch reads and writes for its questions."""
+    """What one launch reads and writes for its requests."""
 
     def __init__(self, asked, intercept, numbers, tile, first):
         self.asked, self.numbers, self.tile = asked, numbers, tile
@@ -108,7 +108,7 @@ class _Work:
         return *made, len(self.asked), self.trials
 
     def found(self):
-        """Return for each question its sums, its worst violations and their rows."""
+        """Return for each request its sums, its worst violations and their rows."""
         totals = self.sums.sum(dim=2)
         parts = []
         for place, one in enumerate(self.asked):
@@ -156,8 +156,8 @@ def _worst(violations, maxima, count, tile):
     return (layer * each + groups[group]) * near + rest % near
 
 
-def _brought(found, asked):
-    """Return (sums, violations, rows) for each of `asked`, copied here at once."""
+def _to_host(found, asked):
+    """Return (sums, violations, rows) for each of `asked`, on the host: one copy."""
     places = {id(one): place for place, one in enumerate(asked)}
     order = [places[id(one)] for some, _ in found for one in some]
     parts = [part for _, parts in found for three in parts for part in three]

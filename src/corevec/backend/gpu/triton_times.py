@@ -1,10 +1,10 @@
 """Kernel-times-vectors on a GPU, in Triton: the kernel values never leave registers.
 
-Rules of this file: as in ``_loops.py``, arrays in, results written in place, no branch
-on a kernel at run time (codes are compile-time constants), int64 row numbers, a NumPy
-twin in ``tests/naive.py``. `times` is the only entry; ``_torch_kernels`` decides when.
-The arithmetic is in ``_fused_sums``; how a launch is made ready (`ready`) is shared
-with ``_fused_looks``.
+Rules of this file: as in ``loops/kernels.py``, arrays in, results written in place, no
+branch on a kernel at run time (codes are compile-time constants), int64 row numbers, a
+NumPy twin in ``tests/naive.py``. `times` is the only entry; ``kernels.py`` says when.
+The arithmetic is in ``triton_sums.py``; how a launch is made ready (`ready`) is shared
+with ``triton_scan.py``.
 """
 
 # mypy: ignore-errors

@@ -1,6 +1,6 @@
 """The compiled loop of the ranker: sums over the pairs of each query.
 
-Rules as in ``_loops.py``: arrays in, results written in place, ``nogil`` and ``cache``
+Rules as in ``kernels.py``: arrays in, results written in place, ``nogil`` and ``cache``
 on; the NumPy twin, with every pair written out, is in
 ``tests/solvers/ranking/test_ranker.py``.
 """

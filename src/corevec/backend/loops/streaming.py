@@ -1,8 +1,8 @@
 """Every compiled loop of the streaming balls, and nothing else.
 
-One pass over a block of rows: a row inside a ball costs one look at its entries and
+One pass over a block of rows: a row inside a ball costs one scan of its entries and
 changes nothing; a row outside stops the pass, or, where there is one ball only, moves
-it there and then. The rules are those of ``_loops.py``; the twin of all of it is
+it there and then. The rules are those of ``kernels.py``; the twin of all of it is
 ``tests/solvers/streaming/test_streaming_balls.py::Twin``, in lifted coordinates that
 are written out.
 """
@@ -32,7 +32,7 @@ NORM, SLACK, LEAST, WIDTH = range(4)
 
 @njit(nogil=True, cache=True, **_SUMS)
 def _take_in(centre, row, inverse, numbers, ball, plain):
-    """Move the only ball so that it holds `row` too (``streaming_balls.enclosed``)."""
+    """Move the only ball so that it holds `row` too (``solvers.streaming``)."""
     apart, own = 0.0, 0.0
     for j in range(centre.shape[0]):
         step = row[j] - centre[j]
@@ -89,7 +89,7 @@ def _step(entries):
 
 
 @njit(nogil=True, cache=True, **_SUMS)
-def _dense_look(x, centre, plain):
+def _dense_products(x, centre, plain):
     """Return (squared norm, inner product), or squared distance twice if `plain`."""
     first, second = 0.0, 0.0
     if plain:
@@ -119,7 +119,7 @@ def dense_pass(
     code_step, inverse_step = _step(codes), _step(inverse)
     for i in range(start, X.shape[0]):
         x = X[i]
-        norm, product = _dense_look(x, centres[0], plain)
+        norm, product = _dense_products(x, centres[0], plain)
         if not norm < _LARGEST:
             return -1 - i
         own = inverse[i * inverse_step]
@@ -132,7 +132,7 @@ def dense_pass(
         held = _holds(value, image, table[0], plain)
         k = 1
         while not held and k < centres.shape[0]:
-            product = _dense_look(x, centres[k], plain)[1]
+            product = _dense_products(x, centres[k], plain)[1]
             value = -product if plain else sign * (product + bias * centres[k, d])
             held = _holds(value, image, table[k], plain)
             k += 1
@@ -147,7 +147,7 @@ def dense_pass(
 
 
 @njit(nogil=True, cache=True, **_SUMS)
-def _sparse_look(entries, centre):
+def _sparse_products(entries, centre):
     """Return squared norm, inner product, and whether indices ascend."""
     data, indices, first, last = entries
     norm, product, last_index, ascend = 0.0, 0.0, -1, True
@@ -209,7 +209,7 @@ def csr_pass(
     code_step, inverse_step = _step(codes), _step(inverse)
     for i in range(start, n):
         entries = data, indices, indptr[i], indptr[i + 1]
-        norm, product, ascend = _sparse_look(entries, centres[0])
+        norm, product, ascend = _sparse_products(entries, centres[0])
         if not ascend:
             return -1 - n - i
         if not norm < _LARGEST:
@@ -224,7 +224,7 @@ def csr_pass(
         k = 0
         while not held and k < centres.shape[0]:
             if k > 0:
-                product = _sparse_look(entries, centres[k])[1]
+                product = _sparse_products(entries, centres[k])[1]
             if plain:
                 value = _minus_distance(entries, norm, product, centres[k], table[k])
             else:

@@ -1,6 +1,6 @@
 """The compiled loop of the LIBSVM reader: bytes of text to the arrays of CSR rows.
 
-Rules as in ``_loops.py``: arrays in, results written in place, ``nogil`` and ``cache``
+Rules as in ``kernels.py``: arrays in, results written in place, ``nogil`` and ``cache``
 on; the twin is scikit-learn's ``load_svmlight_file``, in
 ``tests/data/test_readers.py``.
 What is not plainly a row with numbers that can be rounded here beyond doubt is left to

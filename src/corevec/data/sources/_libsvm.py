@@ -23,10 +23,10 @@ from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 
-# A place is noted every so many rows: a trip to one row reads half of them, some
+# A place is noted every so many rows: random access to one row reads half of them, some
 # 0.5 ms, and the places of 1e9 rows are 24 MB.
 PLACE_ROWS = 1024
-# Text read at once on a trip to few rows.
+# Text read at once for random access to few rows.
 _FEW_BYTES = 1 << 17
 
 
@@ -81,7 +81,7 @@ class LibsvmSource(FileSource):
         return join_rows(list(self._read(start, stop, stop - start)))
 
     def _fetch(self, rows: Array) -> Rows:
-        """Bring rows from the noted places before them; near places in one go."""
+        """Return rows, read from the noted places before them; near places together."""
         if len(rows) == 0:
             return self._empty()
         place = np.searchsorted(self._place_rows, rows, side="right")

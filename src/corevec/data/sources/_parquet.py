@@ -82,7 +82,7 @@ class ParquetSource(FileSource):
         self._look_at_files()
 
     def block(self, start: int, stop: int) -> Rows:
-        """Return the rows from `start` up to `stop`: a trip to their row groups."""
+        """Return the rows from `start` up to `stop`, from their row groups."""
         return self._fetch(np.arange(start, stop))
 
     def _each(self, score: Callable[[Rows], T]) -> Generator[T, None, None]:

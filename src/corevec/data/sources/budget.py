@@ -29,8 +29,8 @@ _MOST_FETCHED = 65_536
 # Share of the memory budget for the deck of a remote source, and for rows that were
 # fetched on demand.
 DECK_SHARE, CACHED_SHARE = 1 / 8, 1 / 8
-# Rows of a deck: what the samples of one fit draw together (engine.SPAN_SAMPLES and a
-# probe of 4,000), and a tenth, for drawing with replacement drops repeats.
+# Rows of a deck: what the samples of one fit draw together (the growing samples and
+# a probe of 4,000), and a tenth, for drawing with replacement drops repeats.
 MOST_DEALT = 190_000
 # Bytes of violating rows that a remote source sends to the host after every pass.
 REMOTE_SCAN_BYTES = 1 << 19
