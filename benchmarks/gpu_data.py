@@ -6,12 +6,11 @@ The files hold the smallest exact types, compressed; set COREVEC_DATA to the fol
 the machine that has the GPU.
 """
 
-import os
 import shutil
 import sys
 from pathlib import Path
 
-from benchmarks.datasets._base import SHARED
+from benchmarks.datasets._base import data_folders
 
 FILES = ("adult_a9a.npz", "ijcnn1.npz", "mnist.npz", "covtype.npz")
 
@@ -19,7 +18,7 @@ FILES = ("adult_a9a.npz", "ijcnn1.npz", "mnist.npz", "covtype.npz")
 def run(folder):
     """Copy the files, and print their sizes."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    source, total = Path(os.environ.get("COREVEC_DATA", SHARED)), 0
+    source, total = data_folders()[0], 0
     for name in FILES:
         copy = Path(shutil.copyfile(source / name, Path(folder) / name))
         total += copy.stat().st_size

@@ -20,8 +20,9 @@ from typing import Any
 
 import torch
 
-from corevec.backend.gpu import kernels as _torch_kernels
+from corevec.backend import gpu
 from corevec.backend.gpu import triton_times as _fused
+from corevec.backend.profiles import Profile
 
 COLUMNS = (2, 22, 54, 128, 784)
 BASIS = (160, 1000)
@@ -146,16 +147,17 @@ class Problem:
         self.X = X[: max(1000, min(n, int(MOST_VALUES / k)) - 3)]  # a torn last tile
         self.Z = torch.randn((k, d), device="cuda", dtype=X.dtype)
         self.coef = torch.randn((k, outputs), device="cuda", dtype=X.dtype)
-        self.kernel = (NAMES.index(name), 1.0 / d, 1.0, 3.0)
+        self.kernel = Profile(NAMES.index(name), 1.0 / d, 1.0, 3.0)
         self.k, self.d, self.name = k, d, name
         self.dtype = str(X.dtype).removeprefix("torch.")
-        self.squares = [_torch_kernels.squared_norms(a) for a in (self.X, self.Z)]
+        self.prepared = [gpu.Prepared(a).with_squares() for a in (self.X, self.Z)]
         half = torch.arange(CHECKED_ROWS, device="cuda")
         middle = torch.randint(len(self.X), (CHECKED_ROWS,), device="cuda")
         self.some = torch.cat([half % len(self.X), middle, len(self.X) - 1 - half])
         self.some.clamp_(min=0)
         wide = [a.double() for a in (self.X[self.some], self.Z, self.coef)]
-        self.truth = _torch_kernels.block(*self.kernel, *wide[:2]) @ wide[2]
+        rows, basis = (gpu.Prepared(a) for a in wide[:2])
+        self.truth = gpu.block(self.kernel, rows, basis) @ wide[2]
 
     def error(self, out: torch.Tensor) -> float:
         """Return the relative error on some rows; not a number anywhere is one."""
@@ -172,8 +174,7 @@ class Problem:
         about = (f"fused {self.name}{many}", self.d, self.dtype, self.k, words)
 
         def run() -> torch.Tensor:
-            there = (self.X, self.Z, self.coef, *self.squares)
-            return _fused.times(*self.kernel, *there, config=config)
+            return _fused.times(self.kernel, *self.prepared, self.coef, config)
 
         try:
             error = self.error(run())
@@ -188,8 +189,9 @@ class Problem:
     def blocked(self) -> dict[str, Any]:
         """Measure blocked torch on some of the rows."""
         n = min(len(self.X), int(TORCH_VALUES / self.k))
-        there = (self.X[:n], self.Z, self.coef, self.squares[0][:n], self.squares[1])
-        seconds = seconds_of(lambda: _torch_kernels._tiled(*self.kernel, *there))
+        x, z = self.prepared
+        there = self.kernel, x.part(slice(n)), z, self.coef
+        seconds = seconds_of(lambda: gpu.times_by_tiles(*there))
         rate = n * self.k / seconds
         about = (f"torch {self.name}", self.d, self.dtype, self.k, "")
         return line(*about, seconds=seconds, rate=rate)

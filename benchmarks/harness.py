@@ -3,7 +3,7 @@
 import json
 import logging
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from itertools import groupby
@@ -13,6 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks import datasets, records, solvers
+from benchmarks.datasets._base import MissingDataError
 from benchmarks.measuring import (
     Timer,
     collected_warnings,
@@ -63,13 +64,60 @@ def run_experiment(module, settings):
     path = settings.out / f"{experiment_name(module)}.csv"
     known = records.known_cases(path)
     repeats = 1 if settings.quick else settings.repeats or module.REPEATS
-    with (
-        _fewer(module, "SETS", settings.sets),
-        _fewer(module, "METHODS", settings.only),
-    ):
-        cases = [c for c in module.cases(settings.quick) if _is_wanted(c, settings)]
+    cases = _cases(module, path, settings)
     for _, group in groupby(cases, key=lambda case: case.dataset):
         _run_group(list(group), repeats, known, path, settings)
+
+
+def _cases(module, path, settings):
+    """Return the cases that are wanted; parameters may be chosen on the data.
+
+    Where a file is missing, each data set is asked for by itself: those without their
+    file get a row that says so.
+    """
+    try:
+        return _cases_of(module, settings, settings.sets)
+    except MissingDataError as error:
+        names = list(getattr(module, _sets_name(module, settings), ()))
+        if not names:
+            _report_missing(path, "", error, settings)
+    cases = []
+    for name in names:
+        if settings.sets is None or name in settings.sets:
+            try:
+                cases += _cases_of(module, settings, frozenset([name]))
+            except MissingDataError as error:
+                _report_missing(path, name, error, settings)
+    return cases
+
+
+def _sets_name(module, settings):
+    """Return the name of the list of data sets that an experiment goes through."""
+    has_few = settings.quick and hasattr(module, "QUICK_SETS")
+    return "QUICK_SETS" if has_few else "SETS"
+
+
+def _cases_of(module, settings, sets):
+    wanted = replace(settings, sets=sets)
+    name = _sets_name(module, settings)
+    with _fewer(module, name, sets), _fewer(module, "METHODS", settings.only):
+        return [
+            case for case in module.cases(settings.quick) if _is_wanted(case, wanted)
+        ]
+
+
+def _report_missing(path, dataset, error, settings):
+    """Write a row for a data set whose cases cannot even be made."""
+    log.warning("%s %s: %s", path.stem, dataset, error)
+    row = {
+        "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
+        **records.environment(),
+        "threads": settings.threads,
+        "experiment": path.stem,
+        "dataset": dataset,
+        "note": f"error: {type(error).__name__}: {error}",
+    }
+    records.append(path, row)
 
 
 @contextmanager
@@ -143,6 +191,9 @@ def _row_of(case, repeat, experiment, settings):
         if case.probe is not None:
             return row | case.probe(case, settings.threads)
         return row | _measured_or_cached(case, repeat, row, settings)
+    except MissingDataError as error:
+        log.warning("%s: %s", case, error)
+        return row | {"note": f"error: {type(error).__name__}: {error}"}
     except (MemoryError, TypeError, ValueError, RuntimeError, ImportError) as error:
         # One failing solver must not end a run of hours. The row says so, is
         # shown in the report, and is measured again next time.

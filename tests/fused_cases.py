@@ -9,6 +9,8 @@ import warnings
 
 import numpy as np
 
+from corevec.backend.profiles import Profile
+
 NAMES = ("rbf", "laplacian", "inverse-distance", "linear", "poly", "sigmoid")
 COLUMNS = (1, 2, 3, 8, 9, 22, 54, 100)
 OUTPUTS = (1, 3, 17)
@@ -54,10 +56,10 @@ def data(case, precision):
     return tuple(a.astype(precision) for a in (X, Z, coef))
 
 
-def parameters(case):
-    """Return code, gamma, coef0 and degree as `_loops.profile` takes them."""
+def profile(case):
+    """Return the profile of a case."""
     code = NAMES.index(case["name"])
-    return code, case["gamma"], case["coef0"], case["degree"]
+    return Profile(code, case["gamma"], case["coef0"], case["degree"])
 
 
 def values_to_try(precision):
@@ -70,16 +72,23 @@ def profiles(precision):
     """Return each profile at single numbers: one column, one basis row."""
     import torch
 
-    from corevec.backend.gpu import kernels as _torch_kernels
+    from corevec.backend import gpu
+    from corevec.backend.profiles import LAPLACIAN, RBF, SIGMOID
 
     x = torch.from_numpy(values_to_try(precision).astype(precision))[:, None]
     one, zero = torch.ones((1, 1), dtype=x.dtype), torch.zeros((1, 1), dtype=x.dtype)
     small = {"rows": 512}
-    decay = _torch_kernels.times(0, 1.0, 0.0, 1, x, zero, one, config=small)
-    decay_1 = _torch_kernels.times(1, 1.0, 0.0, 1, x, zero, one, config=small)
-    tanh = _torch_kernels.times(5, 1.0, 0.0, 1, -x, one, one, config=small)
-    far = _torch_kernels.times(0, 1.0, 0.0, 1, x * 1e15, zero, one, config=small)
-    return {"rbf": decay, "laplacian": decay_1, "sigmoid": tanh, "far": far}
+
+    def times(code, rows, basis):
+        rows, basis = gpu.Prepared(rows), gpu.Prepared(basis)
+        return gpu.times(Profile(code), rows, basis, one, small)
+
+    return {
+        "rbf": times(RBF, x, zero),
+        "laplacian": times(LAPLACIAN, x, zero),
+        "sigmoid": times(SIGMOID, -x, one),
+        "far": times(RBF, x * 1e15, zero),
+    }
 
 
 def multiply_as_tensor_cores_do():
@@ -104,7 +113,7 @@ def main(precision, out):
     """Write what the fused kernels make of every case."""
     import torch
 
-    from corevec.backend.gpu import kernels as _torch_kernels
+    from corevec.backend import gpu
 
     # NumPy, inside the interpreter, warns of overflow in values nobody uses.
     warnings.simplefilter("ignore")
@@ -113,11 +122,10 @@ def main(precision, out):
     results = {f"profile-{k}": v for k, v in profiles(precision).items()}
     for number, one in enumerate([*grid(), *corners()]):
         X, Z, coef = map(torch.from_numpy, data(one, precision))
-        assert _torch_kernels.fused(X)
+        assert gpu.fused(X)
         sizes = {"rows": 64} if one["d"] <= FEW else None
-        results[f"{number}"] = _torch_kernels.times(
-            *parameters(one), X, Z, coef, config=sizes
-        )
+        prepared = gpu.Prepared(X), gpu.Prepared(Z)
+        results[f"{number}"] = gpu.times(profile(one), *prepared, coef, sizes)
     np.savez(out, **{k: v.numpy() for k, v in results.items()})
 
 

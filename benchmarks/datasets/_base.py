@@ -12,6 +12,16 @@ from scipy import sparse
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
+class MissingDataError(ValueError):
+    """The file of a data set is not on this machine."""
+
+
+def data_folders():
+    """Return the folders with data sets: $COREVEC_DATA, if not empty, then SHARED."""
+    given = os.environ.get("COREVEC_DATA", "").strip()
+    return [Path(given), SHARED] if given else [SHARED]
+
+
 @dataclass(frozen=True)
 class Dataset:
     """Training and test part. `y_*` is None where the task is to detect outliers."""
@@ -115,14 +125,12 @@ def _arrays(part):
 
 def open_file(name):
     """Return the opened archive `name`, from $COREVEC_DATA or ../shared/data."""
-    folders = [SHARED]
-    if "COREVEC_DATA" in os.environ:
-        folders.insert(0, Path(os.environ["COREVEC_DATA"]))
+    folders = data_folders()
     for folder in folders:
         if (folder / name).exists():
             return np.load(folder / name)
     looked = ", ".join(str(folder) for folder in folders)
-    raise ValueError(
+    raise MissingDataError(
         f"benchmarks: {name} is in none of: {looked}. Set COREVEC_DATA to the folder "
         "that holds it; benchmarks/README.md says where the data come from."
     )

@@ -13,8 +13,17 @@ from scipy import sparse
 torch = pytest.importorskip("torch", reason="torch is not installed (corevec[gpu])")
 
 from corevec.backend import arrays  # noqa: E402
-from corevec.data.sources import TARGET, WEIGHT, Workers, device_source, gpu, gpu_input  # noqa: E402
-from corevec.data.sources.columns import Coded  # noqa: E402
+from corevec.data.sources import (  # noqa: E402
+    TARGET,
+    WEIGHT,
+    Coded,
+    StreamedSource,
+    TensorSource,
+    Workers,
+    device_source,
+    part_source,
+    tensor_source,
+)
 from corevec.kernels import Rows, make_kernel  # noqa: E402
 
 N = 2_000
@@ -108,16 +117,16 @@ def test_arrays_that_may_not_be_written_go_there():
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "uint16", "uint32", "uint8"])
 def test_columns_may_be_of_any_type_of_numbers(dtype):
     own = [tensor(one).to(getattr(torch, dtype)) for one in (CODES, WEIGHTS)]
-    assert_columns(gpu_input.tensor_source("a test", tensor(X), *own))
+    assert_columns(tensor_source("a test", tensor(X), *own))
 
 
 @pytest.mark.parametrize("dtype", ["<u2", "<u4", ">f8", "<i8"])
 def test_columns_beside_tensors_or_of_a_partition_may_be_of_any_type(dtype):
     own = [one.astype(dtype) for one in (CODES, WEIGHTS)]
     backwards = [one[::-1].copy()[::-1] for one in own]  # torch takes no such strides
-    assert_columns(gpu_input.tensor_source("a test", tensor(X), *backwards))
+    assert_columns(tensor_source("a test", tensor(X), *backwards))
     columns = dict(zip((TARGET, WEIGHT), own, strict=True))
-    assert_columns(gpu_input.part_source(X, columns, 0, 1 << 28, "cpu"))
+    assert_columns(part_source(X, columns, 0, 1 << 28, "cpu"))
 
 
 def assert_columns(source):
@@ -134,13 +143,13 @@ def assert_columns(source):
 @given(st.integers(1, 40), st.integers(1 << 20, 1 << 34))
 def test_blocks_begin_where_triton_was_compiled_for(n_features, budget):
     rows = torch.zeros((1, n_features), dtype=torch.float32)
-    size = 4 * n_features * gpu.TensorSource(rows, None, budget).block_rows
+    size = 4 * n_features * TensorSource(rows, None, budget).block_rows
     assert size % 16 == 0
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(gpu, "FEWEST_ROWS", 300)
+    monkeypatch.setattr(TensorSource, "fewest_rows", 300)
 
 
 def sources(rows, small=LITTLE):
@@ -152,8 +161,8 @@ def sources(rows, small=LITTLE):
 @pytest.mark.parametrize("kind", ["NumPy", "CSR"])
 def test_streamed_blocks_are_the_rows(kind, small_blocks):
     streamed, resident = sources(X if kind == "NumPy" else sparse.csr_matrix(X))
-    assert isinstance(streamed, gpu.StreamedSource)
-    assert not isinstance(resident, gpu.StreamedSource)
+    assert isinstance(streamed, StreamedSource)
+    assert not isinstance(resident, StreamedSource)
     assert len(streamed.blocks()) > 3
     for source in (streamed, resident):
         for column, known in ((TARGET, CODES), (WEIGHT, WEIGHTS)):

@@ -13,7 +13,8 @@ from naive import gram
 torch = pytest.importorskip("torch", reason="torch is not installed (corevec[gpu])")
 
 from corevec import kernels  # noqa: E402
-from corevec.backend.gpu import kernels as _torch_kernels  # noqa: E402
+from corevec.backend import gpu  # noqa: E402
+from corevec.backend.profiles import Profile  # noqa: E402
 
 HERE = Path(__file__).parents[1]
 CASES = [*fused_cases.grid(), *fused_cases.corners()]
@@ -35,6 +36,10 @@ def error(out, reference):
     return np.linalg.norm(out - reference) / np.linalg.norm(reference)
 
 
+def prepared(*arrays):
+    return [gpu.Prepared(torch.from_numpy(a)) for a in arrays]
+
+
 def tolerance(case, precision):
     """Return the bound on the relative error; a power multiplies the base's."""
     times = max(1.0, case["degree"] / 5) if case["name"] == "poly" else 1.0
@@ -45,12 +50,12 @@ def tolerance(case, precision):
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c['name']}-{c['d']}")
 def test_plain_torch(case, precision):
     X, Z, coef = fused_cases.data(case, precision)
-    there = [torch.from_numpy(a) for a in (X, Z, coef)]
+    there = prepared(X, Z)
     K = kernel(case, X, Z)
-    out = _torch_kernels.times(*fused_cases.parameters(case), *there)
+    out = gpu.times(fused_cases.profile(case), *there, torch.from_numpy(coef))
     assert error(out.numpy(), K @ coef.astype(float)) < tolerance(case, precision)
-    values = _torch_kernels.block(*fused_cases.parameters(case), *there[:2])
-    assert values.dtype == there[0].dtype
+    values = gpu.block(fused_cases.profile(case), *there)
+    assert values.dtype == there[0].values.dtype
     assert error(values.double().numpy(), K) < tolerance(case, precision)
 
 
@@ -96,19 +101,19 @@ def check_profiles(precision, results):
     assert np.all((far >= 0) & (far <= 1e-300))
 
 
-def test_tiles_of_plain_torch_join_up(monkeypatch):
-    monkeypatch.setitem(_torch_kernels._TILE_VALUES, "cpu", 16 * 37)
-    case = fused_cases.case("laplacian", 9, outputs=3)
+def test_tiles_of_plain_torch_join_up():
+    """30,000 rows and 37 others are three tiles of 2**19 values."""
+    case = fused_cases.case("laplacian", 9, outputs=3, n=30_000)
     X, Z, coef = fused_cases.data(case, "float64")
-    there = [torch.from_numpy(a) for a in (X, Z, coef)]
-    out = _torch_kernels.times(*fused_cases.parameters(case), *there)
+    there = *prepared(X, Z), torch.from_numpy(coef)
+    out = gpu.times(fused_cases.profile(case), *there)
     assert error(out.numpy(), kernel(case, X, Z) @ coef) < TOLERANCE["float64"]
 
 
 @pytest.mark.parametrize(("n", "k", "outputs"), [(0, 3, 2), (3, 0, 2), (3, 2, 0)])
 def test_nothing_to_sum(n, k, outputs):
-    X, Z = torch.ones((n, 2)), torch.ones((k, 2))
-    out = _torch_kernels.times(0, 1.0, 0.0, 3, X, Z, torch.ones((k, outputs)))
+    x, z = (gpu.Prepared(torch.ones((size, 2))) for size in (n, k))
+    out = gpu.times(Profile(0), x, z, torch.ones((k, outputs)))
     assert out.shape == (n, outputs)
     assert out.dtype == torch.float64
     assert not out.any()
@@ -120,8 +125,8 @@ def test_same_numbers_as_the_kernels_of_the_cpu(name):
     X, Z, coef = fused_cases.data(case, "float64")
     own = kernels.Kernel(name, case["gamma"], case["coef0"], case["degree"])
     x, z = (own.prepare(kernels.Rows(a, np.arange(len(a)))) for a in (X, Z))
-    there = [torch.from_numpy(a) for a in (X, Z, coef)]
-    out = _torch_kernels.times(*own._parameters, *there)
+    there = *prepared(X, Z), torch.from_numpy(coef)
+    out = gpu.times(own._parameters, *there)
     assert error(out.numpy(), own.times(x, z, coef)) < TOLERANCE["float64"]
 
 
@@ -130,9 +135,9 @@ def test_triton_can_be_switched_off(monkeypatch):
     X = torch.ones((3, 2))
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.delenv("COREVEC_TRITON", raising=False)
-    assert _torch_kernels.fused(X)
+    assert gpu.fused(X)
     monkeypatch.setenv("COREVEC_TRITON", "0")
-    assert not _torch_kernels.fused(X)
+    assert not gpu.fused(X)
 
 
 def test_no_numba_is_loaded():

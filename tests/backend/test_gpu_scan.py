@@ -15,18 +15,16 @@ import numpy as np
 import pytest
 from naive import gram
 
-from corevec import CoreVectorClassifier
-from corevec.certificates import scan as oracle
-from corevec.data.sources.columns import CarriedColumn
-from corevec.data.sources.memory import DenseSource
+from corevec import CoreVectorClassifier, problems
+from corevec.certificates import ScanRequest, answers_on_device, scan
+from corevec.data.sources import CarriedColumn, MemorySource
 from corevec.exceptions import KernelError
 from corevec.kernels import Kernel, RowMap, Rows
-from corevec.models.expansion import KernelExpansion
-from corevec.problems import family as problems
+from corevec.models import KernelExpansion
 
 torch = pytest.importorskip("torch", reason="torch is not installed (corevec[gpu])")
 
-from corevec.data.sources.gpu import TensorSource  # noqa: E402
+from corevec.data.sources import TensorSource  # noqa: E402
 
 FAR = 3_000_000_000  # a row number that needs more than 32 bits
 FIELDS = ("loss", "slope", "curve", "worst", "violation", "n_violated")
@@ -150,7 +148,7 @@ def question(case, problem, rng):
     skip = few + n_entries(case) * rng.integers(len(problem.sides), size=len(few))
     offset = 0.05 if problem.has_offset else 0.0
     some = tuple((1.0 + 0.3 * q, offset + 0.1 * q) for q in range(case.trials))
-    return oracle.ScanRequest(problem, np.sort(skip), some, case.n_worst)
+    return ScanRequest(problem, np.sort(skip), some, case.n_worst)
 
 
 def n_entries(case):
@@ -248,7 +246,7 @@ def test_looks_of_plain_torch(number, case):
     functions, questions = asked(case, of_tensors=True)
     source = place(case)
     assert not functions.ready().reduces(source.block(0, case.n))
-    looks = oracle.scan(source, functions, questions, np.dtype(case.dtype))
+    looks = scan(source, functions, questions, np.dtype(case.dtype))
     for t, one in enumerate(looks):
         compare(case, t, vars(one))
 
@@ -258,8 +256,8 @@ def test_looks_of_plain_torch(number, case):
 )
 def test_looks_of_numpy(number, case):
     functions, questions = asked(case, of_tensors=False)
-    source = DenseSource(data(case)[0])
-    looks = oracle.scan(source, functions, questions, np.dtype(case.dtype))
+    source = MemorySource(data(case)[0])
+    looks = scan(source, functions, questions, np.dtype(case.dtype))
     for t, one in enumerate(looks):
         compare(case, t, vars(one))
 
@@ -303,7 +301,7 @@ def told_of_overflow():
     source = place(case)
     source.values[700] = 1e200
     with pytest.raises(KernelError) as error:
-        oracle.scan(source, functions, questions)
+        scan(source, functions, questions)
     return str(error.value)
 
 
@@ -330,7 +328,7 @@ def seen_with_gaps():
     functions, questions = asked(case, of_tensors=True)
     some = np.arange(FAR, FAR + case.n, 3)
     assert np.isin(questions[0].skip % n_entries(case), some).sum() > 9
-    found = oracle.scan(place(case).alone(some), functions, questions)[0]
+    found = scan(place(case).alone(some), functions, questions)[0]
     return np.concatenate([np.atleast_1d(getattr(found, name)) for name in FIELDS])
 
 
@@ -368,7 +366,6 @@ def main(out):
     # NumPy, inside the interpreter, warns of overflow in values nobody uses.
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    oracle.FEWEST_ROWS = 256  # rows are looked at in parts
     results = {"fit": fitted()}
     for way, rows in (("in-one", 0), ("of-values", 1 << 40)):
         _torch_kernels.ROWS_IN_ONE = rows
@@ -379,7 +376,8 @@ def main(out):
             rows, ready = place(case).block(0, case.n), functions.ready(case.dtype)
             assert ready.reduces(rows)
             # Not by `scan`, which turns to the plain way where this one finds nothing.
-            for t, one in enumerate(oracle._answers_on_device(rows, ready, questions)):
+            looks = answers_on_device(rows, ready, questions, fewest_rows=256)
+            for t, one in enumerate(looks):
                 for name in FIELDS:
                     results[f"{number}/{way}/{t}/{name}"] = getattr(one, name)
     np.savez(out, **results)

@@ -6,18 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from corevec.certificates.dual_bounds import BoundRequest, Combination, Projection
-from corevec.certificates.squared_loss import (
+from corevec.certificates import (
+    BoundRequest,
     Candidate,
+    Combination,
     PassRequest,
+    Projection,
     all_sums,
     prove,
 )
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
-from corevec.models.basis import basis_of_rows
-from corevec.models.expansion import KernelExpansion
-from corevec.problems.family import Labels, regression, two_class
+from corevec.models import KernelExpansion, basis_of_rows
+from corevec.problems import Labels, regression, two_class
 
 
 def set_up(seed, n=120, k=15, C=2.0, kind="rbf", task="classes"):

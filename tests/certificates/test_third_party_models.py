@@ -24,7 +24,7 @@ from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSV
 from strategies import quadratic_features
 
 from corevec import CoreVectorClassifier, InvalidInputError, certify
-from corevec.certificates.third_party import Machine
+from corevec.certificates import Machine
 from corevec.reference import BallVectorMachine, Pegasos
 from corevec.reference.lasvm import LASVM
 from corevec.reference.simple_svm import SimpleSVM

@@ -24,14 +24,15 @@ from corevec.data.sources import (
     TARGET,
     WEIGHT,
     CarriedColumn,
-    CsrSource,
-    DenseSource,
+    LibsvmSource,
+    MemorySource,
+    NpySource,
+    ParquetSource,
+    ReadAhead,
     Workers,
     row_statistics,
 )
-from corevec.data.sources._files import ReadAhead
-from corevec.data.sources.disk import LibsvmSource, NpySource, ParquetSource
-from corevec.data.sources.opening import open as open_rows
+from corevec.data.sources import open as open_rows
 
 BUDGET = 1 << 28
 # So little that blocks have the least number of rows, 256.
@@ -105,7 +106,7 @@ def assert_same_passes(here, there):
 
 
 def in_memory(X, **columns):
-    source = CsrSource(X) if sparse.issparse(X) else DenseSource(X)
+    source = MemorySource(X)
     source.row_columns = columns
     return source
 
@@ -365,7 +366,7 @@ MEMORY = """
 import json, sys, threading, time
 import numpy as np
 from corevec.data.sources import Workers
-from corevec.data.sources.opening import open as open_rows
+from corevec.data.sources import open as open_rows
 import pyarrow.parquet
 
 def anonymous():

@@ -20,7 +20,7 @@ from corevec import (
     StreamingBallClassifier,
     SubspaceClassifier,
 )
-from corevec.data.sources.dask import lost_rows_explained
+from corevec.data.sources import lost_rows_explained
 from corevec.exceptions import InvalidInputError, RowsLostError
 
 pd = pytest.importorskip("pandas")

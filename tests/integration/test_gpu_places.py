@@ -19,7 +19,7 @@ from corevec import (  # noqa: E402
     certify,
 )
 from corevec.backend import arrays  # noqa: E402
-from corevec.data.sources import gpu  # noqa: E402
+from corevec.data.sources import TensorSource  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::corevec.exceptions.NotCertifiedWarning"
@@ -363,7 +363,7 @@ LITTLE = 60_000  # X has 48,000 bytes, more than half of it
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(gpu, "FEWEST_ROWS", 300)
+    monkeypatch.setattr(TensorSource, "fewest_rows", 300)
 
 
 @pytest.mark.parametrize("name", ["classifier of low rank", "regressor", "soft ball"])

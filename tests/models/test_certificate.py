@@ -21,7 +21,7 @@ from corevec import (
     certify,
 )
 from corevec._runtime.enumerations import StopReason
-from corevec.models.certificate import with_kind
+from corevec.models import with_kind
 
 FIELDS = [
     *("problem", "primal", "dual", "relative_gap", "dual_bound", "confidence"),

@@ -24,7 +24,7 @@ from corevec import (
 )
 from corevec._runtime.progress import RoundState
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
-from corevec.models.checkpoint import Checkpoint, Saved
+from corevec.models import Checkpoint, Saved
 
 N = 9_000
 
@@ -286,7 +286,7 @@ def test_a_checkpoint_is_a_path():
 WRITER = """
 import sys
 import numpy as np
-from corevec.models.checkpoint import Checkpoint, Saved
+from corevec.models import Checkpoint, Saved
 file = Checkpoint(sys.argv[1], {"C": 1})
 for number in range(10**9):
     part = np.full((20_000, 5), float(number))

@@ -1,7 +1,19 @@
 """Codes and constants of the kernel profiles, which every backend shares."""
 
+from typing import NamedTuple
+
 # Codes of the kernel profiles; `kernels` maps names to them.
 RBF, LAPLACIAN, INVERSE_DISTANCE, LINEAR, POLYNOMIAL, SIGMOID = range(6)
+
+
+class Profile(NamedTuple):
+    """A kernel as every backend takes it: the code of its profile, its parameters."""
+
+    code: int
+    gamma: float = 1.0
+    coef0: float = 0.0
+    degree: float = 3.0
+
 
 # Up to this many columns explicit differences beat a matrix product (measured on
 # AVX-512: 2.3e9 against 2.2e9 float32 values/s at d=8, 2.3 against 0.9 at d=2), and

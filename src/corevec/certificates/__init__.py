@@ -1,1 +1,24 @@
-"""How far a function is from the optimum: scans over rows, bounds from below."""
+"""Scans over all rows, bounds of the optimum, and certificates of any function."""
+
+from corevec._runtime.rooms import on_demand
+from corevec.certificates.scan import scan
+from corevec.certificates.verify import verify
+
+_more, __getattr__ = on_demand(
+    __name__,
+    {
+        "dual_bounds": (
+            "AFFORDABLE BoundRequest Combination DualBound Projection distances_to_span"
+        ),
+        "hinge": "HingeProblem dual_value hinge_problem primal_value",
+        "scan": "ScanRequest ScanResult Subset answers_on_device",
+        "squared_loss": (
+            "MOST_MISSING Candidate PassRequest Sums all_sums dual_of "
+            "dual_of_entries projection_dual prove"
+        ),
+        "third_party": "Machine Rule judge",
+        "third_party_linear": "judge_linear",
+    },
+)
+# Functions that are named as their modules are not on demand: the module is found.
+__all__ = ["scan", "verify", *_more]

@@ -21,6 +21,7 @@ phi_i|^2`` there are three ways to bound it from above (docs/mathematics.md,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,7 +122,7 @@ class Combination:
 
     def rounding(self, kernel: AnyKernel, diagonal: float) -> float:
         """Return the rounding error of ``|u|^2``; `diagonal` is the largest k_ii."""
-        relative = kernel.rounding(self.source.n_features)
+        relative = kernel.rounding(self.source.n_features, self.source.dtype)
         return relative * float(np.abs(self.pull).sum()) ** 2 * diagonal
 
     def projected(self, basis: Basis) -> Projection:
@@ -136,6 +137,21 @@ class Combination:
         found = list(self.source.workers.run(project, parts))
         coordinates = np.sum([one for one, _ in found], axis=0)
         return Projection(coordinates, np.concatenate([delta for _, delta in found]))
+
+    def sampled_residuals(
+        self,
+        projection: Projection,
+        basis: Basis,
+        sizes: tuple[int, ...],
+        rng: np.random.Generator,
+    ) -> Iterator[Residual]:
+        """Yield bounds of ``|(I - P) u|``, each from a draw of its own.
+
+        With the probability `CONFIDENCE` none of them fails.
+        """
+        failure = (1 - CONFIDENCE) / len(sizes)
+        for size in sizes:
+            yield self.sampled_residual(projection, basis, size, rng, failure)
 
     def sampled_residual(
         self,

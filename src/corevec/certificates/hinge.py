@@ -174,10 +174,9 @@ class _Multipliers:
     def sampled(self, basis: Basis, rng: np.random.Generator) -> DualBound:
         """Return the best bound of several draws."""
         projection = self.u.projected(basis)
-        failure = (1 - CONFIDENCE) / len(SAMPLE_SIZES)
+        residuals = self.u.sampled_residuals(projection, basis, SAMPLE_SIZES, rng)
         found = []
-        for size in SAMPLE_SIZES:
-            left = self.u.sampled_residual(projection, basis, size, rng, failure)
+        for size, left in zip(SAMPLE_SIZES, residuals, strict=False):
             norm_sq = projection.norm_sq + left.norm**2 + self._rounding(basis)
             found.append(self.bound(norm_sq, "sample", CONFIDENCE))
             if left.noise < MIN_NOISE_SHARE * left.norm or size >= len(self.beta):

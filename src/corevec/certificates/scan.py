@@ -145,7 +145,7 @@ def scan(
 
     def score(rows: Rows) -> list[ScanResult]:
         if cached is None and ready.reduces(rows):
-            found = _answers_on_device(rows, ready, requests)
+            found = answers_on_device(rows, ready, requests)
             if found is not None:
                 return found
         if cached is None:
@@ -163,8 +163,11 @@ def scan(
     return source.reduce(score, merge)
 
 
-def _answers_on_device(
-    rows: Rows, ready: Ready, requests: list[ScanRequest]
+def answers_on_device(
+    rows: Rows,
+    ready: Ready,
+    requests: list[ScanRequest],
+    fewest_rows: int = FEWEST_ROWS,
 ) -> list[ScanResult] | None:
     """Return the results of rows on a device, reduced on it together with their values.
 
@@ -173,7 +176,7 @@ def _answers_on_device(
     kernel = ready.functions.kernel
     asked = [(t, side) for t, q in enumerate(requests) for side in q.problem.sides]
     step = len(rows) * MOST_ASKED // max(len(asked), MOST_ASKED)
-    step = max(FEWEST_ROWS, -(-step // ALIGNED) * ALIGNED)
+    step = max(fewest_rows, -(-step // ALIGNED) * ALIGNED)
     results: list[ScanResult] | None = None
     for start in range(0, len(rows), step):
         part = rows if step >= len(rows) else rows.part(slice(start, start + step))

@@ -373,10 +373,9 @@ class _Violations:
         pulls, rng = self.sums.pulls(), request.rng or np.random.default_rng(0)
         u = Combination(self.source, self.problem.rows_of(pulls.entries), pulls.pull)
         projection = Projection(self.sums.pulled, pulls.delta)
-        failure = (1 - CONFIDENCE) / len(SAMPLE_SIZES)
+        residuals = u.sampled_residuals(projection, self.basis, SAMPLE_SIZES, rng)
         found = [DualBound(self.problem.least, "sample", CONFIDENCE)]
-        for size in SAMPLE_SIZES:
-            left = u.sampled_residual(projection, self.basis, size, rng, failure)
+        for left in residuals:
             less = replace(self.sums, missed=left.norm)
             dual = dual_of(self.problem, less, self.basis)
             found.append(DualBound(dual, "sample", CONFIDENCE))

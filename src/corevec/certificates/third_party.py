@@ -26,17 +26,18 @@ beta^2/c`` in D. Any feasible beta makes D a lower bound of the optimum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from time import perf_counter
+from dataclasses import dataclass
 
 import numpy as np
 
+from corevec._runtime.enumerations import StopReason
+from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.certificates.hinge import dual_at_best_scale
 from corevec.data.sources import Source
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Kernel
-from corevec.models.certificate import Certificate, relative_gap
+from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
 from corevec.models.norms import norms_sq
 
@@ -220,7 +221,7 @@ def judge(
         A model has converged if it violates no optimality condition by more than its
         ``tol``.
     """
-    start, n = perf_counter(), source.n_rows
+    progress, n = Progress(source.n_rows), source.n_rows
     bias = float(function.intercept[0])
     values = np.full(n, bias)
     if len(function.basis):
@@ -231,7 +232,7 @@ def judge(
     signed[:, 1] = np.bincount(machine.row, machine.sign * repaired, minlength=n)
     numbers = np.flatnonzero(signed.any(axis=1))
     norm, diagonal = norms_sq(source, function.kernel, numbers, signed[numbers])
-    relative = function.kernel.rounding(source.n_features)
+    relative = function.kernel.rounding(source.n_features, source.dtype)
     rounding = relative * np.abs(signed).sum(axis=0) ** 2 * diagonal
     definite = _is_definite(function.kernel) and bool((norm >= -rounding).all())
     if definite:
@@ -241,27 +242,15 @@ def judge(
     violation = machine.violation(values, beta)
     converged = violation <= rule.tol
     dual = machine.dual(repaired, float(norm[1]))
-    return replace(
-        certificate_of(machine, primal, dual, n),
-        problem=machine.name if definite else machine.name + _INDEFINITE,
-        confidence=float(definite),
-        seconds=perf_counter() - start,
-        converged=converged,
-        stopped_by="tol" if converged else rule.stopped_by,
-        largest_violation=violation,
-    )
-
-
-def certificate_of(machine: Machine, primal: float, dual: float, n: int) -> Certificate:
-    """Return the certificate of any machine after a scan of all n rows."""
-    return Certificate(
-        problem=machine.name,
-        primal=primal,
-        dual=dual,
-        relative_gap=relative_gap(primal, dual),
-        n_verified=n,
-        n_rows=n,
+    return Certificate.of(
+        machine.name if definite else machine.name + _INDEFINITE,
+        (primal, dual),
+        progress,
         passes=1.0,
+        confidence=float(definite),
+        converged=converged,
+        stopped_by=StopReason.TOL if converged else rule.stopped_by,
+        largest_violation=violation,
     )
 
 

@@ -8,15 +8,14 @@ sigma.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
+from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.certificates.third_party import ROUNDING, Machine, Rule, certificate_of
+from corevec.certificates.third_party import ROUNDING, Machine, Rule
 from corevec.kernels import Kernel, Rows
 from corevec.models.certificate import Certificate, relative_gap
 
@@ -49,7 +48,7 @@ def judge_linear(
     rule : Rule
         The relative gap asked for.
     """
-    start, n = perf_counter(), X.shape[0]
+    progress = Progress(X.shape[0])
     values = np.asarray(X @ coef).ravel() + intercept
     scale = machine.bias_scale
     weights = np.append(coef, intercept / scale if scale > 0 else 0.0)
@@ -63,14 +62,13 @@ def judge_linear(
             dual, pulled = value, u
         if relative_gap(primal, dual) <= rule.tol:
             break
-    found = certificate_of(machine, primal, dual, n)
-    converged = found.relative_gap <= rule.tol
-    return replace(
-        found,
-        seconds=perf_counter() - start,
-        converged=converged,
-        stopped_by="tol" if converged else rule.stopped_by,
+    return Certificate.of(
+        machine.name,
+        (primal, dual),
+        progress,
+        passes=1.0,
         tol=rule.tol,
+        stopped_by=rule.stopped_by,
         largest_violation=float(np.abs(weights - pulled).max()),
     )
 

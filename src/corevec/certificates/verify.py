@@ -50,6 +50,7 @@ def verify(
         (_primal(problem, function, offset, seen), dual),
         progress,
         unit=problem.unit,
+        cancelled=problem.cancellation(_rounding(function), function.largest_diagonal),
         kind=problem.kind,
         tol=tol,
         dual_bound=kind,
@@ -75,8 +76,12 @@ def _norm_sq(problem: Problem, function: KernelExpansion) -> float:
     basis, coef = function.prepared(), function.coef[:, 0]
     values = function.kernel.times(basis, basis, function.coef)[:, 0]
     bias = float(function.intercept[0]) if problem.has_bias else 0.0
-    rounding = float(function.value_errors()[0]) * float(np.abs(coef).sum())
-    return max(float(coef @ values), 0.0) + bias**2 + rounding
+    return max(float(coef @ values), 0.0) + bias**2 + _rounding(function)
+
+
+def _rounding(function: KernelExpansion) -> float:
+    """Return a bound on the rounding error of ``|w|^2``."""
+    return float(function.value_errors()[0]) * float(np.abs(function.coef).sum())
 
 
 def _dual_of_violations(

@@ -41,6 +41,7 @@ from corevec.kernels.factory import (
     finite,
     make_kernel,
     resolve_gamma,
+    rounding_share,
 )
 from corevec.kernels.kernel import (
     DISTANCE_KERNELS,
@@ -68,5 +69,6 @@ __all__ = [
     "inverse_root",
     "make_kernel",
     "resolve_gamma",
+    "rounding_share",
     "squared_norms",
 ]

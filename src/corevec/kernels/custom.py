@@ -31,9 +31,15 @@ class PrecomputedKernel:
 
     prepare_basis = prepare
 
-    def rounding(self, n_columns: int) -> float:
-        """Return the rounding error of sums of values; the values count as exact."""
-        return 16 * profiles.UNIT
+    def rounding(self, n_columns: int, dtype: Any = np.float64) -> float:
+        """Return the rounding error of sums of values, and of values of this type.
+
+        Those in float64 count as exact; those in float32 were rounded to it, so that a
+        matrix of low rank has negative eigenvalues of that size.
+        """
+        is_single = np.dtype(dtype).itemsize < 8
+        unit = float(np.finfo(np.float32).eps) / 2 if is_single else 0.0
+        return 16 * profiles.UNIT + unit
 
     def block(self, x: Points, z: Points) -> Array:
         """Return the columns of `x` that belong to the rows `z`."""
@@ -70,7 +76,7 @@ class CallableKernel:
 
     prepare_basis = prepare
 
-    def rounding(self, n_columns: int) -> float:
+    def rounding(self, n_columns: int, dtype: Any = np.float64) -> float:
         """Return the rounding error of sums of values; the values count as exact."""
         return 16 * profiles.UNIT
 
@@ -78,7 +84,7 @@ class CallableKernel:
         """Return the function's values, checked for shape."""
         if len(x) == 0 or len(z) == 0:
             return np.zeros((len(x), len(z)))
-        values = np.asarray(self.function(x.values, z.values), dtype=np.float64)
+        values = _as_values(self.function(x.values, z.values))
         if values.shape != (len(x), len(z)):
             raise KernelError(
                 f"the kernel function returned an array of shape {values.shape} for "
@@ -90,7 +96,7 @@ class CallableKernel:
     def times(self, x: Points, z: Points, coef: Array) -> Array:
         """Return ``block(x, z) @ coef`` in tiles."""
         tile = max(16, 4 * TILE_VALUES // max(len(z), 1))
-        starts = range(0, len(x), tile)
+        starts = range(0, max(len(x), 1), tile)
         parts = [self.block(x.part(s, s + tile), z) @ coef for s in starts]
         return np.concatenate(parts)
 
@@ -118,6 +124,19 @@ class NormalizedKernel:
         """Return the normalised values for two blocks of rows."""
         inner = CallableKernel(self.function)
         own = [inner.diagonal(Rows(V, np.arange(V.shape[0]))) for V in (X, Z)]
-        values = np.asarray(self.function(X, Z), dtype=np.float64)
+        values = _as_values(self.function(X, Z))
         scale = np.outer(inverse_root(own[0]), inverse_root(own[1]))
         return np.asarray(values * scale)
+
+
+def _as_values(returned: Any) -> Array:
+    """Return what a kernel function returned as an array of float64."""
+    values = returned.toarray() if sparse.issparse(returned) else returned
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise KernelError(
+            f"the kernel function returned a {type(returned).__name__} that is not "
+            f"numbers ({error}); it must return one number per pair of rows, as a "
+            "NumPy array or a SciPy sparse matrix."
+        ) from None

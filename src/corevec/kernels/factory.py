@@ -130,3 +130,15 @@ def finite(values: Array, kernel: AnyKernel) -> Array:
         f"the {kernel.name} kernel overflows on these rows (values are not finite). "
         "Scale the columns (StandardScaler), or lower gamma, coef0 or degree."
     )
+
+
+def rounding_share(kernel: AnyKernel, values: Any) -> float:
+    """Return the share of the largest k(x, x) below which a pivot is rounding.
+
+    Values that are given in float32 are a positive definite matrix plus errors of up to
+    a unit u each. The norm of n x n random ones is some u sqrt(n), and several times
+    that where the values are sums in float32 themselves. Values that are computed here
+    are exact enough for the thresholds of the callers: 0.
+    """
+    unit = kernel.rounding(1, values.dtype) - kernel.rounding(1)
+    return float(16 * np.sqrt(values.shape[0]) * unit)

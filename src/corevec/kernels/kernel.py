@@ -76,8 +76,10 @@ class Kernel:
         return self.normalized and not self.uses_distance
 
     @property
-    def _parameters(self) -> tuple[int, float, float, float]:
-        return KERNEL_CODES[self.name], self.gamma, self.coef0, float(self.degree)
+    def _parameters(self) -> profiles.Profile:
+        """Code and parameters, as every backend takes them."""
+        code, degree = KERNEL_CODES[self.name], float(self.degree)
+        return profiles.Profile(code, self.gamma, self.coef0, degree)
 
     def prepare(self, rows: Rows, dtype: Any = np.float64) -> Points:
         """Return `rows` mapped, in `dtype`, with the norms that the kernel needs."""
@@ -137,13 +139,13 @@ class Kernel:
             near = np.flatnonzero(out[i] < profiles.NEAR * (xx[i] + zz))
             out[i, near] = _squared_differences(x.values[i : i + 1], z.values, near)
 
-    def rounding(self, n_columns: int) -> float:
+    def rounding(self, n_columns: int, dtype: Any = np.float64) -> float:
         """Return a bound on the error of a float64 value, relative to the largest.
 
         "Largest" is the largest k(x, x). Included are the roundings of the sums that
         values enter, and for distance kernels those of the row map: an error e of a
         row changes ``exp(-gamma t^2)`` by ``2 sqrt(gamma) e`` at most, and the other
-        distance kernels by no more.
+        distance kernels by no more. `dtype` is that of the rows.
         """
         unit = profiles.UNIT
         if not self.uses_distance:
@@ -182,8 +184,10 @@ class Kernel:
         return out
 
     def _tensor_block(self, x: Points, z: Points) -> Any:
-        given = *self._parameters, x.values, z.values
-        out = _gpu_kernels().block(*given, x.squares, z.squares)
+        gpu = _gpu_kernels()
+        out = gpu.block(
+            self._parameters, *(gpu.Prepared(p.values, p.squares) for p in (x, z))
+        )
         if self._is_scaled:
             assert x.diagonal is not None
             assert z.diagonal is not None
@@ -195,8 +199,9 @@ class Kernel:
         if self._is_scaled:
             assert z.diagonal is not None
             coef = coef * inverse_root(z.diagonal)[:, None]
-        given = *self._parameters, x.values, z.values, coef
-        out = _gpu_kernels().times(*given, x.squares, z.squares)
+        gpu = _gpu_kernels()
+        points = (gpu.Prepared(p.values, p.squares) for p in (x, z))
+        out = gpu.times(self._parameters, *points, coef)
         if self._is_scaled:
             assert x.diagonal is not None
             out *= inverse_root(x.diagonal)[:, None]
@@ -227,7 +232,7 @@ class Kernel:
         assert squares is not None
         if is_tensor(squares):
             own = cast(squares, np.float64) * (0.0 if self.uses_distance else 1.0)
-            return _gpu_kernels().profile(*self._parameters, own)
+            return _gpu_kernels().apply_profile(self._parameters, own)
         own = np.array(squares, dtype=np.float64)
         if self.uses_distance:
             own[:] = 0.0
@@ -248,9 +253,9 @@ class Kernel:
 
 def _gpu_kernels() -> Any:
     """Return the kernels of the device; imported late, because they need torch."""
-    from corevec.backend.gpu import kernels
+    from corevec.backend import gpu
 
-    return kernels
+    return gpu
 
 
 def _inner_products(x: Any, z: Any) -> Array:

@@ -177,6 +177,8 @@ class RowStatistics:
     @property
     def entry_variance(self) -> float:
         """Variance of all entries, what scikit-learn's ``gamma="scale"`` uses."""
+        if not self.is_sparse and np.ptp([self.low, self.high]) == 0:
+            return 0.0  # the mean of equal numbers is rounded
         overall = self.mean.mean()
         spread = ((self.mean - overall) ** 2).mean()
         return float(self.column_variance.mean() + spread)

@@ -18,7 +18,7 @@ from scipy import linalg
 from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, dtype_of, to_device_of
 from corevec.data.sources import Source, Workers, stacked
-from corevec.kernels import AnyKernel, Points, Rows, finite
+from corevec.kernels import AnyKernel, Points, Rows, finite, rounding_share
 from corevec.models.expansion import KernelExpansion
 
 PROBE_ROWS = 4000  # or a quarter of the rows, where that is less
@@ -62,7 +62,7 @@ class Basis:
     @property
     def rounding(self) -> float:
         """Bound on the rounding of a kernel value, relative to the largest k(x, x)."""
-        return self.kernel.rounding(self.rows.values.shape[1])
+        return self.kernel.rounding(self.rows.values.shape[1], self.rows.values.dtype)
 
     def leading(self, k: int) -> Basis:
         """Return the basis of the first `k` pivots."""
@@ -159,7 +159,8 @@ def basis_from(rows: Rows, kernel: AnyKernel, most: int | None = None) -> Basis 
     residual = kernel.diagonal(rows).copy()
     if not np.isfinite(residual).all() or residual.max() <= 0:
         return None
-    floor = RANK_THRESHOLD * residual.max()
+    noise = rounding_share(kernel, rows.values)
+    floor = max(RANK_THRESHOLD, noise) * residual.max()
     limit = n if most is None else most
     L = np.zeros((limit, n))  # transposed: a new row is contiguous
     pivots: list[int] = []
@@ -169,7 +170,7 @@ def basis_from(rows: Rows, kernel: AnyKernel, most: int | None = None) -> Basis 
         left.append(float(residual[pivot]))
         if residual[pivot] <= floor:
             break
-        if residual.min() < -1e-8 * left[0]:
+        if residual.min() < -max(1e-8, noise) * left[0]:
             return None  # not positive definite: no projection, no bound
         if j == limit or (most and _hopeless(residual, floor, j, most)):
             return None
@@ -251,7 +252,8 @@ def pivots_of(
         nothing = np.empty((len(rows), 0))
         return Pivots(None, not own.any(), np.arange(len(rows)), nothing)
     with workers.blas():
-        order, factor = _pivoted(K, threshold * largest)
+        noise = rounding_share(kernel, rows.values)
+        order, factor = _pivoted(K, max(threshold, noise) * largest)
     rank = factor.shape[1]
     left = own[order] - np.einsum("ij,ij->i", factor, factor)
     chosen = rows_at(rows, order[:rank])
@@ -259,7 +261,7 @@ def pivots_of(
     residuals = np.append(factor[:rank].diagonal() ** 2, threshold * largest)
     points, lower = kernel.prepare_basis(chosen), np.ascontiguousarray(factor[:rank])
     basis = Basis(kernel, chosen, points, lower, residuals)
-    is_definite = bool(left.min() >= -1e-8 * largest)
+    is_definite = bool(left.min() >= -max(1e-8, noise) * largest)
     return Pivots(basis, is_definite, order, factor[rank:])
 
 

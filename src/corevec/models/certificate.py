@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from corevec.models.certificate_text import (
     is_of_cells,
     state_in_words,
 )
+
+# Values of up to so many bounds of their rounding error count as 0: a primal value
+# holds the error of |w|^2 and that of the loss, a dual value one more.
+ZERO_WITHIN = 4.0
 
 
 @dataclass(frozen=True)
@@ -113,9 +117,8 @@ class Certificate:
         bounds: tuple[float, float],
         progress: Progress,
         *,
-        tol: float = float("nan"),
         unit: float = 1.0,
-        stopped_by: str = StopReason.TOL,
+        cancelled: Cancellation | None = None,
         **measured: Any,
     ) -> Certificate:
         """Return the certificate of a function measured on all rows.
@@ -129,31 +132,31 @@ class Certificate:
             user's.
         progress : Progress
             Rows, passes and seconds of the fit.
-        tol : float
-            The relative gap asked for; the fit has converged at or below it.
         unit : float
             Factor from the unit of the solver to that of the user.
-        stopped_by : str
-            What ended the fit, if not the tolerance.
+        cancelled : Cancellation, optional
+            What both values are a difference of, in the solver's unit.
         **measured
-            Further fields. Where ``converged`` is among them, another criterion than
-            the gap decided, and `stopped_by` is not changed.
+            Further fields: `tol`, at or below which the fit has converged, and
+            `stopped_by`, what ended it if not the tolerance. Where ``converged`` is
+            among them, another criterion than the gap decided, and `stopped_by` is not
+            changed.
         """
         primal, dual = bounds
-        gap = relative_gap(primal, dual)
-        if gap <= tol and "converged" not in measured:
-            stopped_by = StopReason.TOL
         fields = {
-            "relative_gap": gap,
+            "relative_gap": relative_gap(primal, dual, cancelled),
             "n_verified": progress.n_rows,
             "n_rows": progress.n_rows,
             "passes": progress.passes,
             "seconds": progress.seconds,
-            "converged": bool(gap <= tol),
-            "stopped_by": stopped_by,
-            "tol": tol,
+            **measured,
         }
-        return cls(problem, unit * primal, unit * dual, **{**fields, **measured})
+        if "converged" not in measured:
+            is_met = fields["relative_gap"] <= measured.get("tol", float("nan"))
+            fields["converged"] = bool(is_met)
+            if is_met:
+                fields["stopped_by"] = StopReason.TOL
+        return cls(problem, unit * primal, unit * dual, **fields)
 
     def __str__(self) -> str:
         rows = f"{self.n_verified:,} of {self.n_rows:,} rows"
@@ -202,11 +205,27 @@ class Certificate:
         return f" ({self.tol:g} asked)" if np.isfinite(self.tol) else ""
 
 
-def relative_gap(primal: float, dual: float) -> float:
-    """Return ``(primal - dual) / max(|primal|, |dual|)``, at least 0."""
+class Cancellation(NamedTuple):
+    """What primal and dual value are a difference of: the terms and their rounding."""
+
+    error: float
+    terms: float
+
+
+def relative_gap(
+    primal: float, dual: float, cancelled: Cancellation | None = None
+) -> float:
+    """Return ``(primal - dual) / max(|primal|, |dual|)``, at least 0.
+
+    Where both are within the rounding of the terms that they are a difference of (the
+    ball of equal rows has radius 0) they cannot be told from 0, and the gap is relative
+    to these terms.
+    """
     scale = max(abs(primal), abs(dual))
     if not np.isfinite(scale):
         return float("inf")
+    if cancelled is not None and scale <= ZERO_WITHIN * cancelled.error:
+        scale = max(scale, cancelled.terms)
     return max(0.0, (primal - dual) / scale) if scale > 0 else 0.0
 
 

@@ -35,18 +35,23 @@ class KernelExpansion:
         values = self.kernel.times(points, basis, self.coef)
         return finite(values + to_device_of(self.intercept, values), self.kernel)
 
+    @property
+    def largest_diagonal(self) -> float:
+        """The largest k(x, x) of a basis row."""
+        if len(self.basis) == 0:
+            return 0.0
+        return float(abs(self.kernel.diagonal(self.basis)).max())
+
     def value_errors(self) -> Array:
         """Return a bound on the rounding error of each output's values.
 
         For rows whose k(x, x) is at most that of the basis rows.
         """
-        largest = (
-            float(abs(self.kernel.diagonal(self.basis)).max())
-            if len(self.basis)
-            else 0.0
+        values = self.basis.values
+        relative = self.kernel.rounding(values.shape[1], values.dtype)
+        return np.asarray(
+            relative * self.largest_diagonal * np.abs(self.coef).sum(axis=0)
         )
-        relative = self.kernel.rounding(self.basis.values.shape[1])
-        return np.asarray(relative * largest * np.abs(self.coef).sum(axis=0))
 
     def ready(self, dtype: Any = np.float64) -> Ready:
         """Return the functions with their basis prepared in one precision."""
@@ -102,18 +107,16 @@ class Ready:
         as_given = Points(rows.values, rows.index, self.dtype)
         basis, intercept = self.points.to_device_of(as_given), functions.intercept
         scaled = kernel.normalized and not kernel.uses_distance
-        place = rows.values, basis.values
-        shape = kernel._parameters
-        squares: Any = basis.squares
-        if scaled or not _torch_kernels.answers_in_one(*shape[:2], *place, squares):
+        X: Any = rows.values
+        z = _torch_kernels.Prepared(basis.values, basis.squares)
+        if scaled or not _torch_kernels.answers_in_one(kernel._parameters, X, z):
             points = kernel.prepare(rows, self.dtype)
             values: Any = kernel.times(points, basis, functions.coef)
             return _torch_kernels.answers_of(values, intercept, rows.index, asked)
-        coef: Any = to_device_of(functions.coef, rows.values)
+        coef: Any = to_device_of(functions.coef, X)
         mapping = _torch_kernels.Mapping(kernel.row_map.shift, kernel.row_map.exponent)
-        return _torch_kernels.answers(
-            shape, *place, coef, intercept, squares, mapping, rows.index, asked
-        )
+        there = _torch_kernels.Functions(kernel._parameters, z, coef, intercept)
+        return _torch_kernels.answers(there, X, mapping, rows.index, asked)
 
     def __reduce__(self) -> Any:
         return Ready, (self.functions, self.dtype)

@@ -55,7 +55,7 @@ def norms_sq_of_rows(
 
     parts = parts_of(rows.index)
     total, diagonal = _norms_sq(take, parts, kernel, coef, workers)
-    relative = kernel.rounding(rows.values.shape[1])
+    relative = kernel.rounding(rows.values.shape[1], rows.values.dtype)
     rounding = relative * np.abs(coef).sum(axis=0) ** 2 * diagonal
     return np.asarray(np.maximum(total, 0.0) + rounding)
 

@@ -1,1 +1,15 @@
 """The problems: quadratic programmes of the ball family, and pairs for ranking."""
+
+from corevec._runtime.rooms import on_demand
+
+__all__, __getattr__ = on_demand(
+    __name__,
+    {
+        "family": (
+            "AutomaticTube Floor Labels Problem Terms one_class regression svdd "
+            "two_class"
+        ),
+        "pairs": "CERTIFIED_PAIRS QUERY_ROWS PairSums Pairs pairs_of",
+        "task": "Task",
+    },
+)

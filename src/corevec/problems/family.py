@@ -39,6 +39,7 @@ from corevec._runtime.types import Array
 from corevec.backend.arrays import constant, joined, multiplied, namespace, to_device_of
 from corevec.data.sources import Column, of_rows
 from corevec.kernels import AnyKernel, Rows
+from corevec.models.certificate import Cancellation
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Labels:
     """Class codes and weights of all rows; `None` where all rows are alike.
 
     A column is an array with an entry per row, or a function of rows that carry their
-    labels (see `sources.of_rows`).
+    labels (see `data.sources.of_rows`).
     """
 
     n_rows: int
@@ -220,6 +221,15 @@ class Problem:
         if self.labels.class_weight is not None:
             omega *= float(self.labels.class_weight.max())
         return float(error * np.sqrt(2 * max(loss, 0.0) * omega) + omega * error**2 / 2)
+
+    def cancellation(self, error: float, largest: float) -> Cancellation | None:
+        """Return what the objective is a difference of, given the error of ``|w|^2``.
+
+        A squared radius is one of terms of the size of `largest`, the largest k(x, x);
+        the objectives of machines are sums.
+        """
+        is_difference = self.floor is Floor.RADIUS
+        return Cancellation(error, largest) if is_difference else None
 
     def signed(self, K: Array, left: Terms, right: Terms) -> Array:
         """Return ``y_i y_j (k_ij + [bias])`` for kernel values between two row sets."""

@@ -9,7 +9,8 @@ knows a kernel; a loop that lacks some returns to Python and is called again. Tw
 # Numba compiles these functions: annotations would not help.
 
 import numpy as np
-from numba import njit
+
+from corevec.backend.loops.compiler import njit
 
 _FAST = {"error_model": "numpy", "fastmath": {"contract"}}
 # "reassoc" lets LLVM sum in vector lanes.

@@ -11,8 +11,10 @@ the triangular factor of a few rows, one row more or less. The rules are those o
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from corevec.backend.loops.compiler import njit
 
 # Where all values are finite (the store checks them) all of fastmath is safe. Bounds
 # may be infinite: what compares them keeps infinity's meaning.

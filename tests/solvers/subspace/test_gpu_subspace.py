@@ -26,8 +26,8 @@ from corevec.data.sources import (  # noqa: E402
     WEIGHT,
     CarriedColumn,
     Coded,
-    DenseSource,
     HostCopy,
+    MemorySource,
     Workers,
     device_source,
     gpu,
@@ -99,7 +99,7 @@ def stated(kind, weighted=True, C=5.0):
 
 
 def here_of(kind, budget=1 << 28):
-    source = DenseSource(X, budget, Workers(1))
+    source = MemorySource(X, budget, Workers(1))
     source.row_columns = {TARGET: columns_of(kind), WEIGHT: WEIGHTS}
     return source
 
@@ -120,7 +120,7 @@ def there_of(kind, budget=1 << 28):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(gpu, "FEWEST_ROWS", 300)
+    monkeypatch.setattr(gpu.TensorSource, "fewest_rows", 300)
 
 
 @pytest.fixture
@@ -347,7 +347,7 @@ def test_places_and_numbers_belong_together(some, step, on_device):
     if on_device:
         source = gpu.TensorSource(torch.as_tensor(rows)).alone(numbers)
     else:
-        source = Subset(DenseSource(rows), numbers)
+        source = Subset(MemorySource(rows), numbers)
     order, wanted = RowOrder(source), numbers[::step]
     places = np.searchsorted(numbers, wanted)
     assert np.array_equal(order.positions_of(wanted), places)

@@ -1,9 +1,9 @@
-"""Kernel values of torch tensors, on the CPU or a GPU: the functions of `_loops`.
+"""Kernel values of torch tensors, on the CPU or a GPU: as `loops.kernels` does.
 
 `times` is `Kernel.times` and `block` is `Kernel.block` for rows that are prepared
-(mapped, in one precision). On a GPU `times` runs the fused kernels of `_fused`;
+(mapped, in one precision). On a GPU `times` runs the kernels of `triton_times`;
 without Triton, or with ``COREVEC_TRITON=0``, it makes the same values in plain torch,
-tile by tile. `answers` is a look of `oracle` at such values, reduced where they are.
+tile by tile. `answers` is a scan of such values, reduced on their device.
 Nothing here imports Numba.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from corevec.backend.profiles import (
     RBF,
     SIGMOID,
     UNIT,
+    Profile,
 )
 
 # Kernel values in memory at a time: as `kernels` on a CPU; on a GPU 2**25, enough work
@@ -42,93 +43,103 @@ _TILE_VALUES = {"cpu": 1 << 19, "cuda": 1 << 25}
 ROWS_IN_ONE = 1 << 20
 
 
+class Prepared(NamedTuple):
+    """Rows as a kernel takes them: mapped, in one precision, with their squared norms.
+
+    The norms are computed where a kernel needs them and they are None.
+    """
+
+    values: Tensor
+    squares: Tensor | None = None
+
+    def with_squares(self) -> Prepared:
+        """Return the rows with their squared norms, in the precision of the rows."""
+        X, squares = self
+        squares = squared_norms(X) if squares is None else squares.to(X.dtype)
+        return Prepared(X, squares)
+
+    def part(self, few: slice) -> Prepared:
+        """Return some of the rows."""
+        X, squares = self
+        return Prepared(X[few], None if squares is None else squares[few])
+
+
 def times(
-    code: int,
-    gamma: float,
-    coef0: float,
-    degree: float,
-    X: Tensor,
-    Z: Tensor,
+    profile: Profile,
+    x: Prepared,
+    z: Prepared,
     coef: Tensor,
-    x_squares: Tensor | None = None,
-    z_squares: Tensor | None = None,
     config: dict[str, int] | None = None,
 ) -> Tensor:
-    """Return ``kernel(X, Z) @ coef`` in float64; the kernel is not stored.
+    """Return ``kernel(x, z) @ coef`` in float64; the kernel is not stored.
 
     Parameters
     ----------
-    code, gamma, coef0, degree
-        As in `_loops.profile`.
-    X, Z : Tensor of shape (n, d) and (k, d)
-        Prepared rows and basis rows, of one precision, on one device.
-    coef : Tensor of shape (k, outputs)
-    x_squares, z_squares : Tensor of shape (n,) and (k,), optional
-        Squared norms; made here where they are needed and not given.
+    profile : Profile
+        As in `loops.kernels.profile`.
+    x, z : Prepared
+        Rows and basis rows, of one precision, on one device.
+    coef : Tensor of shape (len(z.values), outputs)
+        The coefficients of each output.
     config : dict, optional
         Tile sizes instead of the fused kernels' own, for benchmarks.
     """
+    X, Z = x.values.contiguous(), z.values.contiguous()
     if len(X) == 0 or len(Z) == 0 or coef.shape[1] == 0:
         return X.new_zeros((len(X), coef.shape[1]), dtype=torch.float64)
-    if code == LINEAR:
+    if profile.code == LINEAR:
         together = (Z.double().T @ coef.double()).to(X.dtype)
         with _full_precision(X):
             return (X @ together).double()
-    X, Z = X.contiguous(), Z.contiguous()
-    if _needs_squares(code, X):
-        x_squares, z_squares = _squares(X, x_squares), _squares(Z, z_squares)
-    if not fused(X) or cancels(code, gamma, Z, z_squares):
-        return _tiled(code, gamma, coef0, degree, X, Z, coef, x_squares, z_squares)
+    x, z = Prepared(X, x.squares), Prepared(Z, z.squares)
+    if _needs_squares(profile, X):
+        x, z = x.with_squares(), z.with_squares()
+    if not fused(X) or cancels(profile, z):
+        return times_by_tiles(profile, x, z, coef)
     from corevec.backend.gpu import (
-        triton_times as _fused,  # Triton loads in a second, and may be missing
+        triton_times,  # Triton loads in a second, and may be missing
     )
 
     with _device_of(X):
-        return _fused.times(
-            code, gamma, coef0, degree, X, Z, coef, x_squares, z_squares, config
-        )
+        return triton_times.times(profile, x, z, coef, config)
 
 
 def _device_of(X: Tensor) -> AbstractContextManager[Any]:
     return torch.cuda.device(X.device) if X.is_cuda else nullcontext()
 
 
-def block(
-    code: int,
-    gamma: float,
-    coef0: float,
-    degree: float,
-    X: Tensor,
-    Z: Tensor,
-    x_squares: Tensor | None = None,
-    z_squares: Tensor | None = None,
-) -> Tensor:
-    """Return the kernel values, shape (n, k), in the precision of X.
+def block(profile: Profile, x: Prepared, z: Prepared) -> Tensor:
+    """Return the kernel values, shape (len(x), len(z)), in the precision of the rows.
 
-    Memory: the values, and for up to 8 columns as much again; never (n, k, d).
+    Memory: the values, and for up to 8 columns as much again; never one number for each
+    pair and column.
     """
-    if code <= INVERSE_DISTANCE and 0 < X.shape[1] <= FEW_COLUMNS:
-        return profile(code, gamma, coef0, degree, _squared_differences(X, Z))
+    X, Z = x.values, z.values
+    if profile.code <= INVERSE_DISTANCE and 0 < X.shape[1] <= FEW_COLUMNS:
+        return apply_profile(profile, _squared_differences(X, Z))
     with _full_precision(X):
-        if code > INVERSE_DISTANCE:
-            return profile(code, gamma, coef0, degree, X @ Z.T)
-        x_squares, z_squares = _squares(X, x_squares), _squares(Z, z_squares)
-        q = torch.addmm(z_squares, X, Z.T, alpha=-2.0)
-    q.add_(x_squares[:, None]).clamp_(min=0.0)
-    repair(code, gamma, q, X, Z, x_squares, z_squares)
-    return profile(code, gamma, coef0, degree, q)
+        if profile.code > INVERSE_DISTANCE:
+            return apply_profile(profile, X @ Z.T)
+        x, z = x.with_squares(), z.with_squares()
+        assert x.squares is not None
+        assert z.squares is not None
+        q = torch.addmm(z.squares, X, Z.T, alpha=-2.0)
+    q.add_(x.squares[:, None]).clamp_(min=0.0)
+    repair(profile, q, x, z)
+    return apply_profile(profile, q)
 
 
-def repair(
-    code: int, gamma: float, q: Tensor, X: Tensor, Z: Tensor, xx: Tensor, zz: Tensor
-) -> None:
-    """Make the squared distances that cancelled of differences, in place.
+def repair(profile: Profile, q: Tensor, x: Prepared, z: Prepared) -> None:
+    """Recompute the squared distances that cancelled from differences, in place.
 
-    As in `_loops.product_block`; all may have a batch dimension in front.
+    As in `loops.kernels.product_block`; all may have a batch dimension in front.
     """
+    (X, xx), (Z, zz) = x, z
+    assert xx is not None
+    assert zz is not None
     near = q < NEAR * (xx[..., :, None] + zz[..., None, :])
-    if code == RBF:
-        near &= (_harm(gamma, xx, X.shape[-1]) > HARMLESS)[..., :, None]
+    if profile.code == RBF:
+        near &= (_harm(profile.gamma, xx, X.shape[-1]) > HARMLESS)[..., :, None]
     *batch, left, right = near.nonzero(as_tuple=True)
     step = max(1, (1 << 22) // max(X.shape[-1], 1))
     for start in range(0, len(left), step):
@@ -140,21 +151,24 @@ def repair(
 
 
 def _harm(gamma: float, squares: Tensor, n_columns: int) -> Tensor:
-    """Return how far cancellation can move Gaussian values; `_loops.matters`."""
+    """Return how far cancellation can move Gaussian values; `loops.kernels.matters`."""
     return 2.5 * gamma * squares.double() * ((n_columns + 4) * UNIT)
 
 
-def cancels(code: int, gamma: float, Z: Tensor, z_squares: Tensor | None) -> bool:
+def cancels(profile: Profile, z: Prepared) -> bool:
     """Whether float64 values need `repair`, which the fused kernels do not have.
 
     Near pairs have norms that are nearly alike, so that those of the basis tell.
     """
-    if not _needs_squares(code, Z) or Z.dtype != torch.float64 or len(Z) == 0:
+    Z = z.values
+    if not _needs_squares(profile, Z) or Z.dtype != torch.float64 or len(Z) == 0:
         return False
-    if code != RBF:
+    if profile.code != RBF:
         return True
-    largest = _squares(Z, z_squares).max()
-    return bool(_harm(gamma, 1.3 * largest, Z.shape[1]) > HARMLESS)
+    squares = z.with_squares().squares
+    assert squares is not None
+    harm = _harm(profile.gamma, 1.3 * squares.max(), Z.shape[1])
+    return bool(harm > HARMLESS)
 
 
 def squared_norms(X: Tensor) -> Tensor:
@@ -176,14 +190,14 @@ def fused(X: Tensor) -> bool:
     return (X.is_cuda or interpreted) and find_spec("triton") is not None
 
 
-# --- looks ----------------------------------------------------------------------------
+# --- scans ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Asked:
     """What is asked of each row about one output: ``scan.ScanRequest`` on one side.
 
-    `left_out` are numbers of rows that are not looked at.
+    `left_out` are numbers of rows that are skipped.
     """
 
     column: int
@@ -223,32 +237,40 @@ class Mapping:
         return torch.tensor(numbers, dtype=torch.float64, device=X.device)
 
 
+class Functions(NamedTuple):
+    """Functions ``kernel(x, basis) @ coef + intercept``; the basis is prepared."""
+
+    profile: Profile
+    basis: Prepared
+    coef: Tensor
+    intercept: npt.NDArray[Any]
+
+
 def answers(
-    kernel: tuple[int, float, float, float],
+    functions: Functions,
     X: Tensor,
-    Z: Tensor,
-    coef: Tensor,
-    intercept: npt.NDArray[Any],
-    z_squares: Tensor | None,
     mapping: Mapping,
     numbers: Tensor,
     asked: list[Asked],
 ) -> list[Answer] | None:
-    """Return what is asked about ``kernel(mapping(X), Z) @ coef + intercept``.
+    """Return what is asked about the functions at ``mapping(X)``.
 
-    The rows are as they were given and the basis is prepared; values are made in the
-    precision of the basis, and none is stored. None where one is not finite; see
-    `answers_in_one` for what is served.
+    The rows are as they were given; values are made in the precision of the basis, and
+    none is stored. None where one is not finite; see `answers_in_one` for what is
+    served.
     """
     from corevec.backend.gpu import (
-        triton_launch as _fused_answers,  # Triton loads in a second
+        triton_launch,  # Triton loads in a second
     )
 
-    X, Z = X.contiguous(), Z.contiguous()
-    squares = None, _squares(Z, z_squares) if _needs_squares(kernel[0], Z) else None
+    X, (Z, squares) = X.contiguous(), functions.basis
+    z = Prepared(Z.contiguous(), squares)
+    if _needs_squares(functions.profile, Z):
+        z = z.with_squares()
+    ready = functions._replace(basis=z)
     with _device_of(X):
-        given = kernel, X, Z, coef, intercept, squares, mapping.beside(X)
-        return _read(_fused_answers.answers(*given, numbers, asked), asked)
+        shifts = mapping.beside(X)
+        return _read(triton_launch.answers(ready, X, shifts, numbers, asked), asked)
 
 
 def answers_of(
@@ -256,25 +278,24 @@ def answers_of(
 ) -> list[Answer] | None:
     """Return what is asked about ``values + intercept``; None if not all are finite."""
     from corevec.backend.gpu import (
-        triton_launch as _fused_answers,  # Triton loads in a second
+        triton_launch,  # Triton loads in a second
     )
 
     with _device_of(values):
         given = values.contiguous(), intercept, numbers, asked
-        return _read(_fused_answers.answers_of(*given), asked)
+        return _read(triton_launch.answers_of(*given), asked)
 
 
-def answers_in_one(
-    code: int, gamma: float, X: Tensor, Z: Tensor, z_squares: Tensor | None
-) -> bool:
+def answers_in_one(profile: Profile, X: Tensor, z: Prepared) -> bool:
     """Whether one kernel makes the values of these rows and reduces them."""
-    if code == LINEAR or len(X) < ROWS_IN_ONE or len(Z) == 0:
+    Z = z.values
+    if profile.code == LINEAR or len(X) < ROWS_IN_ONE or len(Z) == 0:
         return False
-    if cancels(code, gamma, Z, z_squares):
+    if cancels(profile, z):
         return False
-    from corevec.backend.gpu import triton_times as _fused
+    from corevec.backend.gpu import triton_times
 
-    return X.is_floating_point() and _fused.maps(X.shape[1], Z.dtype)
+    return X.is_floating_point() and triton_times.maps(X.shape[1], Z.dtype)
 
 
 def _read(found: list[Any], asked: list[Asked]) -> list[Answer] | None:
@@ -292,32 +313,19 @@ def _read(found: list[Any], asked: list[Asked]) -> list[Answer] | None:
     return made
 
 
-def _squares(X: Tensor, given: Tensor | None) -> Tensor:
-    return squared_norms(X) if given is None else given.to(X.dtype)
+def _needs_squares(profile: Profile, X: Tensor) -> bool:
+    return profile.code <= INVERSE_DISTANCE and not 0 < X.shape[1] <= FEW_COLUMNS
 
 
-def _needs_squares(code: int, X: Tensor) -> bool:
-    return code <= INVERSE_DISTANCE and not 0 < X.shape[1] <= FEW_COLUMNS
-
-
-def _tiled(
-    code: int,
-    gamma: float,
-    coef0: float,
-    degree: float,
-    X: Tensor,
-    Z: Tensor,
-    coef: Tensor,
-    x_squares: Tensor | None,
-    z_squares: Tensor | None,
-) -> Tensor:
+def times_by_tiles(profile: Profile, x: Prepared, z: Prepared, coef: Tensor) -> Tensor:
+    """Return ``kernel(x, z) @ coef`` in float64 by torch alone, tile by tile."""
+    X, Z = x.values, z.values
     out = X.new_empty((len(X), coef.shape[1]), dtype=torch.float64)
     coef = coef.to(X.dtype)
     tile = max(16, _TILE_VALUES.get(X.device.type, 1 << 25) // len(Z))
     for start in range(0, len(X), tile):
         few = slice(start, start + tile)
-        own = None if x_squares is None else x_squares[few]
-        values = block(code, gamma, coef0, degree, X[few], Z, own, z_squares)
+        values = block(profile, x.part(few), z)
         with _full_precision(X):
             out[few] = values @ coef
     return out
@@ -332,8 +340,9 @@ def _squared_differences(X: Tensor, Z: Tensor) -> Tensor:
     return q
 
 
-def profile(code: int, gamma: float, coef0: float, degree: float, q: Tensor) -> Tensor:
+def apply_profile(profile: Profile, q: Tensor) -> Tensor:
     """Replace pair quantities by kernel values, in place; twin: naive.gram."""
+    code, gamma, coef0, degree = profile
     if code == LINEAR:
         return q
     q.mul_(gamma)

@@ -1,12 +1,14 @@
-"""A look at rows on a GPU: launching the kernels of `_fused_looks`.
+"""A scan of rows on a GPU: launching the kernels of `triton_scan`.
 
-What a look found comes over in one copy, rows and numbers together.
+What a scan found is copied to the host at once, rows and numbers together.
 """
 
 # mypy: ignore-errors
-# As in `_fused`, whose launches these are.
+# As in `triton_times`, whose launches these are.
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,11 +17,14 @@ from corevec.backend.gpu.triton_scan import (
     GROUP,
     SUMS,
     THREADS,
-    few_looks,
-    given_looks,
-    many_looks,
+    few_scans,
+    given_scans,
+    many_scans,
 )
-from corevec.backend.gpu.triton_times import FEW_COLUMNS, Kernel, ready, shares
+from corevec.backend.gpu.triton_times import FEW_COLUMNS, ready, shares
+
+if TYPE_CHECKING:
+    from corevec.backend.gpu.kernels import Functions
 
 _GIVEN_ROWS = 512  # of a program, where the values are given
 
@@ -28,31 +33,28 @@ Found = list[tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 def answers(
-    kernel: tuple[int, float, float, float],
+    functions: Functions,
     X: torch.Tensor,
-    Z: torch.Tensor,
-    coef: torch.Tensor,
-    intercept: np.ndarray,
-    squares: tuple[None, torch.Tensor | None],
     mapping: torch.Tensor,
     numbers: torch.Tensor,
     asked: list,
 ) -> Found:
-    """Return (sums, violations, rows) for each of `asked` (`_torch_kernels.Asked`).
+    """Return (sums, violations, rows) for each of `asked` (`kernels.Asked`).
 
-    Rows and basis as `_fused.ready` takes them; `numbers` of the rows increase.
+    Rows and basis as `triton_times.ready` takes them; `numbers` of the rows increase.
     """
-    found = []
-    run = few_looks if X.shape[1] <= FEW_COLUMNS else many_looks
+    found, (profile, basis, coef, intercept) = [], functions
+    run = few_scans if X.shape[1] <= FEW_COLUMNS else many_scans
     for start, stop in shares(X.shape[1], coef.shape[1]):
         some = [one for one in asked if start <= one.column < stop]
         if not some:
             continue
-        launch = ready(Kernel(*kernel), X, Z, coef[:, start:stop], squares, mapping)
+        few = coef[:, start:stop]
+        launch = ready(profile, (X, None), basis, few, mapping)
         work = _Work(some, intercept, numbers, launch.rows, start)
         run[launch.grid](*launch.arguments, *work.arguments, **launch.constants)
         found.append((some, work.found()))
-    return _brought(found, asked)
+    return _to_host(found, asked)
 
 
 def answers_of(
@@ -62,12 +64,12 @@ def answers_of(
     n, width = values.shape
     work = _Work(asked, intercept, numbers, _GIVEN_ROWS, 0)
     grid = (-(-n // _GIVEN_ROWS),)
-    given_looks[grid](values, n, width, *work.arguments, ROWS=_GIVEN_ROWS, num_warps=4)
-    return _brought([(asked, work.found())], asked)
+    given_scans[grid](values, n, width, *work.arguments, ROWS=_GIVEN_ROWS, num_warps=4)
+    return _to_host([(asked, work.found())], asked)
 
 
 class _Work:
-    """What one launch reads and writes for its questions."""
+    """What one launch reads and writes for its requests."""
 
     def __init__(self, asked, intercept, numbers, tile, first):
         self.asked, self.numbers, self.tile = asked, numbers, tile
@@ -106,7 +108,7 @@ class _Work:
         return *made, len(self.asked), self.trials
 
     def found(self):
-        """Return for each question its sums, its worst violations and their rows."""
+        """Return for each request its sums, its worst violations and their rows."""
         totals = self.sums.sum(dim=2)
         parts = []
         for place, one in enumerate(self.asked):
@@ -154,8 +156,8 @@ def _worst(violations, maxima, count, tile):
     return (layer * each + groups[group]) * near + rest % near
 
 
-def _brought(found, asked):
-    """Return (sums, violations, rows) for each of `asked`, copied here at once."""
+def _to_host(found, asked):
+    """Return (sums, violations, rows) for each of `asked`, on the host: one copy."""
     places = {id(one): place for place, one in enumerate(asked)}
     order = [places[id(one)] for some, _ in found for one in some]
     parts = [part for _, parts in found for three in parts for part in three]

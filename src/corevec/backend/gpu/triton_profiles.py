@@ -1,6 +1,7 @@
 """Kernel profiles in Triton: squared distances or inner products to kernel values.
 
-The functions of ``_loops.profile``, for `_fused`. Codes are compile-time constants.
+The functions of ``loops.kernels.profile``, for `triton_times`. Codes are compile-time
+constants.
 """
 
 # mypy: ignore-errors

@@ -5,12 +5,12 @@
 tile of rows: sums in float64, and the
 violation of every row with the largest of each 32. The tiles' sums are added
 afterwards, in one order (no atomics: the same rows give the same sums);
-``_fused_answers`` launches these kernels.
+``triton_launch.py`` launches these kernels.
 
 A row costs its values, its terms and 8 bytes for its violation. What is asked is a
 table that is read at run time, terms by address and stride (a term that is the same
 for all rows is one number, of stride 0): one compilation serves every problem, any
-number of questions and of trials.
+number of requests and of trials.
 """
 
 # mypy: ignore-errors
@@ -126,7 +126,7 @@ def _answers(
     ROWS: tl.constexpr,
     MATRIX: tl.constexpr,
 ):
-    """Answer all questions for one tile of rows."""
+    """Answer all requests for one tile of rows."""
     tiles = tl.num_programs(0).to(tl.int64)
     for a in tl.range(0, asked, num_stages=1):
         wanted = tl.load(table + a * _WIDTH)
@@ -149,7 +149,7 @@ def _answers(
 
 
 @triton.jit(do_not_specialize=["n", "k", "asked", "trials"])
-def few_looks(
+def few_scans(
     X,
     packed,
     mapping,
@@ -174,7 +174,7 @@ def few_looks(
     BASIS: tl.constexpr,
     MAPPED: tl.constexpr,
 ):
-    """Answer questions about ``kernel(X, Z) @ coef``; see `few_sums`."""
+    """Answer requests about ``kernel(X, Z) @ coef``; see `few_sums`."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = rows < n
     totals = few_sums(
@@ -213,7 +213,7 @@ def few_looks(
 
 
 @triton.jit(do_not_specialize=["n", "k", "asked", "trials"])
-def many_looks(
+def many_scans(
     X,
     x_squares,
     Z,
@@ -243,7 +243,7 @@ def many_looks(
     ONCE: tl.constexpr,
     MAPPED: tl.constexpr,
 ):
-    """Answer questions about ``kernel(X, Z) @ coef``; see `many_sums`."""
+    """Answer requests about ``kernel(X, Z) @ coef``; see `many_sums`."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = rows < n
     totals = many_sums(
@@ -287,7 +287,7 @@ def many_looks(
 
 
 @triton.jit(do_not_specialize=["n", "width", "asked", "trials"])
-def given_looks(
+def given_scans(
     values,
     n: tl.int64,
     width: tl.int64,
@@ -300,7 +300,7 @@ def given_looks(
     trials: tl.int64,
     ROWS: tl.constexpr,
 ):
-    """Answer questions about given values, `width` of each row."""
+    """Answer requests about given values, `width` of each row."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = rows < n
     tiles = tl.num_programs(0).to(tl.int64)

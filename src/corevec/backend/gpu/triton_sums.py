@@ -1,4 +1,4 @@
-"""Kernel values times coefficients, in Triton: what `_fused`, `_fused_looks` share.
+"""Kernel values times coefficients, in Triton: shared by times and scan.
 
 ``few_sums`` (d <= 8) gives every thread a few rows and walks the basis, whose
 entries all threads read at the same moment; distances are explicit differences.

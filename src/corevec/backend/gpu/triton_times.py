@@ -1,10 +1,10 @@
 """Kernel-times-vectors on a GPU, in Triton: the kernel values never leave registers.
 
-Rules of this file: as in ``_loops.py``, arrays in, results written in place, no branch
-on a kernel at run time (codes are compile-time constants), int64 row numbers, a NumPy
-twin in ``tests/naive.py``. `times` is the only entry; ``_torch_kernels`` decides when.
-The arithmetic is in ``_fused_sums``; how a launch is made ready (`ready`) is shared
-with ``_fused_looks``.
+Rules of this file: as in ``loops/kernels.py``, arrays in, results written in place, no
+branch on a kernel at run time (codes are compile-time constants), int64 row numbers, a
+NumPy twin in ``tests/naive.py``. `times` is the only entry; ``kernels.py`` says when.
+The arithmetic is in ``triton_sums.py``; how a launch is made ready (`ready`) is shared
+with ``triton_scan.py``.
 """
 
 # mypy: ignore-errors
@@ -12,7 +12,7 @@ with ``_fused_looks``.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import triton
@@ -25,7 +25,10 @@ from corevec.backend.gpu.triton_profiles import (
     scale_of,
 )
 from corevec.backend.gpu.triton_sums import SUMMED, few_sums, many_sums
-from corevec.backend.profiles import FEW_COLUMNS
+from corevec.backend.profiles import FEW_COLUMNS, Profile
+
+if TYPE_CHECKING:
+    from corevec.backend.gpu.kernels import Prepared
 
 FEW_OUTPUTS = 8  # sums in registers at a time, for few columns
 MANY_OUTPUTS = 16  # the same for many columns, by a second matrix product
@@ -143,27 +146,6 @@ def many_columns(
 # --- launching ------------------------------------------------------------------------
 
 
-class Kernel(NamedTuple):
-    """A kernel as the launches take it."""
-
-    code: int
-    gamma: float
-    coef0: float
-    degree: float
-
-    @property
-    def scalars(self):
-        """What is given at run time."""
-        scale = scale_of(self.code, self.gamma)
-        return scale, float(self.coef0), float(self.degree)
-
-    @property
-    def constants(self):
-        """What is compiled in."""
-        power = power_of(self.degree) if self.code == POLYNOMIAL.value else 0
-        return {"CODE": self.code, "POWER": power}
-
-
 class Launch(NamedTuple):
     """One launch made ready: its programs, first arguments and constants."""
 
@@ -178,29 +160,22 @@ class Launch(NamedTuple):
 
 
 def times(
-    code: int,
-    gamma: float,
-    coef0: float,
-    degree: float,
-    X: torch.Tensor,
-    Z: torch.Tensor,
+    profile: Profile,
+    x: Prepared,
+    z: Prepared,
     coef: torch.Tensor,
-    x_squares: torch.Tensor | None = None,
-    z_squares: torch.Tensor | None = None,
     config: dict[str, int] | None = None,
 ) -> torch.Tensor:
-    """Return ``kernel(X, Z) @ coef`` in float64; every kernel but the linear one.
+    """Return ``kernel(x, z) @ coef`` in float64; every kernel but the linear one.
 
     Squares are needed by distance kernels of more than 8 columns. `config` replaces
     some of the sizes that `configuration` chooses.
     """
-    outputs = coef.shape[1]
-    out = torch.empty((len(X), outputs), dtype=torch.float64, device=X.device)
-    kernel, squares = Kernel(code, gamma, coef0, degree), (x_squares, z_squares)
-    run = few_columns if X.shape[1] <= FEW_COLUMNS else many_columns
-    for start, stop in shares(X.shape[1], outputs):
-        few = coef[:, start:stop]
-        launch = ready(kernel, X, Z, few, squares, None, config)
+    (n, d), outputs = x.values.shape, coef.shape[1]
+    out = torch.empty((n, outputs), dtype=torch.float64, device=x.values.device)
+    run = few_columns if d <= FEW_COLUMNS else many_columns
+    for start, stop in shares(d, outputs):
+        launch = ready(profile, x, z, coef[:, start:stop], None, config)
         here = out[:, start:stop]
         run[launch.grid](*launch.arguments, here, outputs, **launch.constants)
     return out
@@ -216,16 +191,19 @@ def shares(d: int, outputs: int) -> list[tuple[int, int]]:
     ]
 
 
-def ready(kernel, X, Z, coef, squares, mapping, config=None) -> Launch:
-    """Return a launch for rows X and a prepared basis Z, in whose precision it works.
+def ready(profile, x, z, coef, mapping, config=None) -> Launch:
+    """Return a launch for rows x and a prepared basis z, in whose precision it works.
 
-    `mapping` (two factors, then a shift for each column) maps the rows on the way;
-    None where they are prepared, as Z is. It needs `maps(d, Z.dtype)`.
+    Both are pairs of values and squared norms. `mapping` (two factors, then a shift for
+    each column) maps the rows on the way; None where they are prepared, as z is. It
+    needs `maps(d, z.dtype)`.
     """
+    (X, _), (Z, _) = x, z
     d, outputs = X.shape[1], coef.shape[1]
     sizes = configuration(d, Z.dtype, outputs, len(Z)) | (config or {})
     constants = {
-        **kernel.constants,
+        "CODE": profile.code,
+        "POWER": power_of(profile.degree) if profile.code == POLYNOMIAL.value else 0,
         "OUTPUTS": outputs,
         "ROWS": sizes["rows"],
         "BASIS": sizes["basis"],
@@ -235,8 +213,7 @@ def ready(kernel, X, Z, coef, squares, mapping, config=None) -> Launch:
     }
     made = _ready_few if d <= FEW_COLUMNS else _ready_many
     mapping = X if mapping is None else mapping
-    coef = coef.to(Z.dtype)
-    arguments, more = made(kernel, X, Z, coef, squares, mapping, sizes)
+    arguments, more = made(profile, x, z, coef.to(Z.dtype), mapping, sizes)
     return Launch(_grid(len(X), sizes["rows"]), arguments, constants | more)
 
 
@@ -279,29 +256,36 @@ def _grid(n: int, rows: int) -> tuple[int]:
     return (-(-n // rows),)
 
 
-def _ready_few(kernel, X, Z, coef, squares, mapping, sizes):
+def _at_run_time(profile):
+    """Return the parameters of a profile that are not compiled in."""
+    scale = scale_of(profile.code, profile.gamma)
+    return scale, float(profile.coef0), float(profile.degree)
+
+
+def _ready_few(profile, x, z, coef, mapping, sizes):
+    (X, _), (Z, _) = x, z
     k = -(-len(Z) // sizes["unroll"]) * sizes["unroll"]
     packed = Z.new_zeros((k, X.shape[1] + coef.shape[1]))
     torch.cat((Z, coef), dim=1, out=packed[: len(Z)])
     constants = {"D": X.shape[1], "UNROLL": sizes["unroll"]}
-    return (X, packed, mapping, len(X), k, *kernel.scalars), constants
+    return (X, packed, mapping, len(X), k, *_at_run_time(profile)), constants
 
 
-def _ready_many(kernel, X, Z, coef, squares, mapping, sizes):
+def _ready_many(profile, x, z, coef, mapping, sizes):
+    (X, x_squares), (Z, z_squares) = x, z
     (k, d), outputs = Z.shape, coef.shape[1]
     padded_k = -(-k // sizes["basis"]) * sizes["basis"]
     padded = -(-d // sizes["columns"]) * sizes["columns"]
     basis = _split(Z, padded_k, padded)
     few = Z.new_zeros((padded_k, outputs if outputs <= SUMMED.value else MANY_OUTPUTS))
     few[:k, :outputs] = coef
-    x_squares, z_squares = X, basis  # not read
-    if kernel.code <= INVERSE_DISTANCE.value:
-        x_squares = X if squares[0] is None else squares[0]
-        z_squares = Z.new_zeros(padded_k)
-        z_squares[:k] = squares[1]
-    sized = (len(X), padded_k, d, padded, *kernel.scalars)
+    x_squares, others = X if x_squares is None else x_squares, basis  # maybe not read
+    if profile.code <= INVERSE_DISTANCE.value:
+        others = Z.new_zeros(padded_k)
+        others[:k] = z_squares
+    sized = (len(X), padded_k, d, padded, *_at_run_time(profile))
     constants = {"COLUMNS": sizes["columns"], "ONCE": padded == sizes["columns"]}
-    return (X, x_squares, basis, z_squares, few, mapping, *sized), constants
+    return (X, x_squares, basis, others, few, mapping, *sized), constants
 
 
 def _split(Z, k, d):

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from corevec.backend.loops.compiler import njit
 from corevec.backend.loops.kernels import difference_block, product_block
 
 # Rows that meet the vectors at a time: their kernel values stay in the L1 and L2 caches

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from corevec._runtime.types import Array
+from corevec.backend.loops.compiler import njit
 
 # Rows that go down a tree together: 32 rows of 54 float64 columns are 14 KB.
 _ROWS_TOGETHER = 32
@@ -38,7 +38,7 @@ class Machine(NamedTuple):
     omega: Array  # weight of the loss; 0 for rows that are absent
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
 def descend(values: Array, nodes: Nodes, cells: Array, projected: Array) -> None:
     """Write the cell of each row: right where the projection exceeds the threshold.
 
@@ -65,7 +65,7 @@ def descend(values: Array, nodes: Nodes, cells: Array, projected: Array) -> None
             cells[i] -= first
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def descend_sparse(
     indptr: Array,
     indices: Array,
@@ -88,7 +88,7 @@ def descend_sparse(
         cells[i], projected[i] = node - first, total
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _violations(machine: Machine, f: Array) -> Array:
     """Return the violation of each row; -1 for rows that are absent."""
     z, side, tube, omega = machine
@@ -103,7 +103,7 @@ def _violations(machine: Machine, f: Array) -> Array:
     return out
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _solve_triangular(L: Array, right: Array) -> Array:
     """Return the solution x of ``L L' x = right``."""
     m = len(right)
@@ -120,7 +120,7 @@ def _solve_triangular(L: Array, right: Array) -> Array:
     return x
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _step_length(machine: Machine, f: Array, step: Array, change: Array) -> float:
     """Return the exact minimiser along a step: the derivative is piecewise linear.
 
@@ -159,7 +159,7 @@ def _step_length(machine: Machine, f: Array, step: Array, change: Array) -> floa
     return s
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _solve_on_active(K: Array, machine: Machine, f: Array, active: Array) -> Array:
     """Return the coefficients that solve ``(K_AA + 1/omega) a_A = z_A - tube s_A``.
 
@@ -188,7 +188,7 @@ def _solve_on_active(K: Array, machine: Machine, f: Array, active: Array) -> Arr
     return new
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _is_same_set(before: Array, after: Array) -> bool:
     """Return whether the violated rows are the same, given violations of two points."""
     for i in range(len(before)):
@@ -198,7 +198,7 @@ def _is_same_set(before: Array, after: Array) -> bool:
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def newton(K: Array, machine: Machine, a: Array, max_steps: int) -> int:
     """Solve a cell exactly from the coefficients `a`, in place; return the steps.
 

@@ -10,9 +10,10 @@ Each function is compiled for float32 and float64 on first use only.
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic, overload
 
+from corevec.backend.loops.compiler import njit
 from corevec.backend.profiles import (
     HARMLESS,
     INVERSE_DISTANCE,

@@ -1,6 +1,6 @@
 """The compiled loop of the ranker: sums over the pairs of each query.
 
-Rules as in ``_loops.py``: arrays in, results written in place, ``nogil`` and ``cache``
+Rules as in ``kernels.py``: arrays in, results written in place, ``nogil`` and ``cache``
 on; the NumPy twin, with every pair written out, is in
 ``tests/solvers/ranking/test_ranker.py``.
 """
@@ -9,7 +9,8 @@ on; the NumPy twin, with every pair written out, is in
 # Numba reads these functions, not Python: annotations would say nothing of use.
 
 import numpy as np
-from numba import njit
+
+from corevec.backend.loops.compiler import njit
 
 
 @njit(nogil=True, cache=True)

@@ -1,8 +1,8 @@
 """Every compiled loop of the streaming balls, and nothing else.
 
-One pass over a block of rows: a row inside a ball costs one look at its entries and
+One pass over a block of rows: a row inside a ball costs one scan of its entries and
 changes nothing; a row outside stops the pass, or, where there is one ball only, moves
-it there and then. The rules are those of ``_loops.py``; the twin of all of it is
+it there and then. The rules are those of ``kernels.py``; the twin of all of it is
 ``tests/solvers/streaming/test_streaming_balls.py::Twin``, in lifted coordinates that
 are written out.
 """
@@ -11,7 +11,8 @@ are written out.
 # Numba reads these functions, not Python: annotations would say nothing of use.
 
 import numpy as np
-from numba import njit
+
+from corevec.backend.loops.compiler import njit
 
 # "reassoc" and "nsz" let LLVM sum in vector lanes; NaN and infinity keep their meaning,
 # because a norm that is neither finite nor below `_LARGEST` is how a bad row shows.
@@ -31,7 +32,7 @@ NORM, SLACK, LEAST, WIDTH = range(4)
 
 @njit(nogil=True, cache=True, **_SUMS)
 def _take_in(centre, row, inverse, numbers, ball, plain):
-    """Move the only ball so that it holds `row` too (``streaming_balls.enclosed``)."""
+    """Move the only ball so that it holds `row` too (``solvers.streaming``)."""
     apart, own = 0.0, 0.0
     for j in range(centre.shape[0]):
         step = row[j] - centre[j]
@@ -81,8 +82,14 @@ def _holds(value, norm, ball, plain):
     return True
 
 
+@njit(nogil=True, cache=True)
+def _step(entries):
+    """Return 1 where there is an entry per row, 0 where one serves all."""
+    return 1 if entries.shape[0] > 1 else 0
+
+
 @njit(nogil=True, cache=True, **_SUMS)
-def _dense_look(x, centre, plain):
+def _dense_products(x, centre, plain):
     """Return (squared norm, inner product), or squared distance twice if `plain`."""
     first, second = 0.0, 0.0
     if plain:
@@ -109,11 +116,10 @@ def dense_pass(
     signed, with its bias. `codes` and `inverse` hold one entry per row, or one for all.
     """
     d = X.shape[1]
-    code_step = 1 if codes.shape[0] > 1 else 0
-    inverse_step = 1 if inverse.shape[0] > 1 else 0
+    code_step, inverse_step = _step(codes), _step(inverse)
     for i in range(start, X.shape[0]):
         x = X[i]
-        norm, product = _dense_look(x, centres[0], plain)
+        norm, product = _dense_products(x, centres[0], plain)
         if not norm < _LARGEST:
             return -1 - i
         own = inverse[i * inverse_step]
@@ -121,14 +127,12 @@ def dense_pass(
             continue
         sign = 1.0 if codes[i * code_step] == positive else -1.0
         image = norm + bias * bias
-        lifted = own if plain else image + own
-        if lifted > numbers[ETA]:
-            numbers[ETA] = lifted
+        numbers[ETA] = max(numbers[ETA], own if plain else image + own)
         value = -product if plain else sign * (product + bias * centres[0, d])
         held = _holds(value, image, table[0], plain)
         k = 1
         while not held and k < centres.shape[0]:
-            product = _dense_look(x, centres[k], plain)[1]
+            product = _dense_products(x, centres[k], plain)[1]
             value = -product if plain else sign * (product + bias * centres[k, d])
             held = _holds(value, image, table[k], plain)
             k += 1
@@ -143,8 +147,9 @@ def dense_pass(
 
 
 @njit(nogil=True, cache=True, **_SUMS)
-def _sparse_look(data, indices, first, last, centre):
+def _sparse_products(entries, centre):
     """Return squared norm, inner product, and whether indices ascend."""
+    data, indices, first, last = entries
     norm, product, last_index, ascend = 0.0, 0.0, -1, True
     for e in range(first, last):
         value, index = np.float64(data[e]), indices[e]
@@ -156,8 +161,9 @@ def _sparse_look(data, indices, first, last, centre):
 
 
 @njit(nogil=True, cache=True, **_SUMS)
-def _sparse_distance(data, indices, first, last, centre):
+def _sparse_distance(entries, centre):
     """Squared distance by differences, over all columns; indices are sorted."""
+    data, indices, first, last = entries
     total, e = 0.0, first
     for j in range(centre.shape[0]):
         step = centre[j]
@@ -166,6 +172,15 @@ def _sparse_distance(data, indices, first, last, centre):
             e += 1
         total += step * step
     return total
+
+
+@njit(nogil=True, cache=True, **_SUMS)
+def _minus_distance(entries, norm, product, centre, ball):
+    """Minus the squared distance of a row to a centre; by differences if it cancels."""
+    value = 2.0 * product - ball[NORM] - norm
+    if -value < _CANCELLED * (ball[NORM] + norm):
+        value = -_sparse_distance(entries, centre)
+    return value
 
 
 @njit(nogil=True, cache=True, **_SUMS)
@@ -191,11 +206,10 @@ def csr_pass(
     be squared apart.
     """
     n, d = indptr.shape[0] - 1, centres.shape[1] - 1
-    code_step = 1 if codes.shape[0] > 1 else 0
-    inverse_step = 1 if inverse.shape[0] > 1 else 0
+    code_step, inverse_step = _step(codes), _step(inverse)
     for i in range(start, n):
-        first, last = indptr[i], indptr[i + 1]
-        norm, product, ascend = _sparse_look(data, indices, first, last, centres[0])
+        entries = data, indices, indptr[i], indptr[i + 1]
+        norm, product, ascend = _sparse_products(entries, centres[0])
         if not ascend:
             return -1 - n - i
         if not norm < _LARGEST:
@@ -205,25 +219,21 @@ def csr_pass(
             continue
         sign = 1.0 if codes[i * code_step] == positive else -1.0
         image = norm + bias * bias
-        lifted = own if plain else image + own
-        if lifted > numbers[ETA]:
-            numbers[ETA] = lifted
+        numbers[ETA] = max(numbers[ETA], own if plain else image + own)
         held = False
         k = 0
         while not held and k < centres.shape[0]:
             if k > 0:
-                product = _sparse_look(data, indices, first, last, centres[k])[1]
+                product = _sparse_products(entries, centres[k])[1]
             if plain:
-                value = 2.0 * product - table[k, NORM] - norm
-                if -value < _CANCELLED * (table[k, NORM] + norm):
-                    value = -_sparse_distance(data, indices, first, last, centres[k])
+                value = _minus_distance(entries, norm, product, centres[k], table[k])
             else:
                 value = sign * (product + bias * centres[k, d])
             held = _holds(value, image, table[k], plain)
             k += 1
         if not held:
             row[:] = 0.0
-            for e in range(first, last):
+            for e in range(indptr[i], indptr[i + 1]):
                 row[indices[e]] = sign * data[e]
             row[d] = sign * bias
             if not alone:

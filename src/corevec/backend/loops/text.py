@@ -1,6 +1,6 @@
 """The compiled loop of the LIBSVM reader: bytes of text to the arrays of CSR rows.
 
-Rules as in ``_loops.py``: arrays in, results written in place, ``nogil`` and ``cache``
+Rules as in ``kernels.py``: arrays in, results written in place, ``nogil`` and ``cache``
 on; the twin is scikit-learn's ``load_svmlight_file``, in
 ``tests/data/test_readers.py``.
 What is not plainly a row with numbers that can be rounded here beyond doubt is left to
@@ -11,7 +11,8 @@ Python, which reads that line again, slowly, or says what is wrong with it.
 # Numba reads these functions, not Python: annotations would say nothing of use.
 
 import numpy as np
-from numba import njit
+
+from corevec.backend.loops.compiler import njit
 
 # How a call of `parse_libsvm` ended.
 ALL_READ, ROWS_FULL, ENTRIES_FULL, BY_HAND = range(4)
@@ -81,6 +82,18 @@ def _digits(text, at, number):
 
 
 @njit(nogil=True, cache=True)
+def _exponent(text, at):
+    """Return the exponent at `at`, the place behind it, and whether it is plain."""
+    is_negative = text[at] == _MINUS
+    if is_negative or text[at] == _PLUS:
+        at += 1
+    start = at
+    written, at = _digits(text, at, 0)
+    is_plain = written >= 0 and at > start
+    return (-written if is_negative else written), at, is_plain
+
+
+@njit(nogil=True, cache=True)
 def _number(text, at, powers):
     """Return the number at `at` and the place behind it; nan where it is not plain."""
     negative = text[at] == _MINUS
@@ -98,15 +111,10 @@ def _number(text, at, powers):
     if mantissa < 0 or n_digits == 0:
         return np.nan, at
     if text[at] == _LOWER_E or text[at] == _UPPER_E:
-        at += 1
-        below_one = text[at] == _MINUS
-        if below_one or text[at] == _PLUS:
-            at += 1
-        start = at
-        written, at = _digits(text, at, 0)
-        if written < 0 or at == start:
+        written, at, is_plain = _exponent(text, at + 1)
+        if not is_plain:
             return np.nan, at
-        exponent += -written if below_one else written
+        exponent += written
     value = 0.0 if mantissa == 0 else _scaled(mantissa, exponent, powers)
     return -value if negative else value, at
 

@@ -1,8 +1,16 @@
-"""Access to rows: one class per kind of storage, which `as_source` chooses."""
+"""Access to rows: one class per kind of storage, which `as_source` chooses.
 
-from corevec.data.sources.base import (
+The sources of files, of Dask and of tensors are imported when they are asked for.
+"""
+
+from corevec._runtime.rooms import on_demand
+from corevec.data.sources.base import Source
+from corevec.data.sources.budget import (
     DEFAULT_MEMORY_BUDGET,
-    Source,
+    rows_per_scan,
+    rows_that_fit,
+    rows_to_take,
+    rows_within,
 )
 from corevec.data.sources.columns import (
     TARGET,
@@ -28,7 +36,7 @@ from corevec.data.sources.dispatch import (
     require_rows_in_memory,
 )
 from corevec.data.sources.host_copy import HostCopy
-from corevec.data.sources.memory import CsrSource, DenseSource, RowSubset, stacked
+from corevec.data.sources.memory import MemorySource, RowSubset, stacked
 from corevec.data.sources.remote import RemoteSource, join_rows
 from corevec.data.sources.statistics import row_statistics
 from corevec.data.sources.workers import Workers
@@ -38,9 +46,8 @@ __all__ = [
     "RowSubset",
     "Coded",
     "Column",
-    "CsrSource",
     "DEFAULT_MEMORY_BUDGET",
-    "DenseSource",
+    "MemorySource",
     "RemoteSource",
     "HostCopy",
     "Recoded",
@@ -63,5 +70,23 @@ __all__ = [
     "require_host_rows",
     "require_rows_in_memory",
     "row_statistics",
+    "rows_per_scan",
+    "rows_that_fit",
+    "rows_to_take",
+    "rows_within",
     "stacked",
 ]
+
+_, __getattr__ = on_demand(
+    __name__,
+    {
+        "_files": "ReadAhead",
+        "_libsvm": "LibsvmSource",
+        "_npy": "NpySource",
+        "_parquet": "ParquetSource",
+        "dask": "DaskSource lost_rows_explained",
+        "gpu": "StreamedSource TensorSource",
+        "gpu_input": "part_source tensor_source",
+        "opening": "open",
+    },
+)

@@ -126,7 +126,7 @@ def _run(
 
 
 class FileSource(RemoteSource):
-    """Rows of files that are opened anew for each pass and each trip."""
+    """Rows of files that are opened anew for each pass and each random access."""
 
     paths: list[Path]
 

@@ -16,17 +16,17 @@ from corevec.data.readers.libsvm import ANY_ROWS, LibsvmStream, LibsvmTally, Pla
 from corevec.data.readers.libsvm_rows import Rules
 from corevec.data.readers.text import is_compressed
 from corevec.data.sources._files import WHO, FileSource
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET
+from corevec.data.sources.budget import DEFAULT_MEMORY_BUDGET
 from corevec.data.sources.columns import TARGET
 from corevec.data.sources.remote import join_rows
 from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 
-# A place is noted every so many rows: a trip to one row reads half of them, some
+# A place is noted every so many rows: random access to one row reads half of them, some
 # 0.5 ms, and the places of 1e9 rows are 24 MB.
 PLACE_ROWS = 1024
-# Text read at once on a trip to few rows.
+# Text read at once for random access to few rows.
 _FEW_BYTES = 1 << 17
 
 
@@ -64,14 +64,14 @@ class LibsvmSource(FileSource):
         self._scan()
 
     @property
-    def row_entries(self) -> int:
-        """Stored entries of a row, each a value and a column number."""
-        return int(2 * (1 + self.n_entries // self.n_rows))
+    def n_stored(self) -> int:
+        """Stored entries of all rows."""
+        return self.n_entries
 
     @property
     def block_rows(self) -> int:
         """Rows per block, from their entries; blocks begin at a noted place."""
-        rows = self._rows_within(8 * (2 * self.row_entries + 16))
+        rows = super().block_rows
         return rows - rows % PLACE_ROWS if rows > PLACE_ROWS else rows
 
     def block(self, start: int, stop: int) -> Rows:
@@ -81,7 +81,7 @@ class LibsvmSource(FileSource):
         return join_rows(list(self._read(start, stop, stop - start)))
 
     def _fetch(self, rows: Array) -> Rows:
-        """Bring rows from the noted places before them; near places in one go."""
+        """Return rows, read from the noted places before them; near places together."""
         if len(rows) == 0:
             return self._empty()
         place = np.searchsorted(self._place_rows, rows, side="right")

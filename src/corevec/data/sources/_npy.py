@@ -13,9 +13,9 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.data.readers.base import existing_files
 from corevec.data.sources._files import WHO, all_finite
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET
+from corevec.data.sources.budget import DEFAULT_MEMORY_BUDGET
 from corevec.data.sources.columns import TARGET, WEIGHT
-from corevec.data.sources.memory import DenseSource
+from corevec.data.sources.memory import MemorySource
 from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
@@ -24,7 +24,7 @@ from corevec.kernels import Rows
 Beside = str | os.PathLike[str] | int | Array
 
 
-class NpySource(DenseSource):
+class NpySource(MemorySource):
     """Rows of a two-dimensional array in a ``.npy`` file, never loaded as a whole.
 
     Floats of 32 and 64 bits are handed out as they are; other numbers become float32
@@ -44,8 +44,6 @@ class NpySource(DenseSource):
     workers : Workers, default=None
         Threads that score the blocks.
     """
-
-    feature_names: Array | None = None
 
     def __init__(
         self,

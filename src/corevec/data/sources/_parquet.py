@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,7 +28,7 @@ from corevec.data.readers.tables import (
 )
 from corevec.data.sources._files import WHO, FileSource, in_order
 from corevec.data.sources._parquet_rows import Piece, RowsInWork, cut
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET
+from corevec.data.sources.budget import DEFAULT_MEMORY_BUDGET
 from corevec.data.sources.columns import TARGET, WEIGHT
 from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
@@ -37,9 +36,6 @@ from corevec.kernels import Rows
 
 T = TypeVar("T")
 
-# A trip to single rows goes through batches of at most so many: 50 float32 columns
-# are 13 MB, and Arrow's few microseconds per column and batch no longer count.
-_MOST_FETCHED = 65_536
 # What Arrow holds of a column that it reads: pyarrow writes pages of 1 MB, behind a
 # dictionary of up to 1 MB; a page is there packed and unpacked.
 _HELD_BYTES = 3 << 20
@@ -86,45 +82,25 @@ class ParquetSource(FileSource):
         self._look_at_files()
 
     def block(self, start: int, stop: int) -> Rows:
-        """Return the rows from `start` up to `stop`: a trip to their row groups."""
+        """Return the rows from `start` up to `stop`, from their row groups."""
         return self._fetch(np.arange(start, stop))
 
-    def reduce(self, score: Callable[[Rows], T], merge: Callable[[T, T], T]) -> T:
-        """Return ``score`` of every block merged from the first block to the last."""
-        with closing(self._scores(score)) as results:
-            total = next(results)
-            for result in results:
-                total = merge(total, result)
-        return total
+    def _each(self, score: Callable[[Rows], T]) -> Generator[T, None, None]:
+        """Yield ``score`` of every block, in order; the next ones are read ahead."""
+        return self._scores(score, self.workers)
 
-    def map(self, score: Callable[[Rows], Array]) -> Array:
-        """Return ``score`` of every block, stacked: one entry (or row) per row."""
-        with closing(self._scores(score)) as results:
-            return np.concatenate(list(results))
-
-    def fold(
-        self,
-        begin: Callable[[], T],
-        step: Callable[[T, Rows], T],
-        merge: Callable[[T, T], T],
-    ) -> T:
-        """Return the state after every block, in order."""
-        state = begin()
-        with closing(self._scores(lambda rows: rows, Workers(1))) as blocks:
-            for rows in blocks:
-                state = step(state, rows)
-        return state
+    def _blocks_in_order(self) -> Generator[Rows, None, None]:
+        """Yield every block, one at a time, the next one read ahead."""
+        return self._scores(lambda rows: rows, Workers(1))
 
     def _scores(
-        self, score: Callable[[Rows], T], workers: Workers | None = None
+        self, score: Callable[[Rows], T], workers: Workers
     ) -> Generator[T, None, None]:
-        """Yield ``score`` of every block, in order; the next ones are read ahead."""
-
         def task(pieces: list[Piece]) -> T:
             return score(self._rows(pieces, sum(map(len, pieces))))
 
         blocks = cut(self._all_pieces(), self.block_rows)
-        return in_order(workers or self.workers, task, blocks, len(self.blocks()))
+        return in_order(workers, task, blocks, len(self.blocks()))
 
     def _fetch(self, rows: Array) -> Rows:
         return self._rows(self._wanted_pieces(rows), len(rows))
@@ -142,20 +118,18 @@ class ParquetSource(FileSource):
 
     def _wanted_pieces(self, rows: Array) -> Iterator[Piece]:
         """Yield the rows with these numbers, which are sorted, from their groups."""
-        fit = self.memory_budget // (64 * self.n_features)
-        step = int(np.clip(fit, 256, _MOST_FETCHED))
         for file in range(len(self.paths)):
             first, last = np.searchsorted(rows, self._starts[file : file + 2])
             if first < last:
                 wanted = rows[first:last] - self._starts[file]
-                yield from self._wanted_in(file, wanted, step)
+                yield from self._wanted_in(file, wanted)
 
-    def _wanted_in(self, file: int, wanted: Array, step: int) -> Iterator[Piece]:
+    def _wanted_in(self, file: int, wanted: Array) -> Iterator[Piece]:
         counts = self._group_rows[file]
         # An empty group ends where the one before it ends, and never has the row.
         groups = np.unique(np.searchsorted(np.cumsum(counts), wanted, side="right"))
         done = 0
-        for piece in self._pieces(file, step, groups.tolist()):
+        for piece in self._pieces(file, self.batch_rows, groups.tolist()):
             ends = np.searchsorted(wanted, piece.numbers[[0, -1]] + [0, 1])
             if ends[0] < ends[1]:
                 yield piece.only(wanted[ends[0] : ends[1]])

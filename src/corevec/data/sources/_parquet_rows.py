@@ -82,11 +82,11 @@ class RowsInWork:
         for j, name in enumerate(piece.columns.feature_names):
             X[:, j] = as_numbers(WHO, piece.batch.column(name))
         self.index[here] = piece.before + piece.numbers
-        brought = _brought(piece)
-        known = [there for _, there in brought.values()]
+        present = _labels_and_weights(piece)
+        known = [there for _, there in present.values()]
         if not (all_finite(X) and all(there.all() for there in known)):
             raise _missing(piece, np.column_stack([np.isfinite(X), *known]))
-        for name, (values, _) in brought.items():
+        for name, (values, _) in present.items():
             self.row_columns[name].append(values)
         self.filled += len(piece)
 
@@ -99,17 +99,17 @@ class RowsInWork:
         return Rows(self.values, self.index, columns)
 
 
-def _brought(piece: Piece) -> dict[str, tuple[Array, Array]]:
+def _labels_and_weights(piece: Piece) -> dict[str, tuple[Array, Array]]:
     """Return target and weight of a piece, each with which values are present."""
     batch, columns = piece.batch, piece.columns
-    brought = {}
+    present = {}
     if columns.target is not None:
         labels = batch.column(columns.names[columns.target])
-        brought[TARGET] = as_labels(WHO, labels)
+        present[TARGET] = as_labels(WHO, labels)
     if columns.weight is not None:
         weight = as_floats(WHO, batch.column(columns.names[columns.weight]))
-        brought[WEIGHT] = weight, np.isfinite(weight)
-    return brought
+        present[WEIGHT] = weight, np.isfinite(weight)
+    return present
 
 
 def _missing(piece: Piece, there: Array) -> InvalidInputError:

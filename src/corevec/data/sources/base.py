@@ -10,17 +10,17 @@ costs and holds it answers itself: nothing outside `data/` asks where the rows a
 
 from __future__ import annotations
 
-import os
-import sys
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.data.sources.budget import row_bytes, rows_that_fit
+from corevec.backend.arrays import to_numpy
+from corevec.data.sources.budget import RowBudget
 from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
@@ -28,46 +28,15 @@ from corevec.kernels import Rows
 T = TypeVar("T")
 
 
-def _default_memory_budget() -> int:
-    """Return an eighth of the machine's memory, from 256 MiB to 4 GiB.
-
-    256 MiB is an eighth of a small cloud machine, and holds a core set of 4,000 rows;
-    3 GiB hold the float32 kernel matrix of 33,000 active rows.
-    """
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # not on every system
-        total = 0
-    return int(min(max(total // 8, 1 << 28), 1 << 32))
-
-
-DEFAULT_MEMORY_BUDGET = _default_memory_budget()
-# Rows of a block are bounded both ways: below 256 the Python calls per block cost
-# more than the arithmetic, above 16384 a block no longer stays in the last cache.
-_MIN_BLOCK, _MAX_BLOCK = 256, 16384
-
-
-class Source(ABC):
+class Source(RowBudget, ABC):
     """Rows that can be visited block by block."""
 
-    n_rows: int
-    n_features: int
-    dtype: Any
     is_sparse: bool = False
     # Whether random access is cheap: a file or a cluster reads many rows to find a few.
     draws_cheaply: bool = True
-    # Bytes of rows that one scan may return: no limit within this process.
-    scan_bytes: int = sys.maxsize
+    feature_names: Array | None = None
     # The device that each worker of a cluster uses.
     worker_device: Any = None
-
-    def __init__(
-        self,
-        memory_budget: float = DEFAULT_MEMORY_BUDGET,
-        workers: Workers | None = None,
-    ):
-        self.memory_budget = int(memory_budget)
-        self.workers = workers or Workers(1)
 
     @abstractmethod
     def take(self, rows: Array) -> Rows:
@@ -141,21 +110,6 @@ class Source(ABC):
             parameter="device",
         )
 
-    # Memory and cost ---------------------------------------------------------------
-
-    @property
-    def working_budget(self) -> int:
-        """Bytes to work with: of the host, or of the device of the rows."""
-        return self.memory_budget
-
-    def holds(self, n_rows: int) -> bool:
-        """Whether this many rows can be copied to the host within the budget."""
-        return True
-
-    def budget_beside(self, host_bytes: float) -> float:
-        """Return the bytes left to work with beside what is kept on the host."""
-        return self.working_budget - host_bytes
-
     @property
     def values_per_second(self) -> float:
         """About how many float32 kernel values are computed per second.
@@ -164,37 +118,11 @@ class Source(ABC):
         """
         return 1.5e9 / (1 + self.n_features / 20) * self.workers.n_threads
 
-    @property
-    def most_drawn(self) -> int:
-        """The largest random subset that the memory budget allows."""
-        return rows_that_fit(self)
-
-    @property
-    def subset_row_bytes(self) -> int:
-        """Bytes of one row of a `subset`."""
-        return row_bytes(self)
-
     def part(self, rows: Array) -> Rows:
         """Return these rows to be worked on, on the device where they fit it dense."""
         return self.take(rows)
 
-    def part_budget(self, n_rows: int) -> int:
-        """Return the bytes for work on a `part` of this many rows."""
-        return self.memory_budget
-
-    @property
-    def part_workers(self) -> Workers:
-        """The threads that work on parts of the rows at the same time."""
-        return self.workers
-
-    @property
-    def picked_entries(self) -> int:
-        """Numbers that a part of a sum copies for each row that it picks."""
-        return 1
-
-    def sample_sizes(self, sizes: Sequence[int]) -> list[int]:
-        """Return the sizes of the growing samples that are solved before all rows."""
-        return [size for size in sizes if 2 * size < self.n_rows]
+    # Passes ------------------------------------------------------------------------
 
     @property
     def numbers(self) -> Array:
@@ -205,28 +133,6 @@ class Source(ABC):
     def device_numbers(self) -> Any:
         """The number of every row, on the device of the rows."""
         return self.numbers
-
-    @property
-    def row_entries(self) -> int:
-        """Numbers that one row holds, for estimates of memory."""
-        return max(1, self.n_features)
-
-    @property
-    def block_rows(self) -> int:
-        """Rows per block: what all threads hold at once stays within the budget.
-
-        A row in work costs its float64 copy (twice) and some 16 numbers of its own.
-        """
-        return self._rows_within(8 * (2 * self.n_features + 16))
-
-    def _rows_within(self, row_bytes: int) -> int:
-        """Return rows per block for rows that cost so many bytes in work.
-
-        At least eight blocks, so that few rows keep several threads busy too.
-        """
-        fit = self.memory_budget // (2 * row_bytes * self.workers.n_threads)
-        most = min(_MAX_BLOCK, max(_MIN_BLOCK, self.n_rows // 8))
-        return int(np.clip(fit, _MIN_BLOCK, most))
 
     def blocks(self) -> list[tuple[int, int]]:
         """Return the (start, stop) of every block."""
@@ -246,11 +152,8 @@ class Source(ABC):
 
     def reduce(self, score: Callable[[Rows], T], merge: Callable[[T, T], T]) -> T:
         """Return ``score`` of every block merged from the first block to the last."""
-        results = self._each(score)
-        total = next(results)
-        for result in results:
-            total = merge(total, result)
-        return total
+        with closing(self._each(score)) as results:
+            return functools.reduce(merge, results)
 
     def fold(
         self,
@@ -260,21 +163,28 @@ class Source(ABC):
     ) -> T:
         """Return the state after every block, in order; remote parts are merged."""
         state = begin()
-        for bounds in self.blocks():
-            state = step(state, self.block(*bounds))
+        with closing(self._blocks_in_order()) as blocks:
+            for rows in blocks:
+                state = step(state, rows)
         return state
 
     def map(self, score: Callable[[Rows], Array]) -> Array:
         """Return ``score`` of every block, stacked: one entry (or row) per row."""
-        return np.concatenate(list(self._each(score)))
+        with closing(self._each(score)) as results:
+            return np.concatenate([to_numpy(part) for part in results])
 
-    def _each(self, score: Callable[[Rows], T]) -> Iterator[T]:
+    def _each(self, score: Callable[[Rows], T]) -> Generator[T, None, None]:
         """Yield ``score`` of every block, in order."""
 
         def task(bounds: tuple[int, int]) -> T:
             return score(self.block(*bounds))
 
-        return self.workers.run(task, self.blocks())
+        yield from self.workers.run(task, self.blocks())
+
+    def _blocks_in_order(self) -> Generator[Rows, None, None]:
+        """Yield every block, one at a time."""
+        for bounds in self.blocks():
+            yield self.block(*bounds)
 
     def map_on_device(self, score: Callable[[Rows], Any]) -> Any:
         """Return ``score`` of every block, stacked on the device of the rows."""

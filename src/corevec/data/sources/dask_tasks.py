@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController
 
 from corevec._runtime.types import Array
 from corevec.backend.arrays import all_to_numpy
-from corevec.data.sources.memory import CsrSource, DenseSource
+from corevec.data.sources.memory import MemorySource
 from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 
@@ -71,8 +71,7 @@ def answer(
         from corevec.data.sources.gpu_input import part_source  # its module needs torch
 
         return all_to_numpy(go(part_source(values, own, start, memory_budget, device)))
-    kind = CsrSource if sparse.issparse(values) else DenseSource
-    source = kind(values, memory_budget, Workers(1))
+    source = MemorySource(values, memory_budget, Workers(1))
     source.first_number, source.row_columns = start, own
     with _one_blas_thread:
         return go(source)

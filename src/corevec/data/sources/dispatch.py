@@ -10,8 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from corevec.backend.arrays import back_from, is_tensor
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source
-from corevec.data.sources.memory import CsrSource, DenseSource
+from corevec.data.sources.base import Source
+from corevec.data.sources.budget import DEFAULT_MEMORY_BUDGET
+from corevec.data.sources.memory import MemorySource
 from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 
@@ -79,9 +80,8 @@ def as_source(
     if device is not None:
         moved = device_source(who, X, None, None, device)
         return moved.using(memory_budget, workers or Workers(1))
-    if sparse.issparse(X):
-        return CsrSource(X.tocsr(), memory_budget, workers)
-    return DenseSource(X, memory_budget, workers)
+    values = X.tocsr() if sparse.issparse(X) else X
+    return MemorySource(values, memory_budget, workers)
 
 
 def remote_source(who: str, X: Any, y: Any, sample_weight: Any) -> Source | None:
@@ -146,7 +146,7 @@ def columns_of(who: str, X: Any) -> tuple[int, Any] | None:
 def column_names(X: Any) -> Any:
     """Return the names of the columns of a frame or source; None of other rows."""
     if isinstance(X, Source):
-        return getattr(X, "feature_names", None)
+        return X.feature_names
     names = getattr(X, "columns", None)
     if names is None or not all(isinstance(name, str) for name in names):
         return None

@@ -9,7 +9,7 @@ Every tensor device serves, the CPU's too: the tests use that one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -18,41 +18,29 @@ import numpy as np
 from scipy import sparse
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import ALIGNED, to_numpy
+from corevec.backend.arrays import counted, dtype_of, to_numpy
 from corevec.data.sources._belt import Belt, Locks, shared
 from corevec.data.sources._torch import torch
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source
-from corevec.data.sources.budget import row_bytes
+from corevec.data.sources.base import Source
+from corevec.data.sources.budget import (
+    CARD_SHARE,
+    DEFAULT_MEMORY_BUDGET,
+    DeviceBudget,
+    StreamedBudget,
+    free_device_bytes,
+)
 from corevec.data.sources.columns import check_values
 from corevec.data.sources.host_copy import HostCopy
-from corevec.data.sources.memory import RowSubset
+from corevec.data.sources.memory import ArraySource, RowSubset
 from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 
 T = TypeVar("T")
 
-# Rows of a block at most: with 64 million of two columns the arithmetic of a pass takes
-# 100 times as long as its hundred launches of 10 us.
-MOST_ROWS, FEWEST_ROWS = 1 << 26, 1 << 14
-# Bytes of a block that is streamed: 281 MB were copied at the full rate.
-MOST_BYTES = 1 << 28
-# Share of the card's free memory that a fit may use beside the rows, unless told.
-CARD_SHARE = 0.25
-# Rows that are drawn at most: their numbers are drawn and sorted on the host, which
-# takes 2 s for so many.
-MOST_DRAWN = 10_000_000
-# Of very many rows one more sample, of one in so many: a thousand million are then
-# solved nearly before their first pass.
-LAST_SAMPLE_SHARE = 1000
 
-
-class TensorSource(Source):
+class TensorSource(DeviceBudget, ArraySource):
     """Rows of a tensor, with their targets and weights."""
-
-    first_number = 0  # of the rows of a part, in the whole
-    feature_names: Array | None = None
-    _room: int | None = None
 
     def __init__(
         self,
@@ -61,35 +49,16 @@ class TensorSource(Source):
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         workers: Workers | None = None,
     ):
-        self.values, self.row_columns = values, columns or {}
-        self.device = values.device
         super().__init__(memory_budget, workers)
+        self.values, self.row_columns = values, columns or {}
+        self.device, self.dtype = values.device, dtype_of(values)
         self.n_rows, self.n_features = (int(size) for size in values.shape)
-        self.dtype = np.dtype(str(values.dtype).removeprefix("torch."))
 
     def __repr__(self) -> str:
         return f"{self.n_rows:,} rows x {self.n_features} columns on {self.device}"
 
     def __reduce__(self) -> Any:
         raise TypeError("rows on a GPU are not written to a file")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns beside the values."""
-        return tuple(self.row_columns)
-
-    @property
-    def working_budget(self) -> int:
-        """Bytes on the card to work with.
-
-        A card has many times the memory of the default budget, and needs large blocks:
-        so the default stands for a quarter of what was free at first.
-        """
-        if self.memory_budget != DEFAULT_MEMORY_BUDGET or self.device.type != "cuda":
-            return self.memory_budget
-        if self._room is None:
-            self._room = int(CARD_SHARE * _free_bytes(self.device))
-        return self._room
 
     def take(self, rows: Array) -> Rows:
         """Copy the rows with these numbers to the host."""
@@ -100,9 +69,7 @@ class TensorSource(Source):
     def pick(self, rows: Array) -> Rows:
         """Return the rows with these numbers, on the device."""
         index = self.numbers_on_device(rows)
-        at = index - self.first_number
-        columns = {name: column[at] for name, column in self.row_columns.items()}
-        return Rows(self.values[at], index, columns)
+        return self._rows_at(index - self.first_number, index)
 
     def numbers_on_device(self, rows: Any) -> Any:
         """Return row numbers on the device."""
@@ -118,7 +85,7 @@ class TensorSource(Source):
 
     def in_memory(self) -> Source | None:
         """Return a copy on the host; None where it exceeds the memory budget."""
-        if self.n_rows * row_bytes(self) > self.memory_budget:
+        if self.n_rows * self.value_bytes > self.memory_budget:
             return None
         return RowSubset(self, self.numbers, self.take(self.numbers))
 
@@ -142,10 +109,6 @@ class TensorSource(Source):
             parameter="device",
         )
 
-    def budget_beside(self, host_bytes: float) -> float:
-        """Return the bytes to work with on the device, which holds nothing else."""
-        return self.working_budget
-
     @property
     def values_per_second(self) -> float:
         """About how many float32 kernel values are computed per second.
@@ -156,49 +119,9 @@ class TensorSource(Source):
             return super().values_per_second
         return 1.6e12 / (1 + self.n_features / 25)
 
-    @property
-    def most_drawn(self) -> int:
-        """The largest random subset, which stays on the device."""
-        return MOST_DRAWN
-
-    @property
-    def subset_row_bytes(self) -> int:
-        """Bytes of one row of a `subset`, which is dense on the device."""
-        return int(self.n_features * self.dtype.itemsize)
-
     def part(self, rows: Array) -> Rows:
         """Return these rows, on the device where they fit it dense."""
-        return self.pick(rows) if self._works_on(len(rows)) else self.take(rows)
-
-    def part_budget(self, n_rows: int) -> int:
-        """Return the bytes for work on a `part` of this many rows."""
-        return self.working_budget if self._works_on(n_rows) else self.memory_budget
-
-    def _works_on(self, n_rows: int) -> bool:
-        """Whether the device works on this many rows; on CSR rows if they fit dense."""
-        return (
-            not self.is_sparse
-            or 4 * n_rows * self.n_features <= self.working_budget / 8
-        )
-
-    @property
-    def part_workers(self) -> Workers:
-        """One thread: the device works on one part after the other."""
-        return Workers(1)
-
-    @property
-    def picked_entries(self) -> int:
-        """Numbers that are copied on the device for each row that is picked."""
-        return self.n_features
-
-    def sample_sizes(self, sizes: Sequence[int]) -> list[int]:
-        """Return the sizes of the growing samples that are solved before all rows."""
-        found = super().sample_sizes(sizes)
-        if len(found) > 1:
-            found = found[1:]  # steps on few rows wait as long as steps on many
-        if self.n_rows // LAST_SAMPLE_SHARE > sizes[-1]:
-            found.append(self.n_rows // LAST_SAMPLE_SHARE)
-        return found
+        return self.pick(rows) if self.works_on(len(rows)) else self.take(rows)
 
     @property
     def device_numbers(self) -> Any:
@@ -207,22 +130,8 @@ class TensorSource(Source):
 
     def block(self, start: int, stop: int) -> Rows:
         """Return a view of the rows from `start` up to `stop`."""
-        first = self.first_number
-        index = torch.arange(first + start, first + stop, device=self.device)
-        columns = {
-            name: column[start:stop] for name, column in self.row_columns.items()
-        }
-        return Rows(self.values[start:stop], index, columns)
-
-    @property
-    def block_rows(self) -> int:
-        """Rows per block: in work a row has twice its values, and some 24 numbers."""
-        fit = self.working_budget // (8 * (2 * self.n_features + 24))
-        return int(np.clip(fit // ALIGNED * ALIGNED, FEWEST_ROWS, MOST_ROWS))
-
-    def map(self, score: Callable[[Rows], Array]) -> Array:
-        """Return ``score`` of every block, copied to the host and stacked."""
-        return np.concatenate([to_numpy(part) for part in self._each(score)])
+        index = counted(self.first_number + start, stop - start, self.values)
+        return self._rows_at(slice(start, stop), index)
 
     def map_on_device(self, score: Callable[[Rows], Any]) -> Any:
         """Return ``score`` of every block, stacked on the device."""
@@ -247,7 +156,7 @@ class TensorSource(Source):
 
         return self.map_on_device(score)
 
-    def _each(self, score: Callable[[Rows], T]) -> Iterator[T]:
+    def _each(self, score: Callable[[Rows], T]) -> Generator[T, None, None]:
         """Yield ``score`` of every block; a device works on one at a time."""
         for bounds in self.blocks():
             yield score(self.block(*bounds))
@@ -269,7 +178,10 @@ class TensorSource(Source):
 
     def too_large(self, error: Exception) -> InvalidInputError:
         """Return what to say where the memory of the card runs out."""
-        free, total = _free_bytes(self.device), torch.cuda.mem_get_info(self.device)[1]
+        free, total = (
+            free_device_bytes(self.device),
+            torch.cuda.mem_get_info(self.device)[1],
+        )
         asked = str(error).split(". ")[0]
         return InvalidInputError(
             f"the memory of {self.device} does not suffice ({asked}; "
@@ -280,20 +192,13 @@ class TensorSource(Source):
         )
 
 
-def _free_bytes(device: Any) -> int:
-    """Return what can still be taken on a card: of torch's own reserve, too."""
-    free, _ = torch.cuda.mem_get_info(device)
-    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int(free) + int(kept)
-
-
 class DeviceSubset(TensorSource):
     """Some rows of another source, on the device, with the numbers of that source."""
 
     def __init__(self, source: TensorSource, rows: Rows):
         columns = dict(rows.columns)
         super().__init__(rows.values, columns, source.memory_budget, source.workers)
-        self.index, self._room = rows.index, source.working_budget
+        self.index, self._device_bytes = rows.index, source.working_budget
 
     @property
     def numbers(self) -> Array:
@@ -302,22 +207,20 @@ class DeviceSubset(TensorSource):
 
     def pick(self, rows: Array) -> Rows:
         """Return the rows with these numbers, which must be among these."""
-        return self._part(torch.searchsorted(self.index, self.numbers_on_device(rows)))
+        where = torch.searchsorted(self.index, self.numbers_on_device(rows))
+        return self._rows_at(where, self.index[where])
 
     def block(self, start: int, stop: int) -> Rows:
         """Return the rows from `start` up to `stop` of these."""
-        return self._part(slice(start, stop))
+        where = slice(start, stop)
+        return self._rows_at(where, self.index[where])
 
     def draw(self, rng: np.random.Generator, size: int) -> Array:
         """Return about `size` random row numbers of these."""
         return self.numbers[super().draw(rng, size)]
 
-    def _part(self, where: Any) -> Rows:
-        columns = {name: column[where] for name, column in self.row_columns.items()}
-        return Rows(self.values[where], self.index[where], columns)
 
-
-class StreamedSource(TensorSource):
+class StreamedSource(StreamedBudget, TensorSource):
     """Rows in this machine's memory, or in a memmap, worked on by a GPU block by block.
 
     The next block is copied to the card while the last is worked on: from pinned memory
@@ -340,19 +243,11 @@ class StreamedSource(TensorSource):
         self.dtype = np.dtype(values.dtype)
         self.locks = Locks([values, *self.row_columns.values()])
 
-    @property
-    def row_entries(self) -> int:
-        """Numbers that one row holds on the host."""
-        if not self.is_sparse:
-            return super().row_entries
-        return int(2 * (1 + self.values.nnz // max(self.n_rows, 1)))
-
     def using(self, memory_budget: float, workers: Workers) -> Source:
         """Return these rows, all of them on the device if they fit half its budget."""
         new = super().using(memory_budget, workers)
         assert isinstance(new, StreamedSource)
-        size = new.n_rows * new.n_features * new.dtype.itemsize
-        if 2 * size > new.working_budget:
+        if not new.dense_fits(new.n_rows, 1 / 2):
             return new
         rows = new.block(0, new.n_rows)
         own = _Moved(rows.values, dict(rows.columns), memory_budget, workers)
@@ -364,13 +259,11 @@ class StreamedSource(TensorSource):
         """Return the rows with these numbers, from the host."""
         numbers = np.asarray(rows, dtype=np.int64)
         at = numbers - self.first_number
-        columns = {name: column[at] for name, column in self.row_columns.items()}
-        return Rows(self.values[at], numbers, columns)
+        return self._rows_at(at, numbers)
 
     def near(self, rows: Any) -> Source:
         """Return these rows on the device, where they fit a part of its budget."""
-        size = len(rows) * self.n_features * self.dtype.itemsize
-        if 8 * size > self.working_budget:
+        if not self.dense_fits(len(rows), 1 / 8):
             return self
         return self.alone(torch.unique(self.numbers_on_device(rows)))
 
@@ -380,17 +273,8 @@ class StreamedSource(TensorSource):
 
     def block(self, start: int, stop: int) -> Rows:
         """Return the rows from `start` up to `stop`, copied to the device."""
-        columns = {
-            name: column[start:stop] for name, column in self.row_columns.items()
-        }
-        index = np.arange(self.first_number + start, self.first_number + stop)
-        return self._moved(Rows(self.values[start:stop], index, columns))
-
-    @property
-    def block_rows(self) -> int:
-        """Rows per block: two are on the card, and two in locked memory on the host."""
-        most = MOST_BYTES // (self.n_features * self.dtype.itemsize)
-        return max(FEWEST_ROWS, min(super().block_rows // 2, most))
+        index = self._numbers_of(start, stop)
+        return self._moved(self._rows_at(slice(start, stop), index))
 
     def predict(self, who: str, functions: Any) -> Any:
         """Return the functions' values of all rows, on the host, as the rows are."""
@@ -411,7 +295,7 @@ class StreamedSource(TensorSource):
             return data.new_zeros(a.shape).index_put_(at, data, accumulate=True)
         return shared(np.ascontiguousarray(a)).to(self.device)
 
-    def _each(self, score: Callable[[Rows], T]) -> Iterator[T]:
+    def _each(self, score: Callable[[Rows], T]) -> Generator[T, None, None]:
         if self.device.type != "cuda" or self.is_sparse:
             yield from super()._each(score)
             return

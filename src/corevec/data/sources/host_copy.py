@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 from scipy import sparse
 
 from corevec.backend.arrays import is_tensor, to_numpy
 from corevec.data.sources.base import Source
-from corevec.data.sources.memory import CsrSource
+from corevec.data.sources.budget import host_bytes
+from corevec.data.sources.memory import MemorySource
 from corevec.exceptions import InvalidInputError
 
 # Share of the host's memory that a copy of rows on a device may take.
 MAX_HOST_SHARE = 0.5
 
 
-class HostCopy(CsrSource):
+class HostCopy(MemorySource):
     """A copy on the host of the rows of `on_device`.
 
     The copy is dense, or CSR where CSR rows were moved to the device, which holds them
@@ -32,7 +31,7 @@ class HostCopy(CsrSource):
             _check_size(source)
         values = values if sparse.issparse(values) else to_numpy(values)
         super().__init__(values, source.memory_budget, source.workers)
-        self.is_sparse, self.first_number = source.is_sparse, source.first_number
+        self.first_number = source.first_number
         self.row_columns = {
             name: to_numpy(one) for name, one in source.row_columns.items()
         }
@@ -44,16 +43,10 @@ class HostCopy(CsrSource):
         with self.on_device.at_work():
             yield
 
-    @property
-    def row_entries(self) -> int:
-        """Numbers that one row holds."""
-        return super().row_entries if self.is_sparse else max(1, self.n_features)
-
 
 def _check_size(source: Source) -> None:
-    n_bytes = source.n_rows * source.n_features * np.dtype(source.dtype).itemsize
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if n_bytes > MAX_HOST_SHARE * total:
+    n_bytes, total = source.n_rows * source.value_bytes, host_bytes()
+    if total and n_bytes > MAX_HOST_SHARE * total:
         raise InvalidInputError(
             f"cells are cut from rows in host memory, but {source!r} take "
             f"{n_bytes / 2**30:.1f} of its {total / 2**30:.1f} GiB, more than half. "

@@ -9,8 +9,10 @@ from typing import Any
 from corevec._runtime.checks import check_choice
 from corevec.data.readers.base import Paths, existing_files
 from corevec.data.sources._files import WHO
+from corevec.data.sources._libsvm import LibsvmSource
+from corevec.data.sources._npy import NpySource
+from corevec.data.sources._parquet import ParquetSource
 from corevec.data.sources.base import Source
-from corevec.data.sources.disk import LibsvmSource, NpySource, ParquetSource
 from corevec.exceptions import InvalidInputError
 
 FORMATS = ("parquet", "libsvm", "npy")

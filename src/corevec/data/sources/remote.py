@@ -14,27 +14,17 @@ from typing import Any
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.data.sources.base import DEFAULT_MEMORY_BUDGET, Source
-from corevec.data.sources.budget import row_bytes, rows_within
+from corevec.data.sources.base import Source
+from corevec.data.sources.budget import DEFAULT_MEMORY_BUDGET, RemoteBudget
 from corevec.data.sources.memory import RowSubset, stacked
 from corevec.data.sources.workers import Workers
 from corevec.kernels import Rows
 
-# Share of the memory budget for the deck, and for rows fetched on demand.
-DECK_SHARE, KEPT_SHARE = 1 / 8, 1 / 8
-# Rows of a deck: what the samples of one fit draw together (engine.SPAN_SAMPLES and a
-# probe of 4,000), and a tenth, for drawing with replacement drops repeats.
-MOST_DEALT = 190_000
-# Bytes of violating rows that are sent to the host after every pass.
-SCAN_BYTES = 1 << 19
 
-
-class RemoteSource(Source):
+class RemoteSource(RemoteBudget, Source):
     """Rows that `_fetch` copies to the host, at a cost per call."""
 
     draws_cheaply = False
-    scan_bytes = SCAN_BYTES
-    feature_names: Array | None = None
     columns: tuple[str, ...] = ()
 
     _deck: RowSubset | None
@@ -87,10 +77,10 @@ class RemoteSource(Source):
 
     def draw(self, rng: np.random.Generator, size: int) -> Array:
         """Return about `size` random row numbers, sorted: the next of the deck."""
-        if size > self._deck_size or size >= self.n_rows:
+        if size > self.deck_size or size >= self.n_rows:
             return super().draw(rng, size)
         if self._deck is None or self._dealt + size > len(self._order):
-            numbers = super().draw(rng, self._deck_size)
+            numbers = super().draw(rng, self.deck_size)
             if self._deck is not None:  # rows of it may be wanted yet
                 self._keep(self._deck)
             self._deck = RowSubset(self, numbers, self._fetch(numbers))
@@ -119,29 +109,12 @@ class RemoteSource(Source):
             n_rows += len(rows)
         yield self.near(np.concatenate(parts[first:])), slice(first, len(parts))
 
-    def holds(self, n_rows: int) -> bool:
-        """Whether a quarter of the budget holds a copy of this many rows."""
-        return n_rows * row_bytes(self) <= self.memory_budget / 4
-
     def map_blocks(self, score: Callable[[Rows], Array], block_rows: int) -> Array:
         """Return ``score`` of every row, in the blocks that the rows are stored in."""
         return self.map(score)
 
     def warm_up(self, prepare: Callable[[Any], object]) -> None:
         """Do nothing: functions are prepared where the rows are."""
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of one row that is cached, with its number and its columns."""
-        return row_bytes(self) + 24
-
-    def _cached_rows(self, share: float) -> int:
-        """Return how many rows fit a share of the budget."""
-        return rows_within(share * self.memory_budget, self.row_bytes)
-
-    @property
-    def _deck_size(self) -> int:
-        return min(self.n_rows, MOST_DEALT, self._cached_rows(DECK_SHARE))
 
     def _forget(self) -> None:
         self._deck = None
@@ -150,12 +123,9 @@ class RemoteSource(Source):
 
     def _keep(self, rows: RowSubset) -> None:
         """Cache what was fetched; the oldest rows make way."""
-        most = self._cached_rows(KEPT_SHARE)
         self._kept.insert(0, rows)
-        while len(self._kept) > 1 and sum(one.n_rows for one in self._kept) > most:
+        while sum(one.n_rows for one in self._kept) > self.most_cached:
             self._kept.pop()
-        if self._kept[0].n_rows > most:
-            self._kept.clear()
 
 
 def join_rows(parts: list[Rows]) -> Rows:

@@ -44,6 +44,13 @@ def row_statistics(source: Source, weights: Column | None = None) -> RowStatisti
         again = partial(score, exponent=exponent)
         _, (_, mean, second) = source.reduce(again, merge)
     low, high = np.ldexp(low, -exponent), np.ldexp(high, -exponent)
+    if not source.is_sparse:
+        # Sums of equal entries are rounded: a constant column would vary by 1e-32.
+        is_constant = low == high
+        mean, second = (
+            np.where(is_constant, low, mean),
+            np.where(is_constant, 0, second),
+        )
     return RowStatistics(mean, second, exponent, source.is_sparse, low, high)
 
 

@@ -292,11 +292,11 @@ def _gram(kernel: Kernel, X: Tensor) -> Tensor:
         q = torch.baddbmm(squares[:, None, :], X, X.transpose(1, 2), alpha=-2.0)
         q.add_(squares[:, :, None]).clamp_(min=0.0)
         q.diagonal(dim1=1, dim2=2).zero_()
-        how = *kernel._parameters[:2], q, X, X, squares, squares
-        _torch_kernels.repair(*how)
+        rows = _torch_kernels.Prepared(X, squares)
+        _torch_kernels.repair(kernel._parameters, q, rows, rows)
     else:
         q = torch.bmm(X, X.transpose(1, 2))
-    return _torch_kernels.profile(*kernel._parameters, q)
+    return _torch_kernels.apply_profile(kernel._parameters, q)
 
 
 def _to(like: Tensor, a: Array) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 
 from corevec._runtime.types import Array
 from corevec.backend.arrays import to_device_of, to_numpy
-from corevec.data.sources import DenseSource, Source
+from corevec.data.sources import MemorySource, Source
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 
@@ -28,7 +28,7 @@ def evaluated_on_host(
         found = []
         for start in range(0, len(rows), step):
             part = to_numpy(rows.values[start : start + step])
-            found.append(values(DenseSource(part, budget, workers)))
+            found.append(values(MemorySource(part, budget, workers)))
         return to_device_of(np.concatenate(found), rows.values)
 
     return score

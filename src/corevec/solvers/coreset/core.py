@@ -9,7 +9,8 @@ import numpy as np
 
 from corevec._runtime.types import Array
 from corevec.data.sources import Source, stacked
-from corevec.kernels import AnyKernel, Rows, finite
+from corevec.kernels import AnyKernel, Rows, finite, rounding_share
+from corevec.models.certificate import Cancellation
 from corevec.problems.family import Floor, Problem, Terms
 from corevec.solvers.numeric import dual_qp as qp
 
@@ -173,7 +174,8 @@ class Core:
         """
         if self._is_definite_by_name or len(self) == 0:
             return False
-        if self.jitter <= _INDEFINITE_SHARE * float(np.abs(self.K).max()):
+        share = max(_INDEFINITE_SHARE, rounding_share(self.kernel, self.values))
+        if self.jitter <= share * float(np.abs(self.K).max()):
             return False
         needed = self.jitter
         if len(self) <= _MIN_ROWS_FOR_THREADS:
@@ -212,7 +214,8 @@ class Core:
         if len(few) == 0:
             return self.jitter == 0
         least = float(np.linalg.eigvalsh(K)[0])
-        return self.jitter == 0 and least >= -1e-9 * float(np.abs(K).max())
+        share = max(1e-9, rounding_share(self.kernel, self.values))
+        return self.jitter == 0 and least >= -share * float(np.abs(K).max())
 
     @property
     def norm_sq(self) -> float:
@@ -225,12 +228,18 @@ class Core:
         return float(self.multipliers.sum()) * self.value_error
 
     @property
+    def cancellation(self) -> Cancellation | None:
+        """What the objective is a difference of."""
+        largest = float(np.abs(self.K.diagonal()).max(initial=0.0))
+        return self.problem.cancellation(self.rounding, largest)
+
+    @property
     def value_error(self) -> float:
         """Bound on the rounding error of the function's values."""
         if len(self) == 0:
             return 0.0
         largest = float(np.abs(self.K.diagonal()).max())
-        relative = self.kernel.rounding(self.values.shape[1])
+        relative = self.kernel.rounding(self.values.shape[1], self.values.dtype)
         return relative * float(self.multipliers.sum()) * largest
 
     def margins(self) -> Array:

@@ -26,7 +26,8 @@ def measured(
 ) -> Measured:
     """Return what a scan says about the solution on the core rows."""
     primal, (scale, offset) = primal_value(core, found, tried)
-    gap = relative_gap(primal, core.dual)
+    dual = max(core.dual, core.problem.least)
+    gap = relative_gap(primal, dual, core.cancellation)
     if core.softened:  # on the other rows the kernel may be even less definite
         gap = max(gap, relative_gap(core.dual, primal))
     return Measured(found, primal, gap, scale, offset, next_trial(core, found))

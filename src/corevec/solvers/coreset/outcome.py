@@ -42,8 +42,8 @@ def certificate(state: State, t: int, job: Job) -> Certificate:
     assert state.stopped_by is not None
     primal = measured.primal + core.rounding
     primal += core.problem.loss_error(primal, core.value_error)
-    dual = core.dual - core.rounding
-    gap = relative_gap(primal, dual)
+    dual = max(core.dual - core.rounding, core.problem.least)
+    gap = relative_gap(primal, dual, core.cancellation)
     if not core.is_definite():
         return _without_lower_bound(core, primal, state.stopped_by, job.progress)
     reached = ball_epsilon_reached(core, measured.found, state.eta[t])
@@ -56,6 +56,7 @@ def certificate(state: State, t: int, job: Job) -> Certificate:
         (primal, dual),
         job.progress,
         unit=core.problem.unit,
+        cancelled=core.cancellation,
         kind=core.problem.kind,
         ball_epsilon=reached,
         radius=float(np.sqrt(np.maximum(core.ball(state.eta[t])[0], 0.0))),

@@ -1,0 +1,77 @@
+"""Kernel matrices in float32: of low rank, they are positive definite to rounding."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from corevec import (
+    SVDD,
+    CoreSetNystroem,
+    CoreVectorClassifier,
+    CoreVectorRanker,
+    CoreVectorRegressor,
+    NotCertifiedWarning,
+    SubspaceClassifier,
+    SubspaceRegressor,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 3))
+Y = (X[:, 0] * X[:, 1] > 0).astype(int)
+SQUARES = (X**2).sum(axis=1)
+MATRICES = {
+    "linear": X @ X.T,
+    "rbf": np.exp(-0.1 * (SQUARES[:, None] + SQUARES - 2 * X @ X.T)),
+    "rbf of rank 10": np.exp(-1e-3 * (SQUARES[:, None] + SQUARES - 2 * X @ X.T)),
+    "poly": (X @ X.T + 1) ** 3,
+}
+MODELS = (
+    CoreVectorClassifier,
+    CoreVectorRegressor,
+    SubspaceClassifier,
+    SubspaceRegressor,
+    SVDD,
+)
+
+
+@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("model", MODELS)
+def test_the_certificate_encloses_the_optimum_of_the_exact_matrix(model, name):
+    """What rounding to float32 may hide is in the gap, and not claimed."""
+    K = MATRICES[name]
+    assert np.linalg.eigvalsh(K.astype(np.float32).astype(float))[0] < 0
+    y = () if model is SVDD else (Y,)
+    exact = model(kernel="precomputed", tol=1e-6).fit(K, *y).certificate_
+    with warnings.catch_warnings():  # for some the gap is larger than tol
+        warnings.simplefilter("ignore", NotCertifiedWarning)
+        fitted = model(kernel="precomputed").fit(K.astype(np.float32), *y)
+    found = fitted.certificate_
+    assert found.dual_bound != "none"
+    assert found.dual <= exact.primal
+    assert found.primal >= exact.dual
+    # The largest gap is that of poly: float32 leaves 1e-7 of entries of 1e4.
+    assert found.relative_gap < 0.2
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_a_ranking_from_such_a_matrix_is_solved(name):
+    """Its primal value has no allowance for rounding: 1e-7 of the entries, measured."""
+    K = MATRICES[name]
+    exact = CoreVectorRanker(kernel="precomputed").fit(K, Y).certificate_
+    found = CoreVectorRanker(kernel="precomputed").fit(K.astype(np.float32), Y)
+    assert found.certificate_.converged
+    assert found.certificate_.primal == pytest.approx(exact.primal, rel=2e-3)
+
+
+def test_features_of_such_a_matrix_are_found():
+    K = MATRICES["linear"].astype(np.float32)
+    features = CoreSetNystroem(kernel="precomputed").fit_transform(K, Y)
+    assert np.isfinite(features).all()
+
+
+def test_a_matrix_that_is_indefinite_beyond_rounding_is_told_apart():
+    K = MATRICES["linear"] - 0.1 * np.eye(200)
+    with pytest.warns(NotCertifiedWarning):
+        model = CoreVectorClassifier(kernel="precomputed").fit(K.astype(np.float32), Y)
+    assert model.certificate_.dual_bound == "none"
