@@ -99,6 +99,8 @@ class Subset(RowSubset):
         if self._columns and self._columns[0][1].dtype != dtype:
             self._columns = []
         numbers = functions.basis.index
+        if len(numbers) == 0:  # no row has a multiplier: a constant
+            return np.tile(functions.intercept, (self.n_rows, 1))
         known = [rows for rows, _ in self._columns]
         missing = np.setdiff1d(numbers, np.concatenate(known) if known else numbers[:0])
         width = sum(len(rows) for rows in known) + len(missing)

@@ -27,7 +27,7 @@ from corevec.exceptions import (
 )
 from corevec.kernels import AnyKernel, Kernel, make_kernel
 from corevec.problems.family import Problem
-from corevec.solvers.cells import fit as cells
+from corevec.solvers import cells
 from corevec.solvers.cells.cell import rows_with_weight
 from corevec.solvers.cells.certificate import cells_certificate
 from corevec.solvers.cells.device_rows import refuse_worker_devices
@@ -143,8 +143,9 @@ class CellsFit:
             with RoundReporter(model, lambda _: {}) as reporter:
                 progress.listeners.append(reporter.on_round)
                 with progress.listening_for_interrupt():
-                    task = cells.CellsTask(*own, self.size, model.n_trees)
-                    solved = cells.fit(task, progress, self.rng)
+                    how = self.size, model.n_trees, self.rng
+                    task = cells.CellsTask(*own, *how)
+                    solved = cells.solve(task, progress)
         for record in progress.history:
             record.update(self.facts or setting.tuned)
         if setting.tuned:

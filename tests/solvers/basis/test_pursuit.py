@@ -15,10 +15,8 @@ from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
 from corevec.models.certificate import relative_gap
 from corevec.problems.family import Labels, regression, two_class
-from corevec.solvers.basis import moves, pursuit
-from corevec.solvers.basis import variable_projection as moving
-from corevec.solvers.basis.matching_pursuit import draw_candidates
-from corevec.solvers.basis.moves import move, rows_to_move_for
+from corevec.solvers import basis as pursuit
+from corevec.solvers.basis import draw_candidates, move, rows_to_move_for
 
 # Weights are solved until no value moves by more than 0.03, by Newton: far closer.
 NEARLY_SOLVED = 1e-3
@@ -54,7 +52,7 @@ def grown(*case, **more):
 
 def part(task="classes", **more):
     problems, source, kernel = rows(task, **more)
-    return moving.part_of(problems, source, kernel, np.arange(source.n_rows), 1.0)
+    return pursuit.part_of(problems, source, kernel, np.arange(source.n_rows), 1.0)
 
 
 @pytest.mark.parametrize("task", ["classes", "three", "regression"])
@@ -156,7 +154,7 @@ def test_the_last_move_tells_its_weights_without_solving_again():
         for work in works
     ]
     # Weights are solved until no value moves by more than 0.03.
-    np.testing.assert_allclose(*values, atol=moving.NEWTON.value_tolerance)
+    np.testing.assert_allclose(*values, atol=pursuit.NEWTON.value_tolerance)
 
 
 @pytest.mark.parametrize(
@@ -215,9 +213,9 @@ def test_sparse_rows_with_few_columns_are_worked_on_dense():
     problems, source, kernel = rows(as_sparse=True)
     dense = as_source(source.take(np.arange(400)).values[:, :4].tocsr(), 2**28)
     narrow = make_kernel("rbf", 0.3, 3, 0.0, row_statistics(dense))
-    part = moving.part_of(problems, dense, narrow, np.arange(400), 1.0)
+    part = pursuit.part_of(problems, dense, narrow, np.arange(400), 1.0)
     assert not sparse.issparse(part.points.values)
-    wide = moving.part_of(problems, source, kernel, np.arange(400), 1.0)
+    wide = pursuit.part_of(problems, source, kernel, np.arange(400), 1.0)
     B = np.zeros((5, 204))
     B[:, :4] = np.random.default_rng(2).normal(size=(5, 4))
     assert part.solve(B[:, :4])[0] == pytest.approx(wide.solve(B)[0], rel=1e-5)
@@ -318,15 +316,15 @@ def test_a_random_part_stands_for_all_where_too_many_rows_are_near():
 @pytest.mark.parametrize(("shares", "pairs"), [(8, 3), (31, 6), (1000, 10)])
 def test_past_steps_that_are_kept_fit_the_budget(shares, pairs):
     problems, source, kernel = rows(n=200)
-    part = moving.part_of(problems, source, kernel, np.arange(200), 1.0)
+    part = pursuit.part_of(problems, source, kernel, np.arange(200), 1.0)
     B = np.zeros((10, source.n_features))
     part = replace(part, budget=float(shares * B.nbytes))
-    assert moves.past_steps(part, B) == pairs
+    assert pursuit.past_steps(part, B) == pairs
 
 
 def budget_for(moving, n_features):
     """The budget whose arrays of L-BFGS hold so many vectors."""
-    return moving * moves.bytes_of_moves(n_features)
+    return moving * pursuit.bytes_of_moves(n_features)
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])

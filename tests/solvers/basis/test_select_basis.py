@@ -12,7 +12,7 @@ from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import CallableKernel, PrecomputedKernel, make_kernel
 from corevec.models.basis import basis_of_rows
-from corevec.solvers.basis.select import (
+from corevec.solvers.basis import (
     BY_NAME,
     incomplete_cholesky,
     kmeans,

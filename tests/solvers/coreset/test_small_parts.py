@@ -14,7 +14,7 @@ from corevec.kernels import KERNEL_NAMES, Rows, make_kernel
 from corevec.models.basis import basis_from
 from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Labels, two_class
-from corevec.solvers.numeric import dual_qp as qp
+from corevec.solvers import numeric as qp
 
 # Rounding of a kernel value: a few units of the precision times the d terms of a
 # distance, times gamma |x|^2 in the exponent (below 100 here).

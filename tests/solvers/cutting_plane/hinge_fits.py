@@ -20,14 +20,14 @@ from corevec.certificates.hinge import dual_at_best_scale, dual_value, hinge_pro
 from corevec.kernels import Rows, finite
 from corevec.models.basis import NEW
 from corevec.models.expansion import KernelExpansion
-from corevec.solvers.cutting_plane.fits import (
+from corevec.solvers.cutting_plane import (
+    Growth,
     HingeTask,
+    Rules,
     solve_in,
     solve_in_basis,
     solve_pursuit,
 )
-from corevec.solvers.cutting_plane.loop import Rules
-from corevec.solvers.cutting_plane.spaces import Growth
 
 
 def task_of(

@@ -19,8 +19,7 @@ from corevec.data.sources import as_source, row_statistics
 from corevec.kernels import Kernel, PrecomputedKernel, make_kernel
 from corevec.models.basis import basis_of
 from corevec.problems.family import Labels
-from corevec.solvers.cutting_plane.loop import Rules, cutting_planes, line_search
-from corevec.solvers.cutting_plane.spaces import span_of
+from corevec.solvers.cutting_plane import Rules, cutting_planes, line_search, span_of
 
 GAMMA = 0.7
 RBF = Kernel("rbf", gamma=GAMMA)

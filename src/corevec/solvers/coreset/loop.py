@@ -46,6 +46,7 @@ from corevec.solvers.coreset.selection import (
     BATCH_POOL,
     FIRST_SUBSET,
     add_violators,
+    any_row,
     first_rows,
     n_rows_for_first,
 )
@@ -353,6 +354,9 @@ def core_rows(
         rows.append(problem.rows_of(entries))
         shares.append(b / max(b.sum(), 1e-300))
     union, place = np.unique(np.concatenate(rows), return_inverse=True)
+    if len(union) == 0:  # f = 0 is best: any row spans it
+        rng = np.random.default_rng(settings.random_state)
+        return source.take(any_row(problems[0], source, kernel, rng))
     mass = np.bincount(place, np.concatenate(shares), minlength=len(union))
     heaviest = np.argsort(-mass, kind="stable")[:size]
     return source.take(np.sort(union[heaviest[mass[heaviest] > 0]]))

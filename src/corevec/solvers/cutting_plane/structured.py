@@ -19,6 +19,7 @@ import numpy as np
 from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.data.sources import Source
+from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.solvers.cutting_plane.master_qp import Cuts
@@ -227,11 +228,24 @@ def solve(
             found.stopped_by = "tol" if found.gap <= tol else (spent or "stall")
             break
         cuts.drop_idle(0 if literal else MAX_IDLE_ROUNDS)  # line 8
-        own = cut.direction @ cut.direction
-        products = np.append(cuts.directions @ cut.direction, own)
-        cuts.add(cut.direction, products, cut.delta)
+        cuts.add(cut.direction, _products(cuts, cut), cut.delta)
     found.n_cuts = len(cuts)
     return found
+
+
+def _products(cuts: Cuts, cut: MeanCut) -> Array:
+    """Return the inner products of a cut with the others and itself."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        own = cut.direction @ cut.direction
+        products = np.append(cuts.directions @ cut.direction, own)
+    if np.isfinite(products).all() and np.isfinite(cut.delta):
+        return products
+    largest = float(np.abs(cut.direction).max())
+    raise InvalidInputError(
+        f"StructuralSVM: joint features of the size {largest:.3g} have products that "
+        "are not finite. They must stay below 1e154 and be numbers, as must the losses."
+        " Scale the columns, e.g. with StandardScaler."
+    )
 
 
 def certificate(

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy import linalg
 
 from corevec._runtime.types import Array
 from corevec.backend.arrays import (
@@ -35,6 +34,7 @@ from corevec.backend.arrays import (
 from corevec.data.sources import Workers
 from corevec.problems.family import Floor, Problem
 from corevec.solvers.numeric.design import HOST_COLUMNS, Design
+from corevec.solvers.numeric.jitter import with_jitter
 
 Kept = TypeVar("Kept")
 
@@ -326,14 +326,14 @@ class _NewtonPoint:
 def _solve_system(gram: Array, penalty: Array, right: Array) -> Array:
     """Solve ``(gram + diag(penalty)) x = right`` by Cholesky."""
     trace = float(gram.diagonal().sum()) + float(penalty.sum())
-    jitter = 0.0
-    while True:
+
+    def solved(jitter: float) -> Any:
         system = copied(gram)
         add_to_diagonal(system, penalty + jitter)
-        try:
-            return definite_solved(system, right)
-        except linalg.LinAlgError:
-            jitter = max(10 * jitter, 1e-14 * trace)
+        return definite_solved(system, right)
+
+    found: Array = with_jitter(solved, trace)
+    return found
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from corevec._runtime.types import Array
 from corevec.backend.arrays import count, full, joined, places, to_device_of
 from corevec.problems.family import Problem
 from corevec.solvers.numeric.design import BasisDesign, Design, capacity
+from corevec.solvers.numeric.jitter import with_jitter
 from corevec.solvers.numeric.primal_newton import (
     Minimum,
     NewtonSettings,
@@ -270,13 +271,13 @@ def _factor(gram: Array) -> Any:
 
     It is a metric only: a larger diagonal makes smaller steps, no other result.
     """
-    diagonal = np.diag_indices(len(gram))
-    gram[diagonal] += 1.0
-    while True:
-        try:
-            return linalg.cho_factor(gram, lower=True, check_finite=False)
-        except linalg.LinAlgError:
-            gram[diagonal] += 1e-6 * float(gram[diagonal].max())
+    own = gram.diagonal() + 1.0
+
+    def factored(jitter: float) -> Any:
+        np.fill_diagonal(gram, own + jitter)
+        return linalg.cho_factor(gram, lower=True, check_finite=False)
+
+    return with_jitter(factored, float(own.max()), first=1e-6, growth=2.0)
 
 
 def _without_offset(gram: Array, offset: float) -> Array:

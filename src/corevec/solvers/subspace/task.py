@@ -71,9 +71,6 @@ class SpanMethod:
         return max(self.min_relative_decrease, self.min_decrease_of_tol * tol)
 
 
-METHOD = SpanMethod()
-
-
 @dataclass(frozen=True)
 class SpanTask:
     """Problems to be solved over all rows of a source, in the span of a basis."""
@@ -84,7 +81,7 @@ class SpanTask:
     tol: float
     progress: Progress
     rng: np.random.Generator
-    method: SpanMethod = field(default_factory=lambda: METHOD)
+    method: SpanMethod = field(default_factory=SpanMethod)
 
     def count_pass(self) -> None:
         """Add one pass over all rows to the progress."""
