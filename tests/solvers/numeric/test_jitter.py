@@ -1,4 +1,4 @@
-"""Systems that are not positive definite: a larger diagonal, or an error, but an end."""
+"""Indefinite systems: a larger diagonal, or an error, but an end."""
 
 import numpy as np
 import pytest
