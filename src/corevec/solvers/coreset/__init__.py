@@ -1,6 +1,6 @@
 """The Core Vector Machine: a small core set that grows until all rows fit."""
 
-from corevec.solvers.coreset.core import Core
+from corevec.solvers.coreset.core import Core, Solver
 from corevec.solvers.coreset.loop import (
     MAX_ROWS_WITHOUT_SUBSET,
     core_rows,
@@ -15,6 +15,7 @@ __all__ = [
     "MAX_ROWS_WITHOUT_SUBSET",
     "Core",
     "Job",
+    "Solver",
     "core_rows",
     "max_core_size",
     "run",

@@ -18,6 +18,7 @@ Whatever stops the run, the certificate comes from an exact scan of all rows.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -32,13 +33,14 @@ from corevec.data.sources.budget import rows_per_scan, rows_that_fit
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.result import FitResult, Settings
 from corevec.problems.family import Problem
-from corevec.solvers.coreset.core import Core
+from corevec.solvers.coreset.core import Core, Solver
 from corevec.solvers.coreset.evaluate import (
     ball_epsilon_reached,
     joint_functions,
     largest_diagonal,
     measured,
     trials,
+    unmeasured,
 )
 from corevec.solvers.coreset.outcome import outcome_of
 from corevec.solvers.coreset.selection import (
@@ -51,6 +53,7 @@ from corevec.solvers.coreset.selection import (
     n_rows_for_first,
 )
 from corevec.solvers.coreset.state import Job, Precision, State, View
+from corevec.solvers.numeric.deadline import Deadline, OutOfTime
 
 # The subset starts at 2000 rows and grows by 4 whenever the core set solves it to 5 %.
 # Both are from prototypes on five data sets: smaller subsets miss rare rows, a tighter
@@ -64,6 +67,8 @@ MAX_WORST_ROWS = 20_000
 WORST_ROWS_GAP_RATIO = 20.0
 # Kernels whose float64 values have less rounding are scanned in float32.
 FLOAT32_ROUNDING = 1e-11
+# Rows that are evaluated to tell how long all of them will take.
+PROBED_ROWS = 1024
 # Core rows leave once their multiplier was zero for this many rounds.
 MAX_IDLE_ROUNDS = 3
 # Where there is another method, the core set is given up once its support, growing with
@@ -86,22 +91,32 @@ def run(
     `may_give_up` stops as soon as the core set will clearly not hold the support.
     """
     state = start(problems, job, warm)
-    while state.stopped_by is None:
-        solve_on_cores(state, job)
-        state.stopped_by = job.progress.spent()
-        if state.stopped_by is not None:
-            break
-        scan_rows_in_view(state, job)
-        is_met = [meets_target(state, t, job) for t in range(len(state.cores))]
-        if all(is_met):
-            widen_view_or_stop(state, job)
-        elif grow_cores(state, is_met, job):
-            narrow_view(state, job)
-        else:
-            refine_or_stop(state, job)
-        if may_give_up and state.stopped_by is None and will_outgrow(state, job):
-            state.stopped_by = StopReason.MAX_CORE
+    try:
+        while state.stopped_by is None:
+            run_round(state, job)
+            if may_give_up and state.stopped_by is None and will_outgrow(state, job):
+                state.stopped_by = StopReason.MAX_CORE
+    except OutOfTime:
+        state.stopped_by = StopReason.MAX_TIME
     return finish(state, job)
+
+
+def run_round(state: State, job: Job) -> None:
+    """Solve on the core rows, scan the rows in view, and decide how to go on."""
+    deadline = deadline_of_rounds(state, job)
+    solve_on_cores(state, job, deadline)
+    state.stopped_by = job.progress.spent()
+    if state.stopped_by is not None:
+        return
+    deadline.check()
+    scan_rows_in_view(state, job, deadline)
+    is_met = [meets_target(state, t, job) for t in range(len(state.cores))]
+    if all(is_met):
+        widen_view_or_stop(state, job)
+    elif grow_cores(state, is_met, job):
+        narrow_view(state, job)
+    else:
+        refine_or_stop(state, job)
 
 
 def start(
@@ -130,16 +145,45 @@ def start(
     return state
 
 
-def solve_on_cores(state: State, job: Job) -> None:
+def deadline_of_rounds(state: State, job: Job) -> Deadline:
+    """Return when the rounds end: the pass that certifies is part of the time limit."""
+    limit = Deadline.of(job.progress)
+    if not limit.is_set:
+        return limit
+    reserved = min(certifying_seconds(state, job), limit.seconds / 2)
+    return replace(limit, seconds=limit.seconds - reserved)
+
+
+def certifying_seconds(state: State, job: Job) -> float:
+    """Return about how long a pass over all rows would take with these functions."""
+    if state.full_scan is not None:
+        seconds, support = state.full_scan
+        return seconds * state.largest_support / support
+    source = job.source
+    if not source.draws_cheaply:
+        return 0.0  # not known before the first pass
+    functions = joint_functions(state.cores, job.kernel)
+    rows = source.block(0, min(PROBED_ROWS, source.n_rows))
+    points, taken = functions.prepared(), []
+    for _ in range(2):  # the first may compile the loops
+        began = time.perf_counter()
+        functions.evaluate(rows, points)
+        taken.append(time.perf_counter() - began)
+    return min(taken) * source.n_rows / (len(rows) * source.workers.n_threads)
+
+
+def solve_on_cores(state: State, job: Job, deadline: Deadline) -> None:
     """Solve each problem on its core rows, warm-started."""
-    solver = job.settings.solver
-    if solver == "auto" and state.precision is Precision.EXACT:
-        solver = "newton"
+    name = job.settings.solver
+    if name == "auto" and state.precision is Precision.EXACT:
+        name = "newton"
     for t, core in enumerate(state.cores):
         tol = smo_tolerance(state, t, job)
-        core.solve(solver, tol, relative=not job.is_paper)
+        how = Solver(name, tol, not job.is_paper, deadline)
+        core.solve(how)
+        state.scanned = None
         while core.soften():
-            core.solve(solver, tol, relative=not job.is_paper)
+            core.solve(how)
         if not job.is_paper:
             core.drop_idle(MAX_IDLE_ROUNDS)
 
@@ -160,13 +204,15 @@ def smo_tolerance(state: State, t: int, job: Job) -> float:
     return float(np.clip(SMO_SHARE_OF_GAP * gap, settings.tol / 10, 1e-2))
 
 
-def scan_rows_in_view(state: State, job: Job) -> None:
+def scan_rows_in_view(state: State, job: Job, deadline: Deadline) -> None:
     """Scan the rows in view, and record the round."""
     if state.view is View.FRESH_SAMPLE:
         assert isinstance(job.settings.sampling, int)
         drawn = job.source.draw(state.rng, job.settings.sampling)
         state.rows = Subset(job.source, drawn)
-    measure(state, job)
+    if state.view is View.ALL_CERTIFYING:
+        deadline = Deadline.of_certificate(job.progress)
+    measure(state, job, deadline)
     cores = state.cores
     job.progress.record(
         RoundState(
@@ -183,8 +229,9 @@ def scan_rows_in_view(state: State, job: Job) -> None:
     )
 
 
-def measure(state: State, job: Job) -> None:
+def measure(state: State, job: Job, deadline: Deadline) -> None:
     """Set what a scan of the rows in view says about every problem."""
+    began = time.perf_counter()
     functions = joint_functions(state.cores, job.kernel)
     n_worst = n_worst_wanted(state, job.settings)
     previous = [one.next_trial for one in state.measured] or [1.0] * len(state.cores)
@@ -192,7 +239,13 @@ def measure(state: State, job: Job) -> None:
         ScanRequest(core.problem, core.entries, trials(core, trial), n_worst)
         for core, trial in zip(state.cores, previous, strict=True)
     ]
-    found = scan(state.rows, functions, requests, scan_precision(state, job))
+    # The blocks of remote rows are scored by other processes.
+    check = deadline.check if state.rows.draws_cheaply else None
+    precision = scan_precision(state, job)
+    found = scan(state.rows, functions, requests, precision, check)
+    if state.view.is_all:
+        state.full_scan = time.perf_counter() - began, state.largest_support
+    state.scanned = state.view
     job.progress.rows_looked_at += state.rows.n_rows
     state.measured = [
         measured(core, one, request.trials)
@@ -286,16 +339,16 @@ def will_outgrow(state: State, job: Job) -> bool:
 
 
 def finish(state: State, job: Job) -> FitResult:
-    """Return the functions with certificates from an exact scan of all rows."""
-    # A budget ends a run after the cores were solved: the last scan is of older ones.
-    was_scanned = state.stopped_by in (
-        job.criterion,
-        StopReason.STALL,
-        StopReason.MAX_CORE,
-    )
-    if not (was_scanned and state.view is View.ALL_CERTIFYING):
+    """Return the functions with certificates from an exact scan of all rows.
+
+    Where the time does not suffice for that scan, nothing is known of the primal value.
+    """
+    if state.scanned is not View.ALL_CERTIFYING:
         state.view, state.rows = View.ALL_CERTIFYING, job.source
-        measure(state, job)
+        try:
+            measure(state, job, Deadline.of_certificate(job.progress))
+        except OutOfTime:
+            state.measured = [unmeasured(core) for core in state.cores]
     return outcome_of(state, job)
 
 

@@ -85,6 +85,8 @@ class State:
     precision: Precision = Precision.LOOSE
     measured: list[Measured] = field(default_factory=list)
     worst_rows: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    scanned: View | None = None  # the view of a scan of the present functions
+    full_scan: tuple[float, int] | None = None  # seconds and support of the last one
     solved_subset: tuple[int, int] | None = None  # rows and support of the last one
     stopped_by: StopReason | None = None
 

@@ -1,6 +1,7 @@
 """Small dense solvers: quadratic programmes, Newton steps, design matrices."""
 
 from corevec.solvers.numeric.conjugate_gradients import Systems
+from corevec.solvers.numeric.deadline import Deadline, OutOfTime
 from corevec.solvers.numeric.design import (
     BasisDesign,
     Design,
@@ -11,9 +12,10 @@ from corevec.solvers.numeric.design import (
     terms_of,
 )
 from corevec.solvers.numeric.dual_qp import (
+    DualProblem,
+    SmoRule,
     Solution,
     balance,
-    dual_value,
     line_minimum,
     newton,
     smo,
@@ -30,15 +32,18 @@ from corevec.solvers.numeric.primal_newton import (
 
 __all__ = [
     "BasisDesign",
+    "Deadline",
     "Design",
+    "DualProblem",
     "Minimum",
     "NewtonSettings",
+    "OutOfTime",
     "PartialFactor",
+    "SmoRule",
     "Solution",
     "Systems",
     "balance",
     "capacity",
-    "dual_value",
     "line_minimum",
     "minimise",
     "minimise_each",

@@ -50,7 +50,7 @@ from scipy.optimize import brentq
 
 from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
-from corevec.solvers.numeric import dual_qp as qp
+from corevec.solvers.numeric import DualProblem, SmoRule, smo
 
 # Inner products of the centres of the given elements, with the first one as the origin.
 Gram = Callable[[Array], Array]
@@ -62,8 +62,7 @@ MAX_CUT_ROUNDS = 30
 RADIUS_TOL = 1e-6
 # Quadratic programmes are scaled to entries of at most 1 and solved to rounding. Rows
 # in general position need hundreds of steps, dependent ones thousands.
-QP_TOL = 1e-13
-MAX_QP_STEPS = 20_000
+QP_RULE = SmoRule(1e-13, relative=False, max_steps=20_000)
 
 
 class UnusableRow(InvalidInputError):
@@ -287,17 +286,8 @@ def _around_points(gram: Array, linear: Array, start: Array | None = None) -> Ar
     """Return the weights that maximise ``linear'a - a' gram a``."""
     n = len(linear)
     start = np.full(n, 1.0 / n) if start is None else start
-    found = qp.smo(
-        gram,
-        np.zeros(n),
-        linear / 2,
-        start,
-        total=1.0,
-        tol=QP_TOL,
-        relative=False,
-        max_steps=MAX_QP_STEPS,
-    )
-    return found.multipliers
+    problem = DualProblem(gram, np.zeros(n), linear / 2, total=1.0)
+    return smo(problem, start, QP_RULE).multipliers
 
 
 def _around_ball_and_points(
