@@ -42,6 +42,7 @@ from corevec.solvers.cells.tuning import (
     weighted_error,
     with_C_times,
 )
+from corevec.solvers.numeric import Deadline
 
 # Rows per cell by default. covtype, tuning included, on two threads: 511 rows 4.0 % in
 # 8 s, 1021 rows 4.0 % in 11 s, 2043 rows 3.9 % in 65 s.
@@ -218,7 +219,12 @@ class CellsFit:
             own = model.degree, model.coef0
             return make_kernel(model.kernel, gamma, *own, statistics)
 
-        found = tune(self.problems, source, parts, kernel_of)
+        # Half of the time is for the cells themselves.
+        clock = Progress(
+            self.given.n_rows, max_time=model.max_time, started=self.started
+        )
+        deadline = Deadline.of(clock, share=0.5)
+        found = tune(self.problems, source, parts, kernel_of, deadline)
         return _Setting(
             kernel_of(found.gamma),
             with_C_times(self.problems, found.C_factor),

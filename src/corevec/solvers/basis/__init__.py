@@ -40,6 +40,7 @@ from corevec.solvers.basis.pursuit import (
 )
 from corevec.solvers.basis.select import (
     BY_NAME,
+    Pool,
     incomplete_cholesky,
     kmeans,
     randomly_pivoted_cholesky,
@@ -60,6 +61,7 @@ __all__ = [
     "BasisTask",
     "ByMultipliers",
     "Part",
+    "Pool",
     "Pursued",
     "PursuitTask",
     "Residual",
