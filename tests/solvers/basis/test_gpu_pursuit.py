@@ -30,7 +30,7 @@ from corevec.problems.family import (  # noqa: E402
 )
 from corevec.solvers import basis as pursuit  # noqa: E402
 from corevec.solvers.basis import best_candidates, draw_candidates, move  # noqa: E402
-from corevec.solvers.numeric import NewtonSettings  # noqa: E402
+from corevec.solvers.numeric import Deadline, NewtonSettings  # noqa: E402
 from corevec.solvers.subspace import draw_each, weighted_rows  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
@@ -147,7 +147,7 @@ def test_vectors_move_as_in_memory(task):
     wanted, found = parts(task)
     B = wanted.points.values[:8].astype(float)
     moved = [
-        move(part, B, 4, Progress(N), pursuit.SMALL_PLAN, False)
+        move(part, B, 4, Deadline.of(Progress(N)), pursuit.SMALL_PLAN, False)
         for part in (wanted, found)
     ]
     assert np.abs(moved[0] - B).max() > 10 * STEPPED

@@ -17,6 +17,7 @@ from corevec.kernels import make_kernel
 from corevec.models.basis import basis_of
 from corevec.problems.family import Labels, two_class
 from corevec.solvers import subspace
+from corevec.solvers.numeric import BasisDesign, Deadline, NewtonSettings, minimise
 from corevec.solvers.subspace import SpanMethod, SpanTask, expansion, view_that_fits
 
 N = 2500  # above `engine.SUBSPACE_ROWS`
@@ -273,3 +274,47 @@ def test_a_start_without_a_row_at_the_margin_is_solved(times):
     start = replace(start, coef=times * start.coef, intercept=times * start.intercept)
     found = solved(start, SpanMethod(design_rows=1200, sample_products=0))
     assert found[0].primal == pytest.approx(exact[0].primal, rel=1e-3)  # rounds end
+
+
+def timed(max_time, seconds_ago=0.0):
+    """Return the task of 6000 rows with a limit on its time, and its state."""
+    X, y, C, size = sectors(2)
+    source = as_source(X, 2**28, Workers(1))
+    kernel = make_kernel("rbf", 1.0, 3, 0.0, row_statistics(source))
+    problems = [two_class(Labels(len(X), y.astype(int)), C, 1, 0)]
+    basis, _ = basis_of(source, kernel, np.arange(size))
+    progress = Progress(len(X), max_time=max_time)
+    progress.started -= seconds_ago
+    task = SpanTask(problems, source, basis, 1e-3, progress, np.random.default_rng(0))
+    return task, subspace.SpanState.start(task)
+
+
+def test_a_sample_is_as_large_as_the_time_allows():
+    sizes = []
+    for max_time in (1e-9, 1e6, None):
+        task, state = timed(max_time)
+        present = subspace.weighted_rows(task.problems, task.source)
+        sizes.append(subspace.sample_size(state, present).sample_rows)
+    assert sizes == [len(task.basis), 6000, 6000]
+
+
+def test_a_spent_limit_leaves_a_model_of_few_rows():
+    task, _ = timed(1.0, seconds_ago=5.0)
+    (fit,), stopped_by = subspace.solve(task)
+    assert stopped_by == "max_time"
+    assert fit.primal < 0.9 * 10.0 / 2 * 6000  # of f = 0: C/2 for each row
+
+
+def test_newton_steps_end_at_the_deadline():
+    task, _ = timed(None)
+    design = BasisDesign(task.problems[0], task.source, task.basis, np.arange(3000))
+    start = np.zeros(design.width)
+    progress = Progress(1, max_time=1.0)
+    progress.started -= 2.0
+    over = NewtonSettings(deadline=Deadline(progress, 1.0))
+    found = minimise(design, start, settings=over)
+    assert not found.ended
+    assert not found.v.any()
+    ahead = NewtonSettings(deadline=Deadline(Progress(1), 1e9))
+    plain = minimise(design, start)
+    assert np.array_equal(minimise(design, start, settings=ahead).v, plain.v)

@@ -37,6 +37,7 @@ from corevec.solvers.basis.variable_projection import (
     Part,
     part_of,
 )
+from corevec.solvers.numeric.deadline import Deadline
 from corevec.solvers.numeric.design import row_budget
 from corevec.solvers.numeric.primal_value import worst_violation
 
@@ -59,6 +60,10 @@ ROWS_PER_COORDINATE = 12
 BYTES_PER_KERNEL_VALUE = 12
 # Vectors that move in any case.
 MIN_MOVING = 4
+# Where there is a time limit: the share of what is left in which the basis grows, and
+# the products of a plan that one core makes in a second (1.1e12 in twenty seconds of
+# two cores).
+GROWTH_SHARE, PRODUCTS_PER_SECOND = 0.5, 2.5e10
 
 
 class Plan(NamedTuple):
@@ -197,6 +202,10 @@ def grow(task: PursuitTask) -> Iterator[Pursued]:
     tell it, is below `tol`: who asks for the next has measured that they do not.
     """
     plan, n_moving = plan_that_fits(task.size, len(task.problems), task.source)
+    deadline = Deadline.of(task.progress, GROWTH_SHARE)
+    if deadline.is_set:
+        n_moving = moving_in_time(task, n_moving, deadline.left)
+        plan = plan_for(n_moving, len(task.problems))
     sizes = _rows_of_stages(task, plan, n_moving)
     part, kernel = _first_part(task, sizes.first), task.kernel
     B, functions = np.empty((0, task.source.n_features)), None
@@ -211,18 +220,21 @@ def grow(task: PursuitTask) -> Iterator[Pursued]:
             if len(B) and found.gap < task.tol:
                 yield Pursued(kernel.row_map.back(B), functions)
                 functions = None
-            new = best_candidates(found, goal - len(B), is_first=len(B) == 0)
+            is_last = goal > n_moving  # of rows, which are many
+            new = best_candidates(
+                found, goal - len(B), not len(B), deadline if is_last else None
+            )
             del found  # its matrix is up to half of the budget
-            if goal > n_moving:
+            if is_last:
                 yield Pursued(with_rows(kernel, B, new), functions)
                 return
             B = np.concatenate([B, as_vectors(new)])
         steps, own = plan.steps, plan_for(len(B), len(task.problems))
         if is_late:
             steps, own = last_steps(part, B, task.source, plan), plan
-        B = move(part, B, steps, task.progress, own, is_last=stage == len(goals))
+        B = move(part, B, steps, deadline, own, is_last=stage == len(goals))
         functions = _record(part, B, task)
-        if task.progress.spent() is not None:
+        if task.progress.spent() is not None or deadline.is_over():
             break
     yield Pursued(kernel.row_map.back(B), functions)
 
@@ -242,6 +254,23 @@ def plan_that_fits(size: int, n_problems: int, source: Source) -> tuple[Plan, in
     if fitting >= n_moving or plan.most_moving < size:
         return plan, min(n_moving, fitting)
     return plan_for(fitting, n_problems), fitting
+
+
+def moving_in_time(task: PursuitTask, n_moving: int, seconds: float) -> int:
+    """Return how many vectors can move within the time: the others stay rows."""
+    affordable = seconds * PRODUCTS_PER_SECOND * task.source.workers.n_threads
+    while n_moving > MIN_MOVING and _products(task, n_moving) > affordable:
+        n_moving = max(MIN_MOVING, n_moving // 2)
+    return n_moving
+
+
+def _products(task: PursuitTask, n_moving: int) -> float:
+    """Return the products of the fewest steps of all stages."""
+    plan = plan_for(n_moving, len(task.problems))
+    n_rows = _rows_of_stages(task, plan, n_moving).last
+    width = task.source.row_entries + n_moving * (1 + len(task.problems))
+    n_steps = plan.steps * (plan.stages - 1) + plan.least_steps * plan.rounds
+    return float(n_steps) * min(n_rows, len(task.present)) * n_moving * width
 
 
 def _rows_of_stages(task: PursuitTask, plan: Plan, n_moving: int) -> _Sizes:

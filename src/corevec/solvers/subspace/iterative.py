@@ -221,7 +221,7 @@ def _minimise_along(fit: SpanFit, step: Array, moved: Any, task: SpanTask) -> No
     few = Design(fit.problem, task.source.workers, fit.terms, design)
     del chosen, values  # three numbers of every row
     first = np.concatenate([frame.T @ fit.weights, fit.v[len(fit.weights) :]])
-    found = minimise(few, first, settings=task.method.newton).v
+    found = minimise(few, first, settings=task.newton).v
     new_values = design @ to_device_of(found[:rank], design)
     fit.step_to(frame @ found[:rank], found[rank:], new_values)
 
