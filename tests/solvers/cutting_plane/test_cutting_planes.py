@@ -19,7 +19,13 @@ from corevec.data.sources import as_source, row_statistics
 from corevec.kernels import Kernel, PrecomputedKernel, make_kernel
 from corevec.models.basis import basis_of
 from corevec.problems.family import Labels
-from corevec.solvers.cutting_plane import Rules, cutting_planes, line_search, span_of
+from corevec.solvers.cutting_plane import (
+    Rules,
+    cutting_planes,
+    line_search,
+    part_in_time,
+    span_of,
+)
 
 GAMMA = 0.7
 RBF = Kernel("rbf", gamma=GAMMA)
@@ -469,3 +475,17 @@ def test_one_class_against_the_rest_and_rows_of_other_classes_are_absent():
         labels_of(np.where(codes == 2, 1, -1)), 1.0, 1, 0, as_source(X), RBF, tol=1e-6
     ).certificates[0]
     assert rest.primal == pytest.approx(other.primal, rel=1e-5)
+
+
+def test_fewer_vectors_have_features_where_there_is_little_time():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    source = as_source(X, 2**28, Workers(1))
+    kernel = make_kernel("rbf", 0.5, 3, 0.0, row_statistics(source))
+    basis, _ = basis_of(source, kernel, np.arange(200))
+    sizes = []
+    for limit in (None, 1e6, 1e-9):
+        part = part_in_time(source, basis, Progress(3000, max_time=limit))
+        sizes.append(len(part))
+        np.testing.assert_array_equal(part.rows.values, basis.rows.values[: len(part)])
+    assert sizes == [len(basis), len(basis), 1]

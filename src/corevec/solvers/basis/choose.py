@@ -43,9 +43,6 @@ from corevec.solvers.numeric.deadline import Deadline
 from corevec.solvers.subspace.row_order import weighted_rows_on_host
 from corevec.solvers.subspace.working_set import rows_that_fit
 
-# The choice of rows ends after this share of the time that is left: with fewer vectors
-# than asked for, but with time for their weights.
-CHOICE_SHARE = 0.25
 CHOOSERS: dict[str, Callable[[Pool, int], Rows]] = {
     "nystroem": uniform,
     "kmeans": kmeans,
@@ -138,7 +135,8 @@ def _fixed_vectors(task: BasisTask) -> Vectors:
     """Return the wanted vectors, where they do not move."""
     source, kernel, size, rng = task.source, task.kernel, task.size, task.rng
     check_definite(kernel)
-    deadline = Deadline.of(task.progress, CHOICE_SHARE)
+    # With fewer vectors than asked for, but with time for their weights.
+    deadline = Deadline.of(task.progress, coreset.CHOICE_SHARE)
     pool = Pool(source, kernel, task.present, rng, deadline)
     name, threshold = task.wanted.basis, SPREAD_THRESHOLD
     if isinstance(name, Rows):

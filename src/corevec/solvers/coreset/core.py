@@ -31,6 +31,8 @@ _INDEFINITE_SHARE, _RIDGE_HEADROOM = 1e-9, 1.5
 # Core sets above this size get threaded BLAS for their factorisations: below it the
 # threads gain little and, on a busy machine, cost 10x (they spin).
 _MIN_ROWS_FOR_THREADS = 2500
+# The time of a step grows with the cube of the rows from about this size on.
+_MIN_ROWS_TO_PREDICT = 500
 # Where `qp="auto"` tries SMO first: up to this weight of the slack times k(x, x), above
 # this many core rows; after this many steps per core row Newton's method takes over.
 _SMO_MAX_WEIGHT, _SMO_MIN_ROWS, _SMO_STEPS_PER_ROW = 1e3, 300, 300
@@ -178,7 +180,9 @@ class Core:
             how = replace(how, deadline=None)
         elif how.deadline is not None:
             n_rows, seconds = self._solved
-            how.deadline.check(seconds * (len(self) / max(n_rows, 1)) ** 3)
+            is_known = n_rows >= _MIN_ROWS_TO_PREDICT
+            growth = (len(self) / max(n_rows, 1)) ** 3
+            how.deadline.check(seconds * growth if is_known else 0.0)
         began = time.perf_counter()
         if len(self) > _MIN_ROWS_FOR_THREADS:
             with self.source.workers.blas():

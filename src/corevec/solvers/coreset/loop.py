@@ -69,6 +69,8 @@ WORST_ROWS_GAP_RATIO = 20.0
 FLOAT32_ROUNDING = 1e-11
 # Rows that are evaluated to tell how long all of them will take.
 PROBED_ROWS = 1024
+# The share of the time that is left in which the rows of a basis are chosen.
+CHOICE_SHARE = 0.25
 # Core rows leave once their multiplier was zero for this many rounds.
 MAX_IDLE_ROUNDS = 3
 # Where there is another method, the core set is given up once its support, growing with
@@ -147,7 +149,7 @@ def start(
 
 def deadline_of_rounds(state: State, job: Job) -> Deadline:
     """Return when the rounds end: the pass that certifies is part of the time limit."""
-    limit = Deadline.of(job.progress)
+    limit = job.deadline
     if not limit.is_set:
         return limit
     reserved = min(certifying_seconds(state, job), limit.seconds / 2)
@@ -211,7 +213,7 @@ def scan_rows_in_view(state: State, job: Job, deadline: Deadline) -> None:
         drawn = job.source.draw(state.rng, job.settings.sampling)
         state.rows = Subset(job.source, drawn)
     if state.view is View.ALL_CERTIFYING:
-        deadline = Deadline.of_certificate(job.progress)
+        deadline = job.certificate_deadline
     measure(state, job, deadline)
     cores = state.cores
     job.progress.record(
@@ -346,7 +348,7 @@ def finish(state: State, job: Job) -> FitResult:
     if state.scanned is not View.ALL_CERTIFYING:
         state.view, state.rows = View.ALL_CERTIFYING, job.source
         try:
-            measure(state, job, Deadline.of_certificate(job.progress))
+            measure(state, job, job.certificate_deadline)
         except OutOfTime:
             state.measured = [unmeasured(core) for core in state.cores]
     return outcome_of(state, job)
@@ -399,7 +401,8 @@ def core_rows(
     progress: Progress,
 ) -> Rows:
     """Return the rows of a core set of `size`, those of most weight if several."""
-    job = Job(source, kernel, replace(settings, max_core=size), progress)
+    own = replace(settings, max_core=size)
+    job = Job(source, kernel, own, progress, CHOICE_SHARE)
     found = run(problems, job)
     pairs = zip(found.support, found.multipliers, strict=True)
     rows, shares = [], []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from corevec.data.sources import Source
 from corevec.kernels import AnyKernel
 from corevec.models.result import Settings
 from corevec.solvers.coreset.core import Core
+from corevec.solvers.numeric.deadline import Deadline
 
 
 class View(Enum):
@@ -42,12 +44,28 @@ class Precision(IntEnum):
 
 @dataclass(frozen=True)
 class Job:
-    """What a run works on; fixed from the first round to the last."""
+    """What a run works on; fixed from the first round to the last.
+
+    `share` is that of the time left which the run may use.
+    """
 
     source: Source
     kernel: AnyKernel
     settings: Settings
     progress: Progress
+    share: float = 1.0
+
+    @cached_property
+    def deadline(self) -> Deadline:
+        """When the rounds end, the pass that certifies included; begins when asked."""
+        return Deadline.of(self.progress, self.share)
+
+    @property
+    def certificate_deadline(self) -> Deadline:
+        """When the pass that certifies ends: a little late, in a run of its own."""
+        if self.share < 1.0:
+            return self.deadline
+        return Deadline.of_certificate(self.progress)
 
     @property
     def is_paper(self) -> bool:

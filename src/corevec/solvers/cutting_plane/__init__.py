@@ -9,7 +9,7 @@ from corevec.solvers.cutting_plane.fits import (
 )
 from corevec.solvers.cutting_plane.loop import Rules, cutting_planes, line_search
 from corevec.solvers.cutting_plane.master_qp import Cuts, solve_cuts
-from corevec.solvers.cutting_plane.spaces import Growth, span_of
+from corevec.solvers.cutting_plane.spaces import Growth, part_in_time, span_of
 
 __all__ = [
     "Cuts",
@@ -19,6 +19,7 @@ __all__ = [
     "Rules",
     "cutting_planes",
     "line_search",
+    "part_in_time",
     "solve_cuts",
     "solve_in",
     "solve_in_basis",

@@ -8,12 +8,14 @@ paper for a basis that is given, `GrowingSpan` that of Algorithm 3.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
 
+from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.backend.arrays import cast
 from corevec.certificates.dual_bounds import (
@@ -29,9 +31,12 @@ from corevec.models.expansion import KernelExpansion
 from corevec.models.norms import norms_sq
 from corevec.solvers.basis.preimages import Residual, best_training_row, preimage
 from corevec.solvers.cutting_plane.master_qp import Cuts
+from corevec.solvers.numeric.deadline import Deadline
 
 # After so many new vectors in a row that add nothing to the span it stops growing.
 MAX_FAILURES = 5
+# Features may take this share of the time that is left, as this many rows tell.
+FEATURES_SHARE, PROBED_ROWS = 0.4, 256
 # A pre-image is searched until a step gains less than this share: the next cut comes
 # with another residual. MNIST 01234-vs-rest, 20 vectors: 8 s, and over 40 s with 1e-7
 # and rows prepared anew for each step.
@@ -176,6 +181,26 @@ class Span:
         within = cuts.directions[:, self.lead :]
         left = whole - np.einsum("jk,jk->j", within, within)
         return np.asarray(np.maximum(left, 0.0))
+
+
+def part_in_time(source: Source, basis: Basis, progress: Progress) -> Basis:
+    """Return the leading vectors whose features of all rows fit the time limit.
+
+    The features of some rows are timed; they cost a product with the square of the
+    vectors' number.
+    """
+    deadline = Deadline.of(progress, FEATURES_SHARE)
+    if not deadline.is_set or not source.draws_cheaply:
+        return basis
+    rows, kernel, taken = source.block(0, PROBED_ROWS), basis.kernel, []
+    for _ in range(2):  # the first may compile the loops
+        began = time.perf_counter()
+        basis.features(kernel.block(kernel.prepare(rows), basis.points))
+        taken.append(time.perf_counter() - began)
+    needed = min(taken) * source.n_rows / (len(rows) * source.workers.n_threads)
+    if needed <= deadline.left:
+        return basis
+    return basis.leading(max(1, int(len(basis) * np.sqrt(deadline.left / needed))))
 
 
 def span_of(source: Source, basis: Basis, has_bias: bool) -> Span:
