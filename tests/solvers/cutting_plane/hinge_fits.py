@@ -47,17 +47,11 @@ def fit_in_basis(*given, has_bias=True, progress=None, **asked):
 
 
 def fit_pursuit(
-    *given,
-    from_training_rows=False,
-    per_cut=1,
-    delta=None,
-    has_bias=False,
-    progress=None,
-    **asked,
+    *given, from_training_rows=False, has_bias=False, progress=None, **asked
 ):
     *classes, kernel, n_basis = given
     task = task_of(classes, kernel, has_bias=has_bias, **asked)
-    growth = Growth(n_basis, from_training_rows, per_cut, delta)
+    growth = Growth(n_basis, from_training_rows)
     return solve_pursuit(task, growth, progress)
 
 

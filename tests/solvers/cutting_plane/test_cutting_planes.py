@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 from corevec._runtime.progress import Progress
 from corevec.certificates.dual_bounds import BoundRequest
 from corevec.certificates.hinge import HingeProblem, dual_value, hinge_problem
-from corevec.data.sources import as_source, row_statistics
+from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import Kernel, PrecomputedKernel, make_kernel
 from corevec.models.basis import basis_of
 from corevec.problems.family import Labels
@@ -424,16 +424,13 @@ def test_a_budget_stops_the_rounds_with_the_best_model_so_far():
     assert found.functions.values(as_source(X)).shape == (200, 1)
 
 
-def test_several_vectors_per_cut_and_until_delta():
+def test_every_cut_adds_one_vector_until_there_are_enough():
     X, y = noisy(150, seed=11)
     given = (labels_of(y), 1.0, 1, 0, as_source(X), RBF)
     progress = Progress(len(y))
-    hinge.fit_pursuit(*given, 9, per_cut=3, progress=progress, epsilon=1e-3)
+    hinge.fit_pursuit(*given, 3, progress=progress, epsilon=1e-3)
     sizes = [record["core"] for record in progress.history]
-    assert sizes[:4] == [0, 3, 6, 9]
-    found = hinge.fit_pursuit(*given, 150, delta=0.01, epsilon=1e-3)
-    assert found.delta <= 0.01
-    assert found.n_core[0] < 150
+    assert sizes[:5] == [0, 1, 2, 3, 3]
 
 
 @given(st.integers(0, 10**6), st.floats(0.0, 3.0))

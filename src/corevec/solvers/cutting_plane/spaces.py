@@ -227,17 +227,10 @@ class Growth:
         The largest number of basis vectors, the paper's k_max.
     from_training_rows : bool
         CPSP(tr): new vectors are the best of 59 random rows, not pre-images.
-    per_cut : int
-        New vectors per cut.
-    delta : float or None
-        Add vectors until the cut is this near to the span instead (a norm, as in
-        Theorem 2); costs the exact norm of every cut.
     """
 
     n_basis: int
     from_training_rows: bool = False
-    per_cut: int = 1
-    delta: float | None = None
 
 
 class GrowingSpan(Span):
@@ -269,22 +262,10 @@ class GrowingSpan(Span):
         return self.size < self.growth.n_basis and self.failures < MAX_FAILURES
 
     def extend(self, cuts: Cuts, theta: Array) -> None:
-        """Add vectors for ``Psi = sum_i theta_i phi(x_i)``; widen all cuts."""
-        delta = self.growth.delta
-        norm_sq = 0.0
-        if delta is not None:
-            inside = np.flatnonzero(theta)
-            numbers, coef = self.numbers[inside], theta[inside, None]
-            norm_sq = float(norms_sq(self.source, self.kernel, numbers, coef)[0][0])
+        """Add a vector for ``Psi = sum_i theta_i phi(x_i)``; widen all cuts."""
         gamma = self.direction(theta)[self.lead :]
-        added = 0
-        while self.can_grow and (delta is not None or added < self.growth.per_cut):
-            if delta is not None and norm_sq - gamma @ gamma <= delta**2:
-                break
-            vector = self._vector_for(theta, gamma)
-            gamma, grew = self._add(vector, cuts, theta, gamma)
-            self.failures = 0 if grew else self.failures + 1
-            added += 1
+        has_grown = self._add(self._vector_for(theta, gamma), cuts)
+        self.failures = 0 if has_grown else self.failures + 1
 
     def _vector_for(self, theta: Array, gamma: Array) -> Rows:
         beta = self.basis.coefficients(gamma) if len(gamma) else gamma
@@ -293,13 +274,10 @@ class GrowingSpan(Span):
             return best_training_row(residual, self.rng)
         return preimage(residual, self.rng, gain=MIN_PREIMAGE_GAIN)
 
-    def _add(
-        self, vector: Rows, cuts: Cuts, theta: Array, gamma: Array
-    ) -> tuple[Array, bool]:
+    def _add(self, vector: Rows, cuts: Cuts) -> bool:
         """Add one vector: a row of the factor, a feature, a coordinate of each cut.
 
-        Returns the coordinates of Psi in the new basis, and whether the vector added
-        anything.
+        Returns whether the vector added anything.
         """
         kernel, k = self.kernel, self.size
         point = kernel.prepare_basis(vector)
@@ -309,14 +287,13 @@ class GrowingSpan(Span):
         pivot_sq = own - float(row @ row)
         scale = float((self.basis.factor**2).sum(axis=1).max(initial=0.0))
         if not pivot_sq > SPREAD_THRESHOLD * max(own, scale):
-            return gamma, False
+            return False
         pivot = np.sqrt(pivot_sq)
         column = self._column(point)
         self._extend_basis(vector, row, pivot)
         self._extend_features(column, row, pivot)
         self._widen(cuts, column, row, pivot)
-        last = (float(theta @ column) - float(row @ gamma)) / pivot
-        return np.append(gamma, last), True
+        return True
 
     def _column(self, point: Any) -> Array:
         """Return the kernel values of all rows with the new vector."""
