@@ -19,15 +19,18 @@ from corevec.solvers.basis.moves import (
     past_steps,
     rows_to_move_for,
 )
-from corevec.solvers.basis.preimages import Residual, best_training_row, preimage
-from corevec.solvers.basis.pursuit import (
+from corevec.solvers.basis.plans import (
     LARGE_PLAN,
     MEDIUM_PLAN,
-    MIN_MOVING,
-    NEAREST_BAND,
     SHARED_PLAN,
     SMALL_PLAN,
     VAST_PLAN,
+    plan_for,
+)
+from corevec.solvers.basis.preimages import Residual, best_training_row, preimage
+from corevec.solvers.basis.pursuit import (
+    MIN_MOVING,
+    NEAREST_BAND,
     Pursued,
     PursuitTask,
     as_vectors,
@@ -35,7 +38,6 @@ from corevec.solvers.basis.pursuit import (
     last_steps,
     moving_in_time,
     nearest_rows,
-    plan_for,
     plan_that_fits,
     rows_that_fit,
 )

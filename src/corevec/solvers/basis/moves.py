@@ -6,13 +6,14 @@ evaluation costs n k (d + k (1 + problems)) products on the n rows worked on.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import optimize
 
 from corevec._runtime.types import Array
 from corevec.backend.arrays import places
+from corevec.solvers.basis.plans import Plan
 from corevec.solvers.basis.variable_projection import Part
 from corevec.solvers.numeric.deadline import Deadline, OutOfTime
 
@@ -21,22 +22,6 @@ from corevec.solvers.numeric.deadline import Deadline, OutOfTime
 ARRAYS_OF_A_STEP, MIN_PAST_STEPS, MAX_PAST_STEPS = 19, 3, 10
 # So large a share of the rows is not worth a copy.
 WHOLE_SHARE = 0.9
-
-
-class StepPlan(Protocol):
-    """How vectors are moved; see `pursuit.Plan`."""
-
-    @property
-    def stride(self) -> float:
-        """Length of the first step for each vector, in widths of the kernel."""
-
-    @property
-    def far(self) -> float:
-        """Rows that are right by more than this are left out."""
-
-    @property
-    def flat(self) -> float:
-        """Steps end where the objective falls by less than this share."""
 
 
 def bytes_of_moves(n_features: int) -> int:
@@ -52,7 +37,7 @@ def past_steps(part: Part, B: Array) -> int:
 
 
 def move(
-    part: Part, B: Array, steps: int, deadline: Deadline, plan: StepPlan, is_last: bool
+    part: Part, B: Array, steps: int, deadline: Deadline, plan: Plan, is_last: bool
 ) -> Array:
     """Return the vectors after at most `steps` steps of L-BFGS on F.
 

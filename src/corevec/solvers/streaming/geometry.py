@@ -109,41 +109,26 @@ class Balls:
         empty = np.empty(0)
         return Balls(empty, empty, empty, empty, empty, np.empty(0, dtype=bool))
 
+    @property
+    def _columns(self) -> tuple[Array, ...]:
+        numbers = self.slack, self.power, self.deficit, self.width, self.drift
+        return *numbers, self.is_row
+
     def __len__(self) -> int:
         return len(self.slack)
 
     def __getitem__(self, which: Any) -> Balls:
-        return Balls(
-            self.slack[which],
-            self.power[which],
-            self.deficit[which],
-            self.width[which],
-            self.drift[which],
-            self.is_row[which],
-        )
+        return Balls(*(column[which] for column in self._columns))
 
     def joined(self, other: Balls) -> Balls:
         """Return the elements of both, these first."""
-        return Balls(
-            np.append(self.slack, other.slack),
-            np.append(self.power, other.power),
-            np.append(self.deficit, other.deficit),
-            np.append(self.width, other.width),
-            np.append(self.drift, other.drift),
-            np.append(self.is_row, other.is_row),
-        )
+        return Balls(*map(np.append, self._columns, other._columns))
 
     def with_row(self, inverse: float, lifted: float) -> Balls:
         """Return the elements and one row; `lifted` is eta minus its squared height."""
-        one = Balls(
-            np.array([inverse]),
-            np.array([lifted]),
-            np.array([lifted]),
-            np.zeros(1),
-            np.zeros(1),
-            np.ones(1, dtype=bool),
-        )
-        return self.joined(one)
+        own, zero = np.array([lifted]), np.zeros(1)
+        given = np.array([inverse]), own, own, zero, zero
+        return self.joined(Balls(*given, np.ones(1, dtype=bool)))
 
     def radius(self, eta: float) -> Array:
         """Return each radius; for a row its height."""
