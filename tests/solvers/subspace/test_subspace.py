@@ -295,7 +295,7 @@ def test_a_sample_is_as_large_as_the_time_allows():
         task, state = timed(max_time)
         present = subspace.weighted_rows(task.problems, task.source)
         sizes.append(subspace.sample_size(state, present).sample_rows)
-    assert sizes == [len(task.basis), 6000, 6000]
+    assert sizes == [task.method.probed_rows, 6000, 6000]
 
 
 def test_a_spent_limit_leaves_a_model_of_few_rows():

@@ -44,6 +44,8 @@ MIN_PROPOSED, MAX_PROPOSED = 8, 128
 # k-means is a start, not a result: rows per centre, Lloyd steps, and rounds of seeding
 # if no seed were rejected.
 ROWS_PER_CENTRE, LLOYD_STEPS, SEEDING_ROUNDS = 30, 6, 12
+# Vectors that are chosen in any case, also after the deadline.
+LEAST_CHOSEN = 16
 # Rows of a sample per pivot wanted.
 ROWS_PER_PIVOT = 50
 # Rows of a sample at least, where there are as many.
@@ -153,8 +155,8 @@ def incomplete_cholesky(
 
 
 def _may_grow(factor: PartialFactor, pool: Pool) -> bool:
-    """Whether the deadline is ahead; a first pivot is chosen in any case."""
-    return pool.may_go_on or len(factor.chosen) == 0
+    """Whether the deadline is ahead; a few pivots are chosen in any case."""
+    return pool.may_go_on or len(factor.chosen) < LEAST_CHOSEN
 
 
 def kmeans(pool: Pool, size: int, weights: Array | None = None) -> Rows:
@@ -215,7 +217,7 @@ def _seeds(points: Any, squares: Array, own: Array, size: int, pool: Pool) -> Ar
     chosen = rng.choice(len(own), 1, p=own / own.sum())
     _, distance = _nearest(points, squares, _dense(points[chosen]))
     proposed = -(-size // SEEDING_ROUNDS)
-    while len(chosen) < size and pool.may_go_on:
+    while len(chosen) < (size if pool.may_go_on else min(size, LEAST_CHOSEN)):
         share = np.where(distance > floor, own * distance, 0.0)
         if not share.any():
             break
@@ -277,7 +279,7 @@ def _factor_of(
     diagonal = finite(view.map(kernel.diagonal), kernel)
     diagonal[~np.isin(numbers, present)] = 0.0
     ready: dict[int, Points] = {}
-    # Rows made ready once serve every column, where their copy fits.
+    # Rows are prepared once for all columns, where the copy fits.
     keep = 8 * view.n_rows * view.row_entries <= view.memory_budget / 4
 
     def points_of(rows: Rows) -> Points:

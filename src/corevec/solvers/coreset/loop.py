@@ -61,7 +61,7 @@ from corevec.solvers.numeric.deadline import Deadline, OutOfTime
 SUBSET_GROWTH, SUBSET_GAP = 4, 0.05
 # Up to this many rows every scan visits all of them.
 MAX_ROWS_WITHOUT_SUBSET = 8000
-# After a scan of all rows, this many of the worst are in view before the next one,
+# After a scan of all rows, this many of the worst are the working set of the next ones,
 MAX_WORST_ROWS = 20_000
 # until their gap is this many times below the last gap over all rows.
 WORST_ROWS_GAP_RATIO = 20.0
@@ -76,7 +76,7 @@ MAX_IDLE_ROUNDS = 3
 # Where there is another method, the core set is given up once its support, growing with
 # the rows as it has so far, would exceed its largest size this many times.
 GIVE_UP_RATIO = 2.0
-# The tolerance of SMO on the core rows, as a share of the gap of the rows in view:
+# The tolerance of SMO on the core rows, as a share of the gap of the working set:
 # ijcnn1 to 1e-2 took 9.7 s at 0.02, 6.4 s at 0.05, 5.5 s at 0.1.
 SMO_SHARE_OF_GAP = 0.1
 
@@ -104,14 +104,14 @@ def run(
 
 
 def run_round(state: State, job: Job) -> None:
-    """Solve on the core rows, scan the rows in view, and decide how to go on."""
+    """Solve on the core rows, scan the working set, and decide how to go on."""
     deadline = deadline_of_rounds(state, job)
     solve_on_cores(state, job, deadline)
     state.stopped_by = job.progress.spent()
     if state.stopped_by is not None:
         return
     deadline.check()
-    scan_rows_in_view(state, job, deadline)
+    scan_working_set(state, job, deadline)
     is_met = [meets_target(state, t, job) for t in range(len(state.cores))]
     if all(is_met):
         widen_view_or_stop(state, job)
@@ -194,7 +194,7 @@ def smo_tolerance(state: State, t: int, job: Job) -> float:
     """Return the tolerance of SMO on the core rows of problem `t`.
 
     The paper stops at the absolute tolerance 1e-6 of its experiments; ours must be well
-    inside the gap of the rows in view, and inside the gap that is asked for.
+    inside the gap of the working set, and inside the gap that is asked for.
     """
     settings = job.settings
     if settings.ball_epsilon is not None:
@@ -206,8 +206,8 @@ def smo_tolerance(state: State, t: int, job: Job) -> float:
     return float(np.clip(SMO_SHARE_OF_GAP * gap, settings.tol / 10, 1e-2))
 
 
-def scan_rows_in_view(state: State, job: Job, deadline: Deadline) -> None:
-    """Scan the rows in view, and record the round."""
+def scan_working_set(state: State, job: Job, deadline: Deadline) -> None:
+    """Scan the working set, and record the round."""
     if state.view is View.FRESH_SAMPLE:
         assert isinstance(job.settings.sampling, int)
         drawn = job.source.draw(state.rng, job.settings.sampling)
@@ -232,7 +232,7 @@ def scan_rows_in_view(state: State, job: Job, deadline: Deadline) -> None:
 
 
 def measure(state: State, job: Job, deadline: Deadline) -> None:
-    """Set what a scan of the rows in view says about every problem."""
+    """Set what a scan of the working set says about every problem."""
     began = time.perf_counter()
     functions = joint_functions(state.cores, job.kernel)
     n_worst = n_worst_wanted(state, job.settings)
@@ -256,7 +256,7 @@ def measure(state: State, job: Job, deadline: Deadline) -> None:
 
 
 def meets_target(state: State, t: int, job: Job) -> bool:
-    """Whether problem `t` needs no more core rows for the rows in view."""
+    """Whether problem `t` needs no more core rows for the working set."""
     epsilon, one = job.settings.ball_epsilon, state.measured[t]
     if epsilon is None:
         return one.gap <= state.target
@@ -264,7 +264,7 @@ def meets_target(state: State, t: int, job: Job) -> bool:
 
 
 def widen_view_or_stop(state: State, job: Job) -> None:
-    """Stop if the rows in view, which are solved, were all; otherwise scan more."""
+    """Stop if the working set, which is solved, was all rows; otherwise scan more."""
     source, tol = job.source, job.settings.tol
     if state.view is View.ALL_SEARCHING:
         state.view = View.ALL_CERTIFYING  # scan again, in float64
@@ -327,7 +327,7 @@ def will_outgrow(state: State, job: Job) -> bool:
     """Whether the support over all rows will far exceed the largest core set.
 
     The support grows like a power of the number of rows, which two random subsets tell;
-    the support of the present subset only grows while its rows are in view.
+    the support of the present subset only grows while it is scanned.
     """
     if state.solved_subset is None or state.view is not View.RANDOM_SUBSET:
         return False
@@ -419,6 +419,6 @@ def core_rows(
 
 
 def _uses_subsets(job: Job) -> bool:
-    """Whether some rows are in view before all are."""
+    """Whether some rows are scanned before all are."""
     is_default = not job.is_paper and job.settings.sampling == "auto"
     return is_default and job.source.n_rows > MAX_ROWS_WITHOUT_SUBSET

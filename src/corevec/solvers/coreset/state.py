@@ -37,7 +37,7 @@ class View(Enum):
 class Precision(IntEnum):
     """How accurately the problem on the core rows is solved."""
 
-    LOOSE = 0  # relative to the gap of the rows in view
+    LOOSE = 0  # relative to the gap of the working set
     TIGHT = 1  # relative to the tolerance
     EXACT = 2
 
@@ -98,8 +98,8 @@ class State:
     eta: list[float]  # the largest Q_ii over all rows, for each problem
     rng: np.random.Generator
     view: View
-    rows: Source  # the rows in view
-    target: float  # the gap at which the rows in view count as solved
+    rows: Source  # the working set
+    target: float  # the gap at which the working set counts as solved
     precision: Precision = Precision.LOOSE
     measured: list[Measured] = field(default_factory=list)
     worst_rows: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -110,7 +110,7 @@ class State:
 
     @property
     def largest_gap(self) -> float:
-        """The largest gap of any problem on the rows in view."""
+        """The largest gap of any problem on the working set."""
         return max(one.gap for one in self.measured)
 
     @property

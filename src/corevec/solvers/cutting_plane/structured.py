@@ -174,6 +174,29 @@ class MulticlassOracle:
         return np.append(table.ravel(), share @ self.cost[codes, worst])
 
 
+@dataclass(frozen=True)
+class StructuralTask:
+    """A structural machine to be solved.
+
+    Attributes
+    ----------
+    oracle : Oracle
+        Loss-augmented inference on all rows.
+    C : float
+        The paper's C, ``C sum(s)`` of the estimator's.
+    tol : float
+        Relative gap at which the rounds stop.
+    epsilon : float or None
+        The paper's rule instead (line 12): the rounds stop where the worst constraint
+        is violated by at most this more than the model's slack.
+    """
+
+    oracle: Oracle
+    C: float
+    tol: float = 1e-3
+    epsilon: float | None = None
+
+
 @dataclass
 class StructuralFit:
     """The incumbent w, the bounds of the optimum, and what stopped the rounds."""
@@ -190,18 +213,9 @@ class StructuralFit:
         return relative_gap(self.primal, self.dual)
 
 
-def solve(
-    oracle: Oracle,
-    C: float,
-    tol: float,
-    progress: Progress,
-    epsilon: float | None = None,
-) -> StructuralFit:
-    """Return the machine by Algorithm 1; C is the paper's, ``C sum(s)``.
-
-    Stops at the relative gap `tol`, or, with the paper's rule, when the worst
-    constraint is violated by at most `epsilon` more than the model's slack (line 12).
-    """
+def solve(task: StructuralTask, progress: Progress) -> StructuralFit:
+    """Return the machine by Algorithm 1."""
+    oracle, C, tol, epsilon = task.oracle, task.C, task.tol, task.epsilon
     literal = epsilon is not None
     cuts = Cuts(C, oracle.width, 0)
     found = StructuralFit(np.zeros(oracle.width), np.inf, 0.0, "stall", 0)

@@ -133,7 +133,8 @@ def _rows_in_time(task: SpanTask, present: Any, dtype: Any) -> int:
         summed = time.perf_counter() - cached
         taken.append(cached - began + 2 * len(task.problems) * summed)
     seconds = min(taken) / (len(few) * task.source.workers.n_threads)
-    return int(deadline.left / max(seconds, 1e-12))
+    # What was timed can be solved in any case; a few rows might be none, if drawn.
+    return max(task.method.probed_rows, int(deadline.left / max(seconds, 1e-12)))
 
 
 def solve_on_sample(
@@ -163,7 +164,8 @@ def solve_on_sample(
     steps = method.whole_steps if counts_once else method.sample_steps
     settings = replace(task.newton, max_steps=steps, value_tolerance=0.0)
     # A first solution on few rows costs next to nothing, and f = 0 is no model.
-    if len(sample) <= 2 * len(task.basis) and not any(fit.v.any() for fit in fits):
+    few = max(2 * len(task.basis), method.probed_rows)
+    if len(sample) <= 1.5 * few and not any(fit.v.any() for fit in fits):
         settings = replace(settings, deadline=None)
     starts = [fit.v for fit in fits]
     for fit, found in zip(
