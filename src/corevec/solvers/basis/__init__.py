@@ -31,7 +31,6 @@ from corevec.solvers.basis.preimages import Residual, best_training_row, preimag
 from corevec.solvers.basis.pursuit import (
     MIN_MOVING,
     NEAREST_BAND,
-    Pursued,
     PursuitTask,
     as_vectors,
     grow,
@@ -49,7 +48,7 @@ from corevec.solvers.basis.select import (
     randomly_pivoted_cholesky,
     uniform,
 )
-from corevec.solvers.basis.variable_projection import NEWTON, Part, part_of
+from corevec.solvers.basis.variable_projection import NEWTON, part_of
 
 __all__ = [
     "BY_NAME",
@@ -63,9 +62,7 @@ __all__ = [
     "VAST_PLAN",
     "BasisTask",
     "ByMultipliers",
-    "Part",
     "Pool",
-    "Pursued",
     "PursuitTask",
     "Residual",
     "Vectors",

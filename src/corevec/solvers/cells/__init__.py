@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from corevec.solvers.cells.cell import CellSolution, rows_with_weight, solve_cell
+from corevec.solvers.cells.cell import rows_with_weight, solve_cell
 from corevec.solvers.cells.certificate import cells_certificate, certify_cells
 from corevec.solvers.cells.device_rows import refuse_worker_devices
 from corevec.solvers.cells.duplicates import MERGE_MIN_ROWS, DuplicateMerge
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = [
     "MERGE_MIN_ROWS",
     "MORE_CELLS",
-    "CellSolution",
     "Cells",
     "CellsTask",
     "DuplicateMerge",

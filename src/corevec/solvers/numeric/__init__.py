@@ -9,7 +9,6 @@ from corevec.solvers.numeric.design import (
     row_budget,
     size_of,
     slices,
-    terms_of,
 )
 from corevec.solvers.numeric.dual_qp import (
     DualProblem,
@@ -53,6 +52,5 @@ __all__ = [
     "size_of",
     "slices",
     "smo",
-    "terms_of",
     "with_jitter",
 ]

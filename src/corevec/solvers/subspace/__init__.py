@@ -1,7 +1,7 @@
 """Weights of all rows in the span of a basis."""
 
 from corevec.solvers.subspace.iterative import ROUNDING_DECREASE, prove, solve
-from corevec.solvers.subspace.low_rank import LowRankFit, offsets_of, radius_sq
+from corevec.solvers.subspace.low_rank import radius_sq
 from corevec.solvers.subspace.result import certificates, expansion
 from corevec.solvers.subspace.row_order import (
     RowOrder,
@@ -20,7 +20,6 @@ from corevec.solvers.subspace.working_set import rows_that_fit, view_that_fits
 
 __all__ = [
     "ROUNDING_DECREASE",
-    "LowRankFit",
     "RowOrder",
     "SpanFit",
     "SpanMethod",
@@ -30,7 +29,6 @@ __all__ = [
     "coefficients_of",
     "draw_each",
     "expansion",
-    "offsets_of",
     "prove",
     "radius_sq",
     "rows_that_fit",
