@@ -318,3 +318,20 @@ def test_newton_steps_end_at_the_deadline():
     ahead = NewtonSettings(deadline=Deadline(Progress(1), 1e9))
     plain = minimise(design, start)
     assert np.array_equal(minimise(design, start, settings=ahead).v, plain.v)
+
+
+def test_a_spent_limit_leaves_a_low_rank_model_that_is_measured():
+    X, y, C, _ = sectors(2)
+    spent, whole = (
+        reading.fit(
+            CoreVectorClassifier(
+                C, gamma=0.2, low_rank=True, max_time=limit, random_state=0, n_jobs=1
+            ),
+            X,
+            y,
+        ).certificate_
+        for limit in (1e-9, None)
+    )
+    assert (spent.stopped_by, whole.stopped_by) == ("max_time", "tol")
+    assert spent.n_verified == 6000
+    assert whole.primal * (1 - 1e-9) <= spent.primal < 0.9 * C / 2 * 6000
