@@ -17,6 +17,7 @@ from corevec.kernels import make_kernel
 from corevec.models.basis import basis_of
 from corevec.problems.family import Labels, two_class
 from corevec.solvers import subspace
+from corevec.solvers.basis import ByMultipliers
 from corevec.solvers.numeric import BasisDesign, Deadline, NewtonSettings, minimise
 from corevec.solvers.subspace import SpanMethod, SpanTask, expansion, view_that_fits
 
@@ -335,3 +336,14 @@ def test_a_spent_limit_leaves_a_low_rank_model_that_is_measured():
     assert (spent.stopped_by, whole.stopped_by) == ("max_time", "tol")
     assert spent.n_verified == 6000
     assert whole.primal * (1 - 1e-9) <= spent.primal < 0.9 * C / 2 * 6000
+
+
+def test_a_basis_chosen_after_the_time_is_small():
+    task, _ = timed(1.0, seconds_ago=5.0)
+    given = task.problems, task.source, task.basis.kernel
+    way = ByMultipliers(spent_size=20)
+    sizes = [
+        len(way.choose(*given, 60, progress, np.random.default_rng(0)))
+        for progress in (task.progress, Progress(6000))
+    ]
+    assert sizes[0] <= 20 < sizes[1] <= 60

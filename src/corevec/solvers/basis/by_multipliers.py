@@ -13,6 +13,7 @@ from corevec.data.sources import Source
 from corevec.kernels import AnyKernel
 from corevec.models.basis import Basis, basis_of
 from corevec.problems.family import Problem
+from corevec.solvers.numeric.deadline import Deadline
 from corevec.solvers.subspace.row_order import RowOrder, weighted_rows
 from corevec.solvers.subspace.sample_newton import sample_size, solve_on_sample
 from corevec.solvers.subspace.state import SpanFit, SpanState
@@ -32,6 +33,9 @@ class ByMultipliers:
         Square matrices of the basis's size that must fit the memory budget (its kernel
         matrix, the factor, the inverse, the Gram matrix, a system to solve), one
         Hessian per problem beside them; and the size that is allowed in any case.
+    spent_size : int
+        Vectors at most where the time is spent already: a pass over the rows, and a
+        model, for little more.
     method : SpanMethod
         How the first half is solved: in a smaller share of the time than the weights.
     """
@@ -41,6 +45,7 @@ class ByMultipliers:
     max_vectors: int = 2000
     matrices: int = 5
     smallest_limit: int = 16
+    spent_size: int = 100
     method: SpanMethod = field(
         default_factory=lambda: SpanMethod(sample_time_share=0.15)
     )
@@ -73,6 +78,8 @@ class ByMultipliers:
         of y).
         """
         present = weighted_rows(problems, source)
+        if Deadline.of(progress).is_over():
+            size = min(size, self.spent_size)
         if size >= len(present):
             return _definite(*basis_of(source, kernel, to_numpy(present)))
         drawn = rng.choice(len(present), max(1, size // 2), replace=False)

@@ -67,8 +67,9 @@ MAX_WORST_ROWS = 20_000
 WORST_ROWS_GAP_RATIO = 20.0
 # Kernels whose float64 values have less rounding are scanned in float32.
 FLOAT32_ROUNDING = 1e-11
-# Rows that are evaluated to tell how long all of them will take.
-PROBED_ROWS = 1024
+# Rows that are evaluated to tell how long all of them will take, and how many times as
+# long is reserved: a pass that ends too late certifies nothing.
+PROBED_ROWS, RESERVE = 1024, 1.5
 # The share of the time that is left in which the rows of a basis are chosen.
 CHOICE_SHARE = 0.25
 # Core rows leave once their multiplier was zero for this many rounds.
@@ -152,7 +153,7 @@ def deadline_of_rounds(state: State, job: Job) -> Deadline:
     limit = job.deadline
     if not limit.is_set:
         return limit
-    reserved = min(certifying_seconds(state, job), limit.seconds / 2)
+    reserved = min(RESERVE * certifying_seconds(state, job), limit.seconds / 2)
     return replace(limit, seconds=limit.seconds - reserved)
 
 
