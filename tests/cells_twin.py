@@ -6,7 +6,7 @@ import pytest
 
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
-from corevec.solvers.cells.cell import solve_cell
+from corevec.solvers.cells import solve_cell
 
 NEAR = {"gamma": 2.0, "C": 5.0, "random_state": 0, "n_jobs": 1}
 NAMES = np.array(["ash", "birch", "cedar", "dogwood"])

@@ -10,7 +10,7 @@ from sklearn.datasets import dump_svmlight_file
 import corevec
 from corevec import CoreVectorRegressor
 from corevec.data.sources import as_source
-from corevec.solvers.cells.cell import rows_with_weight, solve_cell
+from corevec.solvers.cells import rows_with_weight, solve_cell
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

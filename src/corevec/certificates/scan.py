@@ -6,7 +6,7 @@ values of a block are computed once and multiplied by all coefficient columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -99,6 +99,8 @@ class Subset(RowSubset):
         if self._columns and self._columns[0][1].dtype != dtype:
             self._columns = []
         numbers = functions.basis.index
+        if len(numbers) == 0:  # no row has a multiplier: a constant
+            return np.tile(functions.intercept, (self.n_rows, 1))
         known = [rows for rows, _ in self._columns]
         missing = np.setdiff1d(numbers, np.concatenate(known) if known else numbers[:0])
         width = sum(len(rows) for rows in known) + len(missing)
@@ -131,11 +133,12 @@ def scan(
     functions: KernelExpansion,
     requests: list[ScanRequest],
     dtype: Any = np.float64,
+    check: Callable[[], None] | None = None,
 ) -> list[ScanResult]:
     """Return one `ScanResult` per request; column t of `functions` answers request t.
 
     Cost: n_rows * len(basis) kernel values; memory one block. Rows of weight zero
-    are skipped.
+    are skipped. `check` is called before each block: an exception of it ends the scan.
     """
     cached = source.evaluate(functions, dtype) if isinstance(source, Subset) else None
     if cached is not None and not np.isfinite(cached).all():
@@ -144,6 +147,8 @@ def scan(
     index = source.index if isinstance(source, Subset) else np.empty(0)
 
     def score(rows: Rows) -> list[ScanResult]:
+        if check is not None:
+            check()
         if cached is None and ready.reduces(rows):
             found = answers_on_device(rows, ready, requests)
             if found is not None:

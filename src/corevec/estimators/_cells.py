@@ -27,7 +27,7 @@ from corevec.exceptions import (
 )
 from corevec.kernels import AnyKernel, Kernel, make_kernel
 from corevec.problems.family import Problem
-from corevec.solvers.cells import fit as cells
+from corevec.solvers import cells
 from corevec.solvers.cells.cell import rows_with_weight
 from corevec.solvers.cells.certificate import cells_certificate
 from corevec.solvers.cells.device_rows import refuse_worker_devices
@@ -42,6 +42,7 @@ from corevec.solvers.cells.tuning import (
     weighted_error,
     with_C_times,
 )
+from corevec.solvers.numeric import Deadline
 
 # Rows per cell by default. covtype, tuning included, on two threads: 511 rows 4.0 % in
 # 8 s, 1021 rows 4.0 % in 11 s, 2043 rows 3.9 % in 65 s.
@@ -143,8 +144,9 @@ class CellsFit:
             with RoundReporter(model, lambda _: {}) as reporter:
                 progress.listeners.append(reporter.on_round)
                 with progress.listening_for_interrupt():
-                    task = cells.CellsTask(*own, self.size, model.n_trees)
-                    solved = cells.fit(task, progress, self.rng)
+                    how = self.size, model.n_trees, self.rng
+                    task = cells.CellsTask(*own, *how)
+                    solved = cells.solve(task, progress)
         for record in progress.history:
             record.update(self.facts or setting.tuned)
         if setting.tuned:
@@ -217,7 +219,12 @@ class CellsFit:
             own = model.degree, model.coef0
             return make_kernel(model.kernel, gamma, *own, statistics)
 
-        found = tune(self.problems, source, parts, kernel_of)
+        # Half of the time is for the cells themselves.
+        clock = Progress(
+            self.given.n_rows, max_time=model.max_time, started=self.started
+        )
+        deadline = Deadline.of(clock, share=0.5)
+        found = tune(self.problems, source, parts, kernel_of, deadline)
         return _Setting(
             kernel_of(found.gamma),
             with_C_times(self.problems, found.C_factor),

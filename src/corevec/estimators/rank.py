@@ -17,7 +17,7 @@ from corevec.estimators._parameters import check_choice, check_positive
 from corevec.estimators._rows import checked_weights
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.problems.pairs import Pairs, pairs_of
-from corevec.solvers.ranking import solve as ranking
+from corevec.solvers import ranking
 
 
 class CoreVectorRanker(CoreVectorEstimator):
@@ -265,7 +265,8 @@ class CoreVectorRanker(CoreVectorEstimator):
         settings = ranking.RankingSettings(self.tol, self.max_core, seed)
         try:
             with progress.listening_for_interrupt():
-                outcome = ranking.solve(pairs, source, kernel, settings, progress)
+                task = ranking.RankingTask(pairs, source, kernel, settings)
+                outcome = ranking.solve(task, progress)
         except KernelError as error:
             raise KernelError(f"{type(self).__name__}: {error}") from None
         self.history_ = progress.history

@@ -207,9 +207,10 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         with RoundReporter(self, partial(_attributes, oracle)) as reporter:
             progress.listeners.append(reporter.on_round)
             with progress.listening_for_interrupt():
-                found = structures.solve(
-                    oracle, self.C * total, self.tol, progress, self.epsilon
+                task = structures.StructuralTask(
+                    oracle, self.C * total, self.tol, self.epsilon
                 )
+                found = structures.solve(task, progress)
         for name, value in _attributes(oracle, found.w).items():
             setattr(self, name, value)
         name = (

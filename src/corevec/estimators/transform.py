@@ -37,7 +37,7 @@ from corevec.estimators.regress import CoreVectorRegressor
 from corevec.exceptions import InvalidInputError, KernelError, NotCertifiedWarning
 from corevec.kernels import AnyKernel, Rows, check_kernel_name, finite
 from corevec.models.basis import SPREAD_THRESHOLD, Basis, basis_of_rows
-from corevec.solvers.basis.select import BY_NAME, randomly_pivoted_cholesky
+from corevec.solvers.basis.select import BY_NAME, Pool, randomly_pivoted_cholesky
 
 # Numbers in y with more distinct values than this are regression targets: one machine
 # per class would cost this many times one machine.
@@ -201,9 +201,10 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if self.basis != "coreset":
             extra = {"weights": weights} if self.basis == "kmeans" else {}
             choose = BY_NAME[self.basis]
-            return choose(source, kernel, size, rng, present, **extra)
+            return choose(Pool(source, kernel, present, rng), size, **extra)
         first = self._core_rows(X, y, weights, size)
-        return randomly_pivoted_cholesky(source, kernel, size, rng, present, first)
+        pool = Pool(source, kernel, present, rng)
+        return randomly_pivoted_cholesky(pool, size, first)
 
     def _core_rows(self, X: Any, y: Any, weights: Array | None, size: int) -> Array:
         """Return the row numbers of the core rows with the largest coefficients."""

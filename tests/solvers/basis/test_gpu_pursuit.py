@@ -28,16 +28,10 @@ from corevec.problems.family import (  # noqa: E402
     regression,
     two_class,
 )
-from corevec.solvers.basis import pursuit  # noqa: E402
-from corevec.solvers.basis import variable_projection as moving  # noqa: E402
-from corevec.solvers.basis.matching_pursuit import (  # noqa: E402
-    best_candidates,
-    draw_candidates,
-)
-from corevec.solvers.basis.moves import move  # noqa: E402
-from corevec.solvers.numeric.primal_newton import NewtonSettings  # noqa: E402
-from corevec.solvers.subspace.row_order import weighted_rows  # noqa: E402
-from corevec.solvers.subspace.sample_newton import draw_each  # noqa: E402
+from corevec.solvers import basis as pursuit  # noqa: E402
+from corevec.solvers.basis import best_candidates, draw_candidates, move  # noqa: E402
+from corevec.solvers.numeric import Deadline, NewtonSettings  # noqa: E402
+from corevec.solvers.subspace import draw_each, weighted_rows  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::corevec.exceptions.NotCertifiedWarning"
@@ -95,7 +89,7 @@ def places(task, budget=BUDGET, **more):
 
 def parts(task, **more):
     return [
-        moving.part_of(*case, np.arange(case[1].n_rows), 1.0)
+        pursuit.part_of(*case, np.arange(case[1].n_rows), 1.0)
         for case in places(task, **more)
     ]
 
@@ -153,7 +147,7 @@ def test_vectors_move_as_in_memory(task):
     wanted, found = parts(task)
     B = wanted.points.values[:8].astype(float)
     moved = [
-        move(part, B, 4, Progress(N), pursuit.SMALL_PLAN, False)
+        move(part, B, 4, Deadline.of(Progress(N)), pursuit.SMALL_PLAN, False)
         for part in (wanted, found)
     ]
     assert np.abs(moved[0] - B).max() > 10 * STEPPED
@@ -311,12 +305,12 @@ def sparse_rows(n):
 
 def test_sparse_rows_are_dense_on_a_device_that_holds_them():
     X, columns, problems, kernel = sparse_rows(N)
-    wanted = moving.part_of(problems[0], as_source(X, BUDGET), kernel, np.arange(N), 1)
+    wanted = pursuit.part_of(problems[0], as_source(X, BUDGET), kernel, np.arange(N), 1)
     B = X[:20].toarray()
     value, _ = wanted.solve(B)
     for budget, is_there in ((BUDGET, True), (4 * N * 100, False)):
         source = gpu.StreamedSource(X, "cpu", columns, budget)
-        part = moving.part_of(problems[1], source, kernel, np.arange(N), 1.0)
+        part = pursuit.part_of(problems[1], source, kernel, np.arange(N), 1.0)
         assert part.has_tensors == is_there
         assert part.solve(B)[0] == pytest.approx(value, rel=ROUNDING)
 

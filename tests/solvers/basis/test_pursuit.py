@@ -15,10 +15,9 @@ from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
 from corevec.models.certificate import relative_gap
 from corevec.problems.family import Labels, regression, two_class
-from corevec.solvers.basis import moves, pursuit
-from corevec.solvers.basis import variable_projection as moving
-from corevec.solvers.basis.matching_pursuit import draw_candidates
-from corevec.solvers.basis.moves import move, rows_to_move_for
+from corevec.solvers import basis as pursuit
+from corevec.solvers.basis import draw_candidates, move, rows_to_move_for
+from corevec.solvers.numeric import Deadline
 
 # Weights are solved until no value moves by more than 0.03, by Newton: far closer.
 NEARLY_SOLVED = 1e-3
@@ -54,7 +53,7 @@ def grown(*case, **more):
 
 def part(task="classes", **more):
     problems, source, kernel = rows(task, **more)
-    return moving.part_of(problems, source, kernel, np.arange(source.n_rows), 1.0)
+    return pursuit.part_of(problems, source, kernel, np.arange(source.n_rows), 1.0)
 
 
 @pytest.mark.parametrize("task", ["classes", "three", "regression"])
@@ -104,7 +103,8 @@ def test_moving_lowers_the_objective_and_growing_lowers_it_more(task):
     work = part(task)
     B = np.random.default_rng(3).normal(size=(8, 4))
     before, _ = work.solve(B)
-    moved = move(work, B, 10, Progress(400), pursuit.SMALL_PLAN, is_last=False)
+    deadline = Deadline.of(Progress(400))
+    moved = move(work, B, 10, deadline, pursuit.SMALL_PLAN, is_last=False)
     after, _ = work.solve(moved)
     assert after < 0.9 * before
     problems, source, kernel = rows(task)
@@ -143,11 +143,39 @@ def test_rows_left_out_have_no_loss_unless_they_are_violated(task, far):
         assert again == pytest.approx(value, rel=NEARLY_SOLVED)
 
 
+@pytest.mark.parametrize("seconds_ago", [0.0, 2e3])
+def test_moves_end_at_the_deadline_with_the_weights_of_their_vectors(seconds_ago):
+    progress = Progress(400, max_time=1e3)
+    progress.started -= seconds_ago
+    work, B = part(), np.random.default_rng(3).normal(size=(8, 4))
+    deadline = Deadline(progress, 1e3)
+    moved = move(work, B, 5, deadline, pursuit.SMALL_PLAN, is_last=True)
+    assert np.allclose(moved, B, rtol=1e-12) == (seconds_ago > 0)
+    values = work.block(work.basis_points(moved)) @ work.c + work.v[0][8]
+    other = part()
+    other.solve(moved)
+    wanted = other.block(other.basis_points(moved)) @ other.c + other.v[0][8]
+    np.testing.assert_allclose(values, wanted, atol=pursuit.NEWTON.value_tolerance)
+
+
+def test_fewer_vectors_move_where_there_is_little_time():
+    problems, source, kernel = rows("classes")
+    rng, progress = np.random.default_rng(0), Progress(400, max_time=1.0)
+    given = problems, source, kernel, 64, progress, rng, np.arange(400)
+    task = pursuit.PursuitTask(*given)
+    assert pursuit.moving_in_time(task, 64, 1e9) == 64
+    assert pursuit.moving_in_time(task, 64, 0.0) == pursuit.MIN_MOVING
+    times = [10.0**power for power in range(-6, 3)]
+    counts = [pursuit.moving_in_time(task, 64, seconds) for seconds in times]
+    assert counts == sorted(counts)
+    assert len(set(counts)) > 2
+
+
 def test_the_last_move_tells_its_weights_without_solving_again():
     B = np.random.default_rng(3).normal(size=(8, 4))
     works = part("three"), part("three")
     moved = [
-        move(work, B, 5, Progress(400), pursuit.SMALL_PLAN, is_last)
+        move(work, B, 5, Deadline.of(Progress(400)), pursuit.SMALL_PLAN, is_last)
         for work, is_last in zip(works, (False, True), strict=True)
     ]
     np.testing.assert_array_equal(*moved)
@@ -156,7 +184,7 @@ def test_the_last_move_tells_its_weights_without_solving_again():
         for work in works
     ]
     # Weights are solved until no value moves by more than 0.03.
-    np.testing.assert_allclose(*values, atol=moving.NEWTON.value_tolerance)
+    np.testing.assert_allclose(*values, atol=pursuit.NEWTON.value_tolerance)
 
 
 @pytest.mark.parametrize(
@@ -176,14 +204,14 @@ def test_plan_goes_by_vectors_and_problems(size, n_problems, plan):
     assert pursuit.plan_for(size, n_problems) == plan
 
 
-def test_shared_basis_out_of_time_ends_with_its_first_stage():
+def test_shared_basis_out_of_time_ends_with_the_first_of_few_vectors():
     problems, source, kernel = rows("three", n=6000)
     progress, size = Progress(6000), 1100
     case = problems, source, kernel, size, progress, np.random.default_rng(0)
     assert pursuit.plan_for(size, len(problems)) == pursuit.SHARED_PLAN
-    progress.max_time = 0.0  # one stage: half of the vectors
+    progress.max_time = 0.0  # one stage, of as few vectors as move in any case
     found = grown(*case, np.arange(6000))
-    assert len(found) == size // 2
+    assert len(found) == pursuit.MIN_MOVING // pursuit.SMALL_PLAN.stages
 
 
 def test_vectors_come_back_in_the_units_of_the_rows():
@@ -215,9 +243,9 @@ def test_sparse_rows_with_few_columns_are_worked_on_dense():
     problems, source, kernel = rows(as_sparse=True)
     dense = as_source(source.take(np.arange(400)).values[:, :4].tocsr(), 2**28)
     narrow = make_kernel("rbf", 0.3, 3, 0.0, row_statistics(dense))
-    part = moving.part_of(problems, dense, narrow, np.arange(400), 1.0)
+    part = pursuit.part_of(problems, dense, narrow, np.arange(400), 1.0)
     assert not sparse.issparse(part.points.values)
-    wide = moving.part_of(problems, source, kernel, np.arange(400), 1.0)
+    wide = pursuit.part_of(problems, source, kernel, np.arange(400), 1.0)
     B = np.zeros((5, 204))
     B[:, :4] = np.random.default_rng(2).normal(size=(5, 4))
     assert part.solve(B[:, :4])[0] == pytest.approx(wide.solve(B)[0], rel=1e-5)
@@ -318,15 +346,15 @@ def test_a_random_part_stands_for_all_where_too_many_rows_are_near():
 @pytest.mark.parametrize(("shares", "pairs"), [(8, 3), (31, 6), (1000, 10)])
 def test_past_steps_that_are_kept_fit_the_budget(shares, pairs):
     problems, source, kernel = rows(n=200)
-    part = moving.part_of(problems, source, kernel, np.arange(200), 1.0)
+    part = pursuit.part_of(problems, source, kernel, np.arange(200), 1.0)
     B = np.zeros((10, source.n_features))
     part = replace(part, budget=float(shares * B.nbytes))
-    assert moves.past_steps(part, B) == pairs
+    assert pursuit.past_steps(part, B) == pairs
 
 
 def budget_for(moving, n_features):
     """The budget whose arrays of L-BFGS hold so many vectors."""
-    return moving * moves.bytes_of_moves(n_features)
+    return moving * pursuit.bytes_of_moves(n_features)
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])

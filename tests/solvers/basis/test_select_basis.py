@@ -1,5 +1,7 @@
 """Ways to choose basis rows: what they promise, against slow NumPy."""
 
+from dataclasses import replace
+
 import hypothesis.strategies as st
 import naive
 import numpy as np
@@ -8,17 +10,20 @@ import strategies
 from hypothesis import given
 from scipy import sparse
 
+from corevec._runtime.progress import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import CallableKernel, PrecomputedKernel, make_kernel
 from corevec.models.basis import basis_of_rows
-from corevec.solvers.basis.select import (
+from corevec.solvers.basis import (
     BY_NAME,
+    Pool,
     incomplete_cholesky,
     kmeans,
     randomly_pivoted_cholesky,
     uniform,
 )
+from corevec.solvers.numeric import Deadline
 
 BY_ROWS = ["uniform", "rpcholesky", "cholesky"]
 
@@ -33,7 +38,7 @@ def choose(name, X, size, seed=0, present=None, *, kernel=None, **options):
     present = np.arange(source.n_rows) if present is None else present
     kernel = kernel or kernel_for(X)
     rng = np.random.default_rng(seed)
-    return BY_NAME[name](source, kernel, size, rng, present, **options)
+    return BY_NAME[name](Pool(source, kernel, present, rng), size, **options)
 
 
 def trace_error(X, rows, kernel):
@@ -237,3 +242,26 @@ def test_the_functions_are_those_of_the_table():
         randomly_pivoted_cholesky,
         incomplete_cholesky,
     ]
+
+
+class Questions(Deadline):
+    """A deadline that is over after so many questions, whatever the clock says."""
+
+    def __init__(self, most):
+        super().__init__(Progress(1, max_time=1e3), 1e3)
+        self.__dict__["most"] = most
+
+    def is_over(self, needed=0.0):
+        self.__dict__["most"] -= 1
+        return self.most < 0
+
+
+@pytest.mark.parametrize("name", ["rpcholesky", "cholesky", "kmeans"])
+@pytest.mark.parametrize("most", [0, 2])
+def test_at_the_deadline_there_are_fewer_vectors_but_some(name, most, clusters):
+    source, kernel = as_source(clusters), kernel_for(clusters)
+    present, rng = np.arange(source.n_rows), np.random.default_rng(0)
+    pool = Pool(source, kernel, present, rng, Questions(most))
+    few = BY_NAME[name](pool, 120)
+    assert 16 <= len(few) < 120
+    assert len(BY_NAME[name](replace(pool, deadline=Questions(1000)), 120)) == 120

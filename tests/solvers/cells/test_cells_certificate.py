@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import corevec
 from corevec.data.sources import Workers, as_source
-from corevec.solvers.cells.certificate import certify_cells
+from corevec.solvers.cells import MERGE_MIN_ROWS, certify_cells
 
 X, Y = make_moons(600, noise=0.25, random_state=0)
 NEW, NEW_Y = make_moons(500, noise=0.25, random_state=1)
@@ -191,15 +191,15 @@ def test_threads_do_not_change_the_certificate():
     )
 
 
-def test_duplicates_of_a_large_cell_are_merged(monkeypatch):
+def test_duplicates_of_a_large_cell_are_merged():
     """Repeated rows that no tree splits: the same values as with a weight each."""
-    monkeypatch.setattr("corevec.solvers.cells.duplicates.MERGE_MIN_ROWS", 100)
-    rows, labels = np.repeat(X[:40], 20, axis=0), np.repeat(Y[:40], 20)
-    model = corevec.CoreVectorClassifier(cells=800, gamma=2.0, n_jobs=1).fit(
+    times = MERGE_MIN_ROWS // 40 + 1
+    rows, labels = np.repeat(X[:40], times, axis=0), np.repeat(Y[:40], times)
+    model = corevec.CoreVectorClassifier(cells=40 * times, gamma=2.0, n_jobs=1).fit(
         rows, labels
     )
     many = certified(model, rows, labels)
-    weighted = certified(model, X[:40], Y[:40], np.full(40, 20.0))
+    weighted = certified(model, X[:40], Y[:40], np.full(40, float(times)))
     np.testing.assert_allclose(
         [many.primal, many.dual], [weighted.primal, weighted.dual], rtol=1e-12
     )

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from corevec import CoreVectorClassifier
 from corevec.problems.family import AutomaticTube, Labels, regression, two_class
-from corevec.solvers.cells.duplicates import MERGE_MIN_ROWS
+from corevec.solvers.cells import MERGE_MIN_ROWS
 
 
 def crowded():

@@ -24,8 +24,7 @@ from corevec.data.sources import Workers
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 from corevec.problems.family import Labels
-from corevec.solvers.cells.duplicates import DuplicateMerge
-from corevec.solvers.cells.tree import Tree
+from corevec.solvers.cells import DuplicateMerge, Tree
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -39,9 +39,7 @@ from corevec._runtime.progress import Progress
 from corevec.data.sources import Coded, Workers, remote_source
 from corevec.exceptions import InvalidInputError
 from corevec.problems.family import Labels, one_class, two_class
-from corevec.solvers.cells.fit import CellsTask
-from corevec.solvers.cells.fit import fit as fit_cells
-from corevec.solvers.cells.out_of_core import OutOfCoreRows
+from corevec.solvers.cells import CellsTask, OutOfCoreRows, solve
 
 PLACES = ("parquet", "libsvm", "dask-1", "dask-3", "dask-csr")
 
@@ -238,8 +236,8 @@ def stopped(stop_at):
         progress = Progress(N)
         progress.listeners.append(lambda record, _: record["round"] == stop_at)
         kernel = CoreVectorClassifier(gamma=0.5)._make_kernel(source, None)
-        task = CellsTask([problem], source, kernel, size=40, n_trees=2)
-        solved = fit_cells(task, progress, np.random.default_rng(0))
+        how = 40, 2, np.random.default_rng(0)
+        solved = solve(CellsTask([problem], source, kernel, *how), progress)
         return solved, [one["core"] for one in progress.history]
 
 

@@ -18,7 +18,7 @@ from corevec._runtime.progress import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
 from corevec.problems.family import Labels, two_class
-from corevec.solvers.cells.fit import CellsTask, fit
+from corevec.solvers.cells import CellsTask, solve
 
 # --- time -----------------------------------------------------------------------------
 
@@ -35,8 +35,8 @@ def solved_until(is_enough, n_trees=1, weights=None):
     problem = two_class(Labels(len(X), y, weights), NEAR["C"], 1, 0)
     progress = Progress(len(X), listeners=[lambda record, _: is_enough(record)])
     rng = np.random.default_rng(0)
-    task = CellsTask([problem], source, kernel, size=60, n_trees=n_trees)
-    return fit(task, progress, rng), X, y
+    task = CellsTask([problem], source, kernel, size=60, n_trees=n_trees, rng=rng)
+    return solve(task, progress), X, y
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from corevec.data.sources import Workers, as_source
-from corevec.solvers.cells.tree import graft, grow, levels
+from corevec.solvers.cells import graft, grow, levels
 
 
 def grown(values, size, seed=0, **how):

@@ -9,6 +9,12 @@ from cells_twin import board, by_hand
 from scipy import sparse
 
 from corevec import CoreVectorClassifier
+from corevec._runtime.progress import Progress
+from corevec.data.sources import Workers, as_source, row_statistics
+from corevec.kernels import make_kernel
+from corevec.problems.family import Labels, two_class
+from corevec.solvers import cells
+from corevec.solvers.numeric import Deadline
 
 
 def test_gamma_and_C_are_chosen_by_a_part_of_the_training_rows():
@@ -97,3 +103,54 @@ def test_a_wide_sparse_matrix_is_tuned_without_becoming_dense():
     assert model.score(X, y) > 0.9
     # Some vectors as long as a row is wide, 8 MB each; 40 dense rows would be 320 MB.
     assert peak < 200e6
+
+
+class Questions(Deadline):
+    """A deadline that is over after so many questions, whatever the clock says."""
+
+    def __init__(self, most):
+        super().__init__(Progress(1, max_time=1e3), 1e3)
+        self.__dict__["most"] = most
+
+    def is_over(self, needed=0.0):
+        self.__dict__["most"] -= 1
+        return self.most < 0
+
+
+def test_at_the_deadline_the_parts_solved_for_every_candidate_decide():
+    X, y = board(1500)
+    source = as_source(X, 2**28, Workers(1))
+    problems = [two_class(Labels(len(X), y), 1.0, 1, 0)]
+    rng = np.random.default_rng(0)
+    parts = cells.trials(cells.grow(source, 60, rng)[1], rng)
+    statistics = row_statistics(source)
+
+    def tuned(some, most=None):
+        def kernel_of(gamma):
+            return make_kernel("rbf", gamma, 3, 0.0, statistics)
+
+        deadline = None if most is None else Questions(most)
+        found = cells.tune(problems, source, some, kernel_of, deadline)
+        return found.gamma, found.C_factor, found.error
+
+    # Twenty candidates on three parts, and some on a fourth, which does not count.
+    unit = tuned(parts, 0)[0]
+    assert tuned(parts, 0) == (unit, 5.0, pytest.approx(np.nan, nan_ok=True))
+    few = tuned(parts, 3 * 20 + 7)
+    everything = [
+        (
+            cells.mean_error(
+                cells.with_C_times(problems, C),
+                source,
+                make_kernel("rbf", unit / 1.5 * gamma, 3, 0.0, statistics),
+                parts[:3],
+            ),
+            unit / 1.5 * gamma,
+            C,
+        )
+        for gamma in (0.5, 1.5, 4.5, 13.5, 40.0)
+        for C in (1.0, 5.0, 25.0, 125.0)
+    ]
+    error, gamma, C = min(everything, key=lambda one: one[0])
+    assert few == (pytest.approx(gamma), C, pytest.approx(error))
+    assert tuned(parts, 10**6) == tuned(parts)

@@ -30,8 +30,7 @@ from corevec.data.sources import Workers
 from corevec.estimators.compress import CompressedModel, compress
 from corevec.kernels import Rows, make_kernel
 from corevec.models.expansion import KernelExpansion
-from corevec.solvers.compression import reduced_set as reduced
-from corevec.solvers.compression.reduced_set import Budget, _moving
+from corevec.solvers.compression import Budget, moving, reduce_expansion
 
 RBF = {"kernel": "rbf", "gamma": 1.0}
 
@@ -75,14 +74,14 @@ def test_the_gradient_is_that_of_differences(params, columns, rng):
     functions = KernelExpansion(
         make_kernel(**params), Rows(X, np.arange(50)), A / 10, np.zeros(2)
     )
-    moving = _moving(functions, 2, Budget(Workers(1), 2**28, 1))
-    start = rng.normal(size=(2, columns)) * moving.unit
+    work = moving(functions, 2, Budget(Workers(1), 2**28, 1))
+    start = rng.normal(size=(2, columns)) * work.unit
 
     def value(flat):
-        return moving.value_and_gradient(flat.reshape(start.shape))[0]
+        return work.value_and_gradient(flat.reshape(start.shape))[0]
 
     expected = optimize.approx_fprime(start.ravel(), value, 1e-6)
-    found = moving.value_and_gradient(start)[1]
+    found = work.value_and_gradient(start)[1]
     # Forward differences of 1e-6 have about 1e-6 of the second derivative as error.
     np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
 
@@ -122,22 +121,24 @@ def test_the_distance_is_the_norm_in_the_feature_space(n_basis, columns):
     np.testing.assert_allclose(small.relative_distance_, expected / norm, rtol=1e-8)
 
 
-def test_a_long_expansion_is_thinned_while_vectors_move(svc, moons, monkeypatch):
-    monkeypatch.setattr(reduced, "CANDIDATES", 150)
-    small = compress(svc, 15, random_state=0)
-    monkeypatch.undo()
-    full = compress(svc, 15, random_state=0)
-    assert small.relative_distance_[0] < 1.5 * full.relative_distance_[0]
-    assert agreement(svc, small, moons[0]) > 0.97
-    expected = brute_force(
-        svc.dual_coef_.T,
-        svc.support_vectors_,
-        small.dual_coef_.T,
-        small.basis_vectors_,
-        **RBF,
-    )
+def test_a_long_expansion_is_thinned_while_vectors_move(svc, moons):
+    vectors, dual = svc.support_vectors_, svc.dual_coef_.T
+    rows = Rows(vectors, np.arange(len(vectors)))
+    functions = KernelExpansion(make_kernel(**RBF), rows, dual, svc.intercept_)
+
+    def reduced(candidates):
+        budget = Budget(Workers(1), 2**28, 100, candidates)
+        return reduce_expansion(functions, 15, budget, np.random.default_rng(0))
+
+    small, full = reduced(150), reduced(4000)
+    assert small.distance[0] < 1.5 * full.distance[0]
+    found, X = small.functions, moons[0]
+    values = found.evaluate(Rows(X, np.arange(len(X))), found.prepared())[:, 0]
+    assert (svc.predict(X) == (values > 0)).mean() > 0.97
+    kept = found.coef, found.basis.values
+    expected = brute_force(dual, vectors, *kept, **RBF)
     # What is reported is measured with all vectors.
-    np.testing.assert_allclose(small.distance_, expected, rtol=1e-6)
+    np.testing.assert_allclose(small.distance, expected, rtol=1e-6)
 
 
 def test_kernel_values_that_do_not_fit_are_computed_again(svc):

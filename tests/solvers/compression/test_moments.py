@@ -13,7 +13,7 @@ from sklearn.svm import SVC, SVR
 from corevec import compress
 from corevec.kernels import Rows, make_kernel
 from corevec.models.expansion import KernelExpansion
-from corevec.solvers.compression.moments import ARRAYS, moments_of
+from corevec.solvers.compression import ARRAYS, moments_of
 
 COLUMNS = 1500
 

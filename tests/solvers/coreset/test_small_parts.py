@@ -14,7 +14,7 @@ from corevec.kernels import KERNEL_NAMES, Rows, make_kernel
 from corevec.models.basis import basis_from
 from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Labels, two_class
-from corevec.solvers.numeric import dual_qp as qp
+from corevec.solvers import numeric as qp
 
 # Rounding of a kernel value: a few units of the precision times the d terms of a
 # distance, times gamma |x|^2 in the exponent (below 100 here).
@@ -80,11 +80,12 @@ def test_smo_and_newton_agree(rng, total, power):
     ridge = np.full(60, 10.0**-power)
     p = K.diagonal() / 2 * rng.random(60) if total else np.ones(60)
     start = np.zeros(60)
-    exact = qp.newton(K, ridge, p, start, total=total)
-    pairs = qp.smo(K, ridge, p, start, total=total, tol=1e-10)
+    problem = qp.DualProblem(K, ridge, p, total)
+    exact = qp.newton(problem, start)
+    pairs = qp.smo(problem, start, qp.SmoRule(1e-10))
     assert pairs.dual == pytest.approx(exact.dual, rel=1e-8)
     for found in (exact, pairs):
-        again = qp.dual_value(K, ridge, p, found.multipliers, total)
+        again = problem.value(found.multipliers)
         assert found.dual == pytest.approx(again, rel=1e-10)
         assert found.multipliers.min() >= 0
 

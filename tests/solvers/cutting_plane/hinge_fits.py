@@ -20,14 +20,14 @@ from corevec.certificates.hinge import dual_at_best_scale, dual_value, hinge_pro
 from corevec.kernels import Rows, finite
 from corevec.models.basis import NEW
 from corevec.models.expansion import KernelExpansion
-from corevec.solvers.cutting_plane.fits import (
+from corevec.solvers.cutting_plane import (
+    Growth,
     HingeTask,
+    Rules,
     solve_in,
     solve_in_basis,
     solve_pursuit,
 )
-from corevec.solvers.cutting_plane.loop import Rules
-from corevec.solvers.cutting_plane.spaces import Growth
 
 
 def task_of(
@@ -47,17 +47,11 @@ def fit_in_basis(*given, has_bias=True, progress=None, **asked):
 
 
 def fit_pursuit(
-    *given,
-    from_training_rows=False,
-    per_cut=1,
-    delta=None,
-    has_bias=False,
-    progress=None,
-    **asked,
+    *given, from_training_rows=False, has_bias=False, progress=None, **asked
 ):
     *classes, kernel, n_basis = given
     task = task_of(classes, kernel, has_bias=has_bias, **asked)
-    growth = Growth(n_basis, from_training_rows, per_cut, delta)
+    growth = Growth(n_basis, from_training_rows)
     return solve_pursuit(task, growth, progress)
 
 

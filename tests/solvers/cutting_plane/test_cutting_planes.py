@@ -15,12 +15,17 @@ from sklearn.svm import SVC
 from corevec._runtime.progress import Progress
 from corevec.certificates.dual_bounds import BoundRequest
 from corevec.certificates.hinge import HingeProblem, dual_value, hinge_problem
-from corevec.data.sources import as_source, row_statistics
+from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import Kernel, PrecomputedKernel, make_kernel
 from corevec.models.basis import basis_of
 from corevec.problems.family import Labels
-from corevec.solvers.cutting_plane.loop import Rules, cutting_planes, line_search
-from corevec.solvers.cutting_plane.spaces import span_of
+from corevec.solvers.cutting_plane import (
+    Rules,
+    cutting_planes,
+    line_search,
+    part_in_time,
+    span_of,
+)
 
 GAMMA = 0.7
 RBF = Kernel("rbf", gamma=GAMMA)
@@ -419,16 +424,13 @@ def test_a_budget_stops_the_rounds_with_the_best_model_so_far():
     assert found.functions.values(as_source(X)).shape == (200, 1)
 
 
-def test_several_vectors_per_cut_and_until_delta():
+def test_every_cut_adds_one_vector_until_there_are_enough():
     X, y = noisy(150, seed=11)
     given = (labels_of(y), 1.0, 1, 0, as_source(X), RBF)
     progress = Progress(len(y))
-    hinge.fit_pursuit(*given, 9, per_cut=3, progress=progress, epsilon=1e-3)
+    hinge.fit_pursuit(*given, 3, progress=progress, epsilon=1e-3)
     sizes = [record["core"] for record in progress.history]
-    assert sizes[:4] == [0, 3, 6, 9]
-    found = hinge.fit_pursuit(*given, 150, delta=0.01, epsilon=1e-3)
-    assert found.delta <= 0.01
-    assert found.n_core[0] < 150
+    assert sizes[:5] == [0, 1, 2, 3, 3]
 
 
 @given(st.integers(0, 10**6), st.floats(0.0, 3.0))
@@ -470,3 +472,17 @@ def test_one_class_against_the_rest_and_rows_of_other_classes_are_absent():
         labels_of(np.where(codes == 2, 1, -1)), 1.0, 1, 0, as_source(X), RBF, tol=1e-6
     ).certificates[0]
     assert rest.primal == pytest.approx(other.primal, rel=1e-5)
+
+
+def test_fewer_vectors_have_features_where_there_is_little_time():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    source = as_source(X, 2**28, Workers(1))
+    kernel = make_kernel("rbf", 0.5, 3, 0.0, row_statistics(source))
+    basis, _ = basis_of(source, kernel, np.arange(200))
+    sizes = []
+    for limit in (None, 1e6, 1e-9):
+        part = part_in_time(source, basis, Progress(3000, max_time=limit))
+        sizes.append(len(part))
+        np.testing.assert_array_equal(part.rows.values, basis.rows.values[: len(part)])
+    assert sizes == [len(basis), len(basis), 1]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from corevec.solvers.cutting_plane.master_qp import Cuts, solve_cuts
+from corevec.solvers.cutting_plane import Cuts, solve_cuts
 
 
 def by_scipy(H, delta, C):

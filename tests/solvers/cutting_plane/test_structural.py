@@ -234,3 +234,46 @@ def test_outputs_must_match_inputs():
     X, y = structured(5)
     with pytest.raises(InvalidInputError, match="X holds 5 inputs and y 4 outputs"):
         StructuralSVM(model=PairOfBits()).fit(X, y[:4])
+
+
+class Huge:
+    """A model of one's own whose features are as large as it is told."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def joint_feature(self, x, y):
+        return np.array([self.size * x * y, y])
+
+    def loss(self, y_true, y):
+        return float(y_true != y)
+
+    def argmax(self, x, y_true, w):
+        def worth(y):
+            return (y_true is not None and y != y_true) + w @ self.joint_feature(x, y)
+
+        return max((-1.0, 1.0), key=worth)
+
+
+@pytest.mark.parametrize("size", [1e160, 1e300])
+@pytest.mark.parametrize("has_own_model", [False, True])
+def test_features_whose_products_overflow_are_refused(size, has_own_model):
+    X, y = two_classes(20)
+    model = StructuralSVM(max_time=2, max_iter=5)  # which ended no fit of this kind
+    if has_own_model:
+        model.set_params(model=Huge(size))
+        X, y = X[:, 0].tolist(), (2.0 * y - 1).tolist()
+    else:
+        X = size * X
+    with pytest.raises(
+        InvalidInputError, match=r"StructuralSVM: .*e\+(159|160|299|300)"
+    ):
+        model.fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::corevec.exceptions.NotCertifiedWarning")
+def test_large_features_whose_products_are_finite_come_to_an_end():
+    X, y = two_classes(40)
+    model = StructuralSVM(fit_intercept=False).fit(1e100 * X, y)
+    assert model.certificate_.stopped_by in ("tol", "stall")
+    assert np.isfinite(model.coef_).all()

@@ -20,10 +20,13 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from corevec import InvalidInputError, NotCertifiedWarning, certify
+from corevec._runtime.progress import Progress
+from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.estimators.rank import CoreVectorRanker
+from corevec.kernels import make_kernel
 from corevec.problems import pairs as pairs_module
 from corevec.problems.pairs import pairs_of
-from corevec.solvers.ranking import solve as ranking
+from corevec.solvers import ranking
 
 # --- the slow twin: every pair ----------------------------------------------------
 
@@ -391,27 +394,32 @@ def test_a_high_rank_kernel_says_that_the_basis_was_the_limit():
     assert model.score(X, y, qid=qid) > 0.8
 
 
-def test_the_sampled_hessian_ends_at_the_minimum_of_the_span(monkeypatch):
-    X, y, qid = rows_of(5000, 100, d=6)
-    given_params = {"C": 50.0, "max_core": 60, "random_state": 0, "tol": 1e-4}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotCertifiedWarning)
-        whole = CoreVectorRanker(**given_params).fit(X, y, qid=qid)
-        monkeypatch.setattr(ranking, "HESSIAN_WORK", 1.0)  # 3,000 of 5,000 rows
-        sampled = CoreVectorRanker(**given_params).fit(X, y, qid=qid)
-    exact, found = whole.certificate_.primal, sampled.certificate_.primal
-    assert np.array_equal(whole.support_, sampled.support_)
+def ranked(rows, C, gamma, settings, **changed):
+    """Return the fit of some rows by a changed method; rows in whole queries."""
+    X, y, qid = rows
+    source = as_source(X, 2**28, Workers(1))
+    kernel = make_kernel("rbf", gamma, 3, 0.0, row_statistics(source))
+    pairs = pairs_of(y, qid, None, C, per_query=True)
+    method = ranking.RankingMethod(**changed)
+    task = ranking.RankingTask(pairs, source, kernel, settings, method)
+    return ranking.solve(task, Progress(len(X)))
+
+
+def test_the_sampled_hessian_ends_at_the_minimum_of_the_span():
+    settings = ranking.RankingSettings(1e-4, 60)
+    given = rows_of(5000, 100, d=6), 50.0, 1 / 6, settings
+    whole = ranked(*given)
+    sampled = ranked(*given, hessian_work=1.0)  # 3,000 of 5,000 rows
+    exact, found = whole.certificates[0].primal, sampled.certificates[0].primal
+    assert np.array_equal(whole.support[0], sampled.support[0])
     assert exact * (1 - 1e-9) <= found <= exact * (1 + 1e-5)
 
 
-def test_beyond_the_exact_sum_the_projection_bounds(monkeypatch):
-    X, y, qid = rows_of(3500, 100, d=4)
-    params = {"C": 1.0, "gamma": 0.05, "max_core": 100, "random_state": 0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotCertifiedWarning)
-        exact = CoreVectorRanker(**params).fit(X, y, qid=qid).certificate_
-        monkeypatch.setattr(ranking, "EXACT_ROWS", 100)
-        bound = CoreVectorRanker(**params).fit(X, y, qid=qid).certificate_
+def test_beyond_the_exact_sum_the_projection_bounds():
+    settings = ranking.RankingSettings(1e-3, 100)
+    given = rows_of(3500, 100, d=4), 1.0, 0.05, settings
+    exact = ranked(*given).certificates[0]
+    bound = ranked(*given, exact_rows=100).certificates[0]
     assert (exact.dual_bound, bound.dual_bound) == ("exact", "projection")
     assert 0 < bound.dual <= exact.dual * (1 + 1e-12)
     assert bound.stopped_by == "n_vectors"

@@ -13,11 +13,17 @@ from scipy.optimize import brentq, minimize
 
 from corevec.data.sources import as_source, row_statistics
 from corevec.kernels import make_kernel
-from corevec.solvers.streaming.certificate import best_scale
-from corevec.solvers.streaming.geometry import Balls, Form, UnusableRow, enclosed
-from corevec.solvers.streaming.kernel_stream import KernelStream
-from corevec.solvers.streaming.reservoir import RowSample
-from corevec.solvers.streaming.stream import LinearStream, Signs
+from corevec.solvers.streaming import (
+    Balls,
+    Form,
+    KernelStream,
+    LinearStream,
+    RowSample,
+    Signs,
+    UnusableRow,
+    best_scale,
+    enclosed,
+)
 
 FORMS = [(1, False), (2, False), (5, False), (2, True), (4, True)]
 forms = st.sampled_from(FORMS)

@@ -41,19 +41,18 @@ from corevec.problems.family import (  # noqa: E402
     regression,
     two_class,
 )
-from corevec.solvers.basis.by_multipliers import choose_basis  # noqa: E402
-from corevec.solvers.cells.batches import solve_cells  # noqa: E402
-from corevec.solvers.cells.cell import solve_cell  # noqa: E402
-from corevec.solvers.numeric.primal_newton import NewtonSettings  # noqa: E402
-from corevec.solvers.subspace import iterative as subspace  # noqa: E402
-from corevec.solvers.subspace import task as span_task  # noqa: E402
-from corevec.solvers.subspace.result import certificates as certificates_of  # noqa: E402
-from corevec.solvers.subspace.result import expansion  # noqa: E402
-from corevec.solvers.subspace.row_order import RowOrder, weighted_rows  # noqa: E402
-from corevec.solvers.subspace.task import SpanMethod, SpanTask  # noqa: E402
-from corevec.solvers.subspace.working_set import (  # noqa: E402
+from corevec.solvers import subspace  # noqa: E402
+from corevec.solvers.basis import ByMultipliers  # noqa: E402
+from corevec.solvers.cells import solve_cell, solve_cells  # noqa: E402
+from corevec.solvers.numeric import NewtonSettings  # noqa: E402
+from corevec.solvers.subspace import (  # noqa: E402
+    RowOrder,
+    SpanMethod,
+    SpanTask,
+    expansion,
     rows_that_fit,
     view_that_fits,
+    weighted_rows,
 )
 
 N, K, SAMPLE = 2_000, 40, 800
@@ -123,31 +122,28 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(gpu.TensorSource, "fewest_rows", 300)
 
 
-@pytest.fixture
-def long_rounds(monkeypatch):
-    """Start on few rows, and go on until rounding ends it."""
-    method = SpanMethod(
-        sample_products=0,
-        sample_rows_per_vector=SAMPLE // K,
-        design_rows=2 * SAMPLE,
-        min_relative_decrease=GAIN,
-        max_rounds=100,
-        newton=ON_DEVICE,
-    )
-    monkeypatch.setattr(span_task, "METHOD", method)
+# Start on few rows, and go on until rounding ends it.
+LONG_ROUNDS = SpanMethod(
+    sample_products=0,
+    sample_rows_per_vector=SAMPLE // K,
+    design_rows=2 * SAMPLE,
+    min_relative_decrease=GAIN,
+    max_rounds=100,
+    newton=ON_DEVICE,
+)
 
 
-def solved(problems, source, basis_rows):
+def solved(problems, source, basis_rows, method=LONG_ROUNDS):
     basis, _ = basis_of(source, KERNEL, basis_rows)
     progress, rng = Progress(source.n_rows), np.random.default_rng(3)
-    fits, _ = subspace.solve(SpanTask(problems, source, basis, 0.0, progress, rng))
-    return fits, basis, progress
+    task = SpanTask(problems, source, basis, 0.0, progress, rng, method)
+    return subspace.solve(task)[0], basis, progress
 
 
 def certificates(fits, source, basis, progress):
     subspace.prove(fits, source, basis, progress)
     functions = expansion(fits, basis)
-    return certificates_of(fits, functions, 1e-3, progress, "stall")
+    return subspace.certificates(fits, functions, 1e-3, progress, "stall")
 
 
 def assert_same_fits(found, wanted, where):
@@ -172,7 +168,7 @@ def assert_same_fits(found, wanted, where):
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
 @pytest.mark.parametrize("kind", PROBLEMS)
-def test_tensors_have_the_weights_of_arrays(kind, weighted, long_rounds):
+def test_tensors_have_the_weights_of_arrays(kind, weighted):
     problems, rows = stated(kind, weighted), np.arange(0, N, N // K)
     sources = there_of(kind), here_of(kind)
     found, wanted = (solved(problems, source, rows) for source in sources)
@@ -181,7 +177,7 @@ def test_tensors_have_the_weights_of_arrays(kind, weighted, long_rounds):
 
 
 @pytest.mark.parametrize("kind", ["tube", "two classes"])
-def test_streamed_rows_have_the_weights_of_arrays(kind, long_rounds, small_blocks):
+def test_streamed_rows_have_the_weights_of_arrays(kind, small_blocks):
     problems, rows = stated(kind), np.arange(0, N, N // K)
     sources = streamed_of(kind), here_of(kind)
     assert len(sources[0].blocks()) > 3
@@ -191,7 +187,7 @@ def test_streamed_rows_have_the_weights_of_arrays(kind, long_rounds, small_block
 
 @pytest.mark.parametrize("kind", ["tube", "three classes"])
 @pytest.mark.parametrize("place", ["tensors", "streamed"])
-def test_some_rows_have_the_weights_of_those_rows(kind, place, long_rounds):
+def test_some_rows_have_the_weights_of_those_rows(kind, place):
     """A view keeps the numbers of the rows it is of, which have gaps."""
     some = np.flatnonzero(np.random.default_rng(9).random(N) < 0.6)
     problems, rows = stated(kind), some[:: len(some) // K]
@@ -209,9 +205,9 @@ def test_some_rows_have_the_weights_of_those_rows(kind, place, long_rounds):
 @pytest.mark.parametrize("kind", ["tube", "three classes"])
 def test_the_same_rows_are_chosen(kind, weighted):
     chosen = [
-        choose_basis(
-            stated(kind, weighted), source, KERNEL, K, Progress(N), rng
-        ).rows.index
+        ByMultipliers()
+        .choose(stated(kind, weighted), source, KERNEL, K, Progress(N), rng)
+        .rows.index
         for source in (there_of(kind), here_of(kind))
         for rng in [np.random.default_rng(11)]
     ]
@@ -260,14 +256,14 @@ class BroughtHere(TorchFunctionMode):
 
 @pytest.mark.parametrize("kind", ["tube", "three classes"])
 @pytest.mark.parametrize("place", ["tensors", "streamed"])
-def test_no_number_of_every_row_comes_here(kind, place, long_rounds, small_blocks):
+def test_no_number_of_every_row_comes_here(kind, place, small_blocks):
     problems = stated(kind)
     source = there_of(kind) if place == "tensors" else streamed_of(kind)
     basis, _ = basis_of(source, KERNEL, np.arange(0, N, N // K))
     looked, rng = BroughtHere(), np.random.default_rng(3)
     with looked:
-        task = SpanTask(problems, source, basis, 0.0, Progress(N), rng)
-        fits, _ = subspace.solve(task)
+        given = problems, source, basis, 0.0, Progress(N), rng, LONG_ROUNDS
+        fits, _ = subspace.solve(SpanTask(*given))
     few = len(basis) + 2
     sample = 1.2 * SAMPLE  # of streamed rows, which are sought here by their numbers
     assert 0 < max(looked.sizes) <= max(few**2, sample) < N
@@ -283,18 +279,19 @@ def test_no_number_of_every_row_comes_here(kind, place, long_rounds, small_block
         assert fit.violated(source).dtype == np.int64
 
 
-def test_rows_to_draw_come_here_once(monkeypatch):
-    monkeypatch.setattr(span_task, "METHOD", SpanMethod(newton=ON_DEVICE))
+def test_rows_to_draw_come_here_once():
+    way = ByMultipliers(method=SpanMethod(newton=ON_DEVICE))
     source, looked = there_of("tube"), BroughtHere()
     problems, rng = stated("tube"), np.random.default_rng(0)
     with looked:
-        choose_basis(problems, source, KERNEL, K, Progress(N), rng)
+        way.choose(problems, source, KERNEL, K, Progress(N), rng)
     assert [size for size in looked.sizes if size >= N] == [N]
     assert weighted_rows(problems, source).dtype == torch.int64
 
 
 def test_rows_in_memory_have_arrays():
-    fits, *_ = solved(stated("tube"), here_of("tube"), np.arange(0, N, N // K))
+    rows, method = np.arange(0, N, N // K), SpanMethod()
+    fits, *_ = solved(stated("tube"), here_of("tube"), rows, method)
     assert all(isinstance(one, np.ndarray) for one in (fits[0].values, fits[0].v))
     assert isinstance(fits[0].row_pull(), np.ndarray)
 

@@ -9,7 +9,6 @@ import reading
 from corevec import (
     CoreVectorClassifier,
     CoreVectorRegressor,
-    SubspaceClassifier,
     certify,
 )
 from corevec._runtime.progress import Progress
@@ -17,11 +16,10 @@ from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
 from corevec.models.basis import basis_of
 from corevec.problems.family import Labels, two_class
-from corevec.solvers.subspace import iterative as subspace
-from corevec.solvers.subspace import task as span_task
-from corevec.solvers.subspace.result import expansion
-from corevec.solvers.subspace.task import SpanMethod, SpanTask
-from corevec.solvers.subspace.working_set import view_that_fits
+from corevec.solvers import subspace
+from corevec.solvers.basis import ByMultipliers
+from corevec.solvers.numeric import BasisDesign, Deadline, NewtonSettings, minimise
+from corevec.solvers.subspace import SpanMethod, SpanTask, expansion, view_that_fits
 
 N = 2500  # above `engine.SUBSPACE_ROWS`
 SHAPE = {"C": 10.0, "gamma": 0.3, "random_state": 0, "n_jobs": 1}
@@ -146,56 +144,65 @@ def test_a_spent_time_is_stated(noisy):
     assert np.isfinite(model.predict(X)).all()
 
 
-def use_method(monkeypatch, **changed):
-    """Let every fit solve for the weights with a changed method."""
-    monkeypatch.setattr(span_task, "METHOD", replace(SpanMethod(), **changed))
+def weights_of(X, y, C, size, method=None, start=None, tol=1e-5):
+    """Return the fits in the span of random rows, and the passes they took."""
+    source = as_source(X, 2**28, Workers(1))
+    kernel = make_kernel("rbf", 1.0, 3, 0.0, row_statistics(source))
+    labels, codes = Labels(len(X), y.astype(int)), np.unique(y.astype(int))
+    classes = [(1, 0)] if len(codes) == 2 else [(code, None) for code in codes]
+    problems = [two_class(labels, C, *pair) for pair in classes]
+    progress, rng = Progress(len(X)), np.random.default_rng(0)
+    rows = np.sort(rng.choice(len(X), size, replace=False))
+    basis, _ = basis_of(source, kernel, rows)
+    given = problems, source, basis, tol, progress, rng, method or SpanMethod()
+    if start is not None:
+        start = replace(expansion(start, basis), kernel=kernel)
+    return subspace.solve(SpanTask(*given), start)[0], progress.passes
 
 
-def solved_on(monkeypatch, at_once, classes=2, basis="nystroem", **changed):
-    """Fit 6000 rows, of which so many can be worked on at once."""
-    if at_once < 6000:
-        changed |= {
-            "design_rows": 2 * at_once,
-            "sample_products": at_once * 60**2,
-        }
-        use_method(monkeypatch, **changed)
+def sectors(classes):
+    """Return 6000 rows whose class is a sector of the plane, C and vectors."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(6000, 2))
     angle = np.arctan2(X[:, 1], X[:, 0]) + 0.1 * rng.normal(size=6000)
     y = np.floor(classes * (angle / (2 * np.pi) + 0.5)).clip(0, classes - 1)
-    model = SubspaceClassifier(
-        n_basis=60, basis=basis, gamma=1.0, C=10.0, tol=1e-5, random_state=0, n_jobs=1
-    )
-    return reading.fit(model, X, y)
+    return X, y, 10.0, 60
+
+
+def at_once(n_rows, **changed):
+    """Return the method where so many of 6000 rows can be worked on at once."""
+    return SpanMethod(design_rows=2 * n_rows, sample_products=n_rows * 60**2, **changed)
 
 
 # Rounds end where the next is predicted to gain 1e-5 (min_relative_decrease): by the
 # Hessian of all rows at the margin where these fit, else by that of a part of them.
-@pytest.mark.parametrize(("at_once", "rtol"), [(4000, 1e-5), (600, 2e-4)])
+@pytest.mark.parametrize(("n_rows", "rtol"), [(4000, 1e-5), (600, 2e-4)])
 @pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("has_start", [False, True])
 def test_weights_solved_at_the_margin_are_those_of_all_rows(
-    monkeypatch, at_once, rtol, classes
+    n_rows, rtol, classes, has_start
 ):
-    for basis in ("nystroem", "pursuit"):  # which leaves functions to begin with
-        exact = primals(solved_on(monkeypatch, 6000, classes, basis))
-        with monkeypatch.context() as patch:
-            found = primals(solved_on(patch, at_once, classes, basis))
-        assert (found > exact * (1 - 1e-9)).all()
-        np.testing.assert_allclose(found, exact, rtol=rtol)
+    given = sectors(classes)
+    exact, _ = weights_of(*given)
+    start = weights_of(*given, SpanMethod(max_rounds=1), tol=0.1)[0]
+    found, _ = weights_of(*given, at_once(n_rows), start if has_start else None)
+    assert (primals(found) > primals(exact) * (1 - 1e-9)).all()
+    np.testing.assert_allclose(primals(found), primals(exact), rtol=rtol)
 
 
-def primals(model):
-    certificate = model.certificate_
-    return np.array([one.primal for one in certificate.parts or [certificate]])
+def primals(fits):
+    return np.array([one.primal for one in fits])
 
 
-def test_rows_at_the_margin_need_few_passes_over_all_rows(monkeypatch):
-    found, without = solved_on(monkeypatch, 4000), solved_on(monkeypatch, 600)
+def test_rows_at_the_margin_need_few_passes_over_all_rows():
+    (_, passes), (_, without) = (
+        weights_of(*sectors(2), at_once(n_rows)) for n_rows in (4000, 600)
+    )
     # A sample, its values, the rows at the margin then, their values, the gradient over
-    # all rows, the certificate; the sample's Hessian alone takes rounds of two passes.
+    # all rows, the measure; the sample's Hessian alone takes rounds of two passes.
     # Rounding, which differs between processors, may ask for one pass more.
-    assert found.certificate_.passes <= 7
-    assert without.certificate_.passes > 8
+    assert passes <= 7
+    assert without > 8
 
 
 def test_a_sample_leaves_no_worse_weights_than_the_start():
@@ -226,24 +233,25 @@ def test_a_sample_leaves_no_worse_weights_than_the_start():
 
 # Where float64 does not fit, the rounds end by the promise of a Hessian in float32.
 @pytest.mark.parametrize(("rows_that_fit", "rtol"), [(24_000, 1e-9), (12_000, 3e-3)])
-def test_weights_of_all_rows_at_large_C(monkeypatch, rows_that_fit, rtol):
+def test_weights_of_all_rows_at_large_C(rows_that_fit, rtol):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(6000, 2))
     y = np.floor(X[:, 0] + 0.3 * rng.normal(size=6000)).clip(0, 2)
-    model = SubspaceClassifier(
-        n_basis=150, basis="nystroem", gamma=1.0, C=1e5, random_state=0, n_jobs=1
-    )
-    exact = primals(reading.fit(model, X, y))
+    given = X, y, 1e5, 150
+    exact, _ = weights_of(*given, tol=1e-3)
     # No products are cheap: float64 is used where all rows fit twice.
-    use_method(monkeypatch, sample_products=0, design_rows=rows_that_fit)
-    np.testing.assert_allclose(primals(reading.fit(model, X, y)), exact, rtol=rtol)
+    method = SpanMethod(sample_products=0, design_rows=rows_that_fit)
+    found, _ = weights_of(*given, method, tol=1e-3)
+    np.testing.assert_allclose(primals(found), primals(exact), rtol=rtol)
 
 
-def test_hessians_in_float32_lead_to_the_same_weights(monkeypatch):
-    exact = primals(solved_on(monkeypatch, 6000, 5))
+def test_hessians_in_float32_lead_to_the_same_weights():
+    exact, _ = weights_of(*sectors(5))
     # Hessians of any size are too large.
-    small = solved_on(monkeypatch, 4000, 5, hessian_budget_divisor=np.inf)
-    np.testing.assert_allclose(primals(small), exact, rtol=1e-5)  # the rounds' end
+    method = at_once(4000, hessian_budget_divisor=np.inf)
+    small, _ = weights_of(*sectors(5), method)
+    # The rounds end at a predicted gain of 1e-5.
+    np.testing.assert_allclose(primals(small), primals(exact), rtol=1e-5)
 
 
 @pytest.mark.parametrize("times", [1.0, 100.0])
@@ -267,3 +275,75 @@ def test_a_start_without_a_row_at_the_margin_is_solved(times):
     start = replace(start, coef=times * start.coef, intercept=times * start.intercept)
     found = solved(start, SpanMethod(design_rows=1200, sample_products=0))
     assert found[0].primal == pytest.approx(exact[0].primal, rel=1e-3)  # rounds end
+
+
+def timed(max_time, seconds_ago=0.0):
+    """Return the task of 6000 rows with a limit on its time, and its state."""
+    X, y, C, size = sectors(2)
+    source = as_source(X, 2**28, Workers(1))
+    kernel = make_kernel("rbf", 1.0, 3, 0.0, row_statistics(source))
+    problems = [two_class(Labels(len(X), y.astype(int)), C, 1, 0)]
+    basis, _ = basis_of(source, kernel, np.arange(size))
+    progress = Progress(len(X), max_time=max_time)
+    progress.started -= seconds_ago
+    task = SpanTask(problems, source, basis, 1e-3, progress, np.random.default_rng(0))
+    return task, subspace.SpanState.start(task)
+
+
+def test_a_sample_is_as_large_as_the_time_allows():
+    sizes = []
+    for max_time in (1e-9, 1e6, None):
+        task, state = timed(max_time)
+        present = subspace.weighted_rows(task.problems, task.source)
+        sizes.append(subspace.sample_size(state, present).sample_rows)
+    assert sizes == [task.method.probed_rows, 6000, 6000]
+
+
+def test_a_spent_limit_leaves_a_model_of_few_rows():
+    task, _ = timed(1.0, seconds_ago=5.0)
+    (fit,), stopped_by = subspace.solve(task)
+    assert stopped_by == "max_time"
+    assert fit.primal < 0.9 * 10.0 / 2 * 6000  # of f = 0: C/2 for each row
+
+
+def test_newton_steps_end_at_the_deadline():
+    task, _ = timed(None)
+    design = BasisDesign(task.problems[0], task.source, task.basis, np.arange(3000))
+    start = np.zeros(design.width)
+    progress = Progress(1, max_time=1.0)
+    progress.started -= 2.0
+    over = NewtonSettings(deadline=Deadline(progress, 1.0))
+    found = minimise(design, start, settings=over)
+    assert not found.ended
+    assert not found.v.any()
+    ahead = NewtonSettings(deadline=Deadline(Progress(1), 1e9))
+    plain = minimise(design, start)
+    assert np.array_equal(minimise(design, start, settings=ahead).v, plain.v)
+
+
+def test_a_spent_limit_leaves_a_low_rank_model_that_is_measured():
+    X, y, C, _ = sectors(2)
+    spent, whole = (
+        reading.fit(
+            CoreVectorClassifier(
+                C, gamma=0.2, low_rank=True, max_time=limit, random_state=0, n_jobs=1
+            ),
+            X,
+            y,
+        ).certificate_
+        for limit in (1e-9, None)
+    )
+    assert (spent.stopped_by, whole.stopped_by) == ("max_time", "tol")
+    assert spent.n_verified == 6000
+    assert whole.primal * (1 - 1e-9) <= spent.primal < 0.9 * C / 2 * 6000
+
+
+def test_a_basis_chosen_after_the_time_is_small():
+    task, _ = timed(1.0, seconds_ago=5.0)
+    given = task.problems, task.source, task.basis.kernel
+    way = ByMultipliers(spent_size=20)
+    sizes = [
+        len(way.choose(*given, 60, progress, np.random.default_rng(0)))
+        for progress in (task.progress, Progress(6000))
+    ]
+    assert sizes[0] <= 20 < sizes[1] <= 60

@@ -6,7 +6,7 @@ vectors. This is the choice between them, and the basis that the chosen ones mak
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,6 +31,7 @@ from corevec.problems.family import Problem
 from corevec.solvers.basis.by_multipliers import choose_basis
 from corevec.solvers.basis.pursuit import PursuitTask, grow
 from corevec.solvers.basis.select import (
+    Pool,
     incomplete_cholesky,
     kmeans,
     randomly_pivoted_cholesky,
@@ -38,10 +39,11 @@ from corevec.solvers.basis.select import (
 )
 from corevec.solvers.basis.variable_projection import can_move
 from corevec.solvers.coreset import loop as coreset
+from corevec.solvers.numeric.deadline import Deadline
 from corevec.solvers.subspace.row_order import weighted_rows_on_host
 from corevec.solvers.subspace.working_set import rows_that_fit
 
-CHOOSERS = {
+CHOOSERS: dict[str, Callable[[Pool, int], Rows]] = {
     "nystroem": uniform,
     "kmeans": kmeans,
     "rpcholesky": randomly_pivoted_cholesky,
@@ -133,11 +135,14 @@ def _fixed_vectors(task: BasisTask) -> Vectors:
     """Return the wanted vectors, where they do not move."""
     source, kernel, size, rng = task.source, task.kernel, task.size, task.rng
     check_definite(kernel)
+    # With fewer vectors than asked for, but with time for their weights.
+    deadline = Deadline.of(task.progress, coreset.CHOICE_SHARE)
+    pool = Pool(source, kernel, task.present, rng, deadline)
     name, threshold = task.wanted.basis, SPREAD_THRESHOLD
     if isinstance(name, Rows):
         rows = name
     elif _are_solved_by_zero(task):
-        rows = uniform(source, kernel, 1, rng, task.present)
+        rows = uniform(pool, 1)
     elif name in ("pursuit", "train") and size >= len(task.present):
         rows = source.take(np.sort(task.present))
     elif name in ("pursuit", "train"):
@@ -150,9 +155,9 @@ def _fixed_vectors(task: BasisTask) -> Vectors:
     elif name == "cholesky" and is_streamed(task.problems, source, size):
         # Graded pivots have accurate digits there, and the bound needs them.
         threshold = RANK_THRESHOLD
-        rows = incomplete_cholesky(source, kernel, size, rng, task.present, threshold)
+        rows = incomplete_cholesky(pool, size, threshold)
     else:
-        rows = CHOOSERS[name](source, kernel, size, rng, task.present)
+        rows = CHOOSERS[name](pool, size)
     return Vectors(rows, threshold)
 
 

@@ -24,6 +24,7 @@ from corevec.backend.arrays import (
 )
 from corevec.models.certificate import relative_gap
 from corevec.solvers.basis.variable_projection import RIDGE, Part
+from corevec.solvers.numeric.deadline import Deadline
 
 
 class Candidates(NamedTuple):
@@ -57,15 +58,17 @@ def draw_candidates(
     return Candidates(values, g, K, max(gaps, default=np.inf))
 
 
-def best_candidates(found: Candidates, size: int, is_first: bool) -> Any:
+def best_candidates(
+    found: Candidates, size: int, is_first: bool, deadline: Deadline | None = None
+) -> Any:
     """Return at most `size` of the candidates; at least one where there is no basis."""
-    chosen = _pursue(found.g, found.K, size)
+    chosen = _pursue(found.g, found.K, size, deadline)
     if not chosen and is_first:
         chosen = [0]  # rows that contradict each other pull nowhere: f = 0 is best
     return found.values[chosen]
 
 
-def _pursue(g: Array, K: Array, size: int) -> list[int]:
+def _pursue(g: Array, K: Array, size: int, deadline: Deadline | None) -> list[int]:
     xp, infinite = namespace(K), full((), np.inf, K)
     own = 1.0 * K.diagonal()
     floor = RIDGE * float(own.clip(min=0.0).max())
@@ -73,6 +76,8 @@ def _pursue(g: Array, K: Array, size: int) -> list[int]:
     columns = empty((min(size, len(own)), len(own)), K)
     chosen: list[int] = []
     while len(chosen) < len(columns):
+        if deadline is not None and deadline.is_over():
+            break
         gain = (g**2).sum(axis=1) / xp.where(own > floor, own, infinite)
         best, j = int(xp.argmax(gain)), len(chosen)
         if float(gain[best]) <= 0:

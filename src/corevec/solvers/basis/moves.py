@@ -6,37 +6,22 @@ evaluation costs n k (d + k (1 + problems)) products on the n rows worked on.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import optimize
 
-from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.backend.arrays import places
+from corevec.solvers.basis.plans import Plan
 from corevec.solvers.basis.variable_projection import Part
+from corevec.solvers.numeric.deadline import Deadline, OutOfTime
 
 # Arrays of the size of the vectors in SciPy's L-BFGS and around it (measured: 25 in all
 # with 3 past steps), and past steps that it stores, each two such arrays.
 ARRAYS_OF_A_STEP, MIN_PAST_STEPS, MAX_PAST_STEPS = 19, 3, 10
 # So large a share of the rows is not worth a copy.
 WHOLE_SHARE = 0.9
-
-
-class StepPlan(Protocol):
-    """How vectors are moved; see `pursuit.Plan`."""
-
-    @property
-    def stride(self) -> float:
-        """Length of the first step for each vector, in widths of the kernel."""
-
-    @property
-    def far(self) -> float:
-        """Rows that are right by more than this are left out."""
-
-    @property
-    def flat(self) -> float:
-        """Steps end where the objective falls by less than this share."""
 
 
 def bytes_of_moves(n_features: int) -> int:
@@ -52,42 +37,44 @@ def past_steps(part: Part, B: Array) -> int:
 
 
 def move(
-    part: Part, B: Array, steps: int, progress: Progress, plan: StepPlan, is_last: bool
+    part: Part, B: Array, steps: int, deadline: Deadline, plan: Plan, is_last: bool
 ) -> Array:
     """Return the vectors after at most `steps` steps of L-BFGS on F.
 
     The part is solved at the new vectors, unless these are the last: then it takes the
-    weights of the last evaluation.
+    weights of the last evaluation, as at the deadline.
     """
     kernel = part.kernel
     # In widths of the kernel, or longer: the first step has length 1.
     width = 1.0 / np.sqrt(2 * kernel.gamma) if kernel.uses_distance else 1.0
     width *= max(1.0, plan.stride * np.sqrt(len(B)))
     near, known = rows_to_move_for(part, plan.far, *part.solve(B))
+    seen = B
 
     def objective(flat: Array) -> tuple[float, Array]:
-        nonlocal known
+        nonlocal known, seen
         vectors = flat.reshape(B.shape) * width
+        if known is None:
+            deadline.check()
         value, K = known or near.solve(vectors)
-        known = None
+        known, seen = None, vectors
         return value, near.gradient(vectors, K).ravel() * width
 
     def check(intermediate_result: Any) -> None:
-        if progress.spent() is not None:
+        if deadline.progress.spent() is not None:
             raise StopIteration
 
-    found = optimize.minimize(
-        objective,
-        (B / width).ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        callback=check,
-        options={"maxiter": steps, "maxcor": past_steps(part, B), "ftol": plan.flat},
-    )
-    moved = found.x.reshape(B.shape) * width
+    options = {"maxiter": steps, "maxcor": past_steps(part, B), "ftol": plan.flat}
+    given = objective, (B / width).ravel()
+    how: Any = {"jac": True, "method": "L-BFGS-B", "callback": check}
+    try:
+        found = optimize.minimize(*given, options=options, **how)
+        moved = found.x.reshape(B.shape) * width
+    except OutOfTime:
+        moved = seen
     part.take_weights(near)
     near.drop_factor()
-    if not is_last:
+    if not is_last and not deadline.is_over():
         part.solve(moved)  # to the end: the gap is told at the best weights
     return np.asarray(moved)
 

@@ -33,10 +33,12 @@ from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Problem
 from corevec.solvers.basis.matching_pursuit import best_candidates, draw_candidates
 from corevec.solvers.basis.moves import bytes_of_moves, move
+from corevec.solvers.basis.plans import MAX_SMALL, Plan, plan_for
 from corevec.solvers.basis.variable_projection import (
     Part,
     part_of,
 )
+from corevec.solvers.numeric.deadline import Deadline
 from corevec.solvers.numeric.design import row_budget
 from corevec.solvers.numeric.primal_value import worst_violation
 
@@ -59,95 +61,10 @@ ROWS_PER_COORDINATE = 12
 BYTES_PER_KERNEL_VALUE = 12
 # Vectors that move in any case.
 MIN_MOVING = 4
-
-
-class Plan(NamedTuple):
-    """How a basis of some size grows. Every number was chosen by measuring.
-
-    Attributes
-    ----------
-    stages : int
-        Equal parts in which the basis grows.
-    steps : int
-        Steps of L-BFGS after each stage but the last.
-    least_steps, most_steps : int
-        Steps after the last stage.
-    flat : float
-        Steps end where the objective falls by less than this share in one.
-    stride : float
-        Length of the first step for each vector, in widths of the kernel; at least 1
-        for all of them.
-    far : float
-        Rows that are right by more than this stay right, and are left out.
-    first_rows, last_rows : int
-        Rows of the first stages at least, and of the last; more where steps are cheap.
-    candidates, least_candidates : int
-        Candidate rows for each new vector, and at least.
-    products : float
-        Steps of a round end where their products, rows x vectors x (columns + vectors x
-        (1 + problems)), reach this number: some twenty seconds on two cores.
-    rounds : int
-        Of the last stage, each over the rows that are near the margin then.
-    most_moving : int
-        Vectors that move; the others are rows where these leave errors.
-    """
-
-    stages: int = 4
-    steps: int = 6
-    least_steps: int = 2
-    most_steps: int = 100
-    flat: float = 3e-4
-    stride: float = 0.0
-    far: float = 0.7
-    first_rows: int = 5000
-    last_rows: int = 20_000
-    candidates: int = 8
-    least_candidates: int = 300
-    products: float = 1.1e12
-    rounds: int = 1
-    most_moving: int = 10_000
-
-
-# A quarter of the vectors at a time, on rows with {y f < 1.7}.
-MEDIUM_PLAN = Plan()
-# Few vectors are moved as one, and found on few rows. Adult, 5 vectors: 0.65 of the
-# seconds that 5,000 and then all rows took, with the same accuracy (84.4 %, 8 seeds);
-# ijcnn1, 5 vectors: a fifth of them, 96.5 % for 96.6 %. MNIST 0-vs-rest, 10 vectors:
-# 99.7 % with 40 steps or more.
-SMALL_PLAN = Plan(
-    2, most_steps=40, flat=2e-3, first_rows=3000, last_rows=8000, least_candidates=200
-)
-# Moves of many are expensive. MNIST 01234-vs-rest, 500 vectors: 98.72 % for 98.66 %
-# with a first step of 1. 1000 vectors, validation rows: 98.72 and 98.84 % (two seeds)
-# after 27 steps, objective 5,680; after 76 steps 98.92 %, 4,900; after 38 and 38 more,
-# over the rows that are near then, 98.88 %, 4,780, in 66 s.
-LARGE_PLAN = Plan(2, stride=0.1, products=1.5e12, rounds=2)
-# Where many vectors are shared by several problems there are few steps: long ones, over
-# all rows at the margin. MNIST, ten classes, 1000 vectors, about the same seconds:
-# 20,000 rows within 0.7, strides of 0.03: objective 38,400 over all rows (17,800 over
-# those), 1.69 % errors; 28,000 rows within 0.25: 29,400 (29,000), 1.6 %. The first
-# stage fits its few rows only: 2 steps. With 8 candidates the last stage starts at an
-# objective of 47,400, with 5 at 49,400, and is as good at the end.
-SHARED_PLAN = Plan(2, 2, 4, stride=0.25, far=0.25, last_rows=60_000, candidates=5)
-# Of very many vectors some are moved, and well: the others take what these leave.
-# MNIST, 4000 vectors on two cores, validation rows: 1000 moved for 30 steps 1.54 % in
-# 143 s, for 70 steps 1.48 % in 200 s, 2000 moved for 20 steps 1.49 % in 238 s; all of
-# them on an H200, for 9 steps or more, 1.40 to 1.50 % (eight choices of C and gamma).
-VAST_PLAN = SHARED_PLAN._replace(least_steps=70, most_moving=1000)
-# Vectors of the small and the medium plan at most, of the shared one, and vectors x
-# (1 + problems) from which on several problems need the shared plan.
-MAX_SMALL, MAX_MEDIUM, MAX_SHARED, MAX_LARGE_PRODUCT = 16, 400, 2000, 4000
-
-
-def plan_for(size: int, n_problems: int) -> Plan:
-    """Return how a basis of this size grows for so many problems."""
-    if size <= MAX_SMALL:
-        return SMALL_PLAN
-    if size <= MAX_MEDIUM:
-        return MEDIUM_PLAN
-    if n_problems == 1 or size * (1 + n_problems) <= MAX_LARGE_PRODUCT:
-        return LARGE_PLAN
-    return SHARED_PLAN if size <= MAX_SHARED else VAST_PLAN
+# Where there is a time limit: the share of what is left in which the basis grows, and
+# the products of a plan that one core makes in a second (1.1e12 in twenty seconds of
+# two cores).
+GROWTH_SHARE, PRODUCTS_PER_SECOND = 0.5, 2.5e10
 
 
 @dataclass(frozen=True)
@@ -197,6 +114,10 @@ def grow(task: PursuitTask) -> Iterator[Pursued]:
     tell it, is below `tol`: who asks for the next has measured that they do not.
     """
     plan, n_moving = plan_that_fits(task.size, len(task.problems), task.source)
+    deadline = Deadline.of(task.progress, GROWTH_SHARE)
+    if deadline.is_set:
+        n_moving = moving_in_time(task, n_moving, deadline.left)
+        plan = plan_for(n_moving, len(task.problems))
     sizes = _rows_of_stages(task, plan, n_moving)
     part, kernel = _first_part(task, sizes.first), task.kernel
     B, functions = np.empty((0, task.source.n_features)), None
@@ -211,18 +132,21 @@ def grow(task: PursuitTask) -> Iterator[Pursued]:
             if len(B) and found.gap < task.tol:
                 yield Pursued(kernel.row_map.back(B), functions)
                 functions = None
-            new = best_candidates(found, goal - len(B), is_first=len(B) == 0)
+            is_last = goal > n_moving  # of rows, which are many
+            new = best_candidates(
+                found, goal - len(B), not len(B), deadline if is_last else None
+            )
             del found  # its matrix is up to half of the budget
-            if goal > n_moving:
+            if is_last:
                 yield Pursued(with_rows(kernel, B, new), functions)
                 return
             B = np.concatenate([B, as_vectors(new)])
         steps, own = plan.steps, plan_for(len(B), len(task.problems))
         if is_late:
             steps, own = last_steps(part, B, task.source, plan), plan
-        B = move(part, B, steps, task.progress, own, is_last=stage == len(goals))
+        B = move(part, B, steps, deadline, own, is_last=stage == len(goals))
         functions = _record(part, B, task)
-        if task.progress.spent() is not None:
+        if task.progress.spent() is not None or deadline.is_over():
             break
     yield Pursued(kernel.row_map.back(B), functions)
 
@@ -242,6 +166,23 @@ def plan_that_fits(size: int, n_problems: int, source: Source) -> tuple[Plan, in
     if fitting >= n_moving or plan.most_moving < size:
         return plan, min(n_moving, fitting)
     return plan_for(fitting, n_problems), fitting
+
+
+def moving_in_time(task: PursuitTask, n_moving: int, seconds: float) -> int:
+    """Return how many vectors can move within the time: the others stay rows."""
+    affordable = seconds * PRODUCTS_PER_SECOND * task.source.workers.n_threads
+    while n_moving > MIN_MOVING and _products(task, n_moving) > affordable:
+        n_moving = max(MIN_MOVING, n_moving // 2)
+    return n_moving
+
+
+def _products(task: PursuitTask, n_moving: int) -> float:
+    """Return the products of the fewest steps of all stages."""
+    plan = plan_for(n_moving, len(task.problems))
+    n_rows = _rows_of_stages(task, plan, n_moving).last
+    width = task.source.row_entries + n_moving * (1 + len(task.problems))
+    n_steps = plan.steps * (plan.stages - 1) + plan.least_steps * plan.rounds
+    return float(n_steps) * min(n_rows, len(task.present)) * n_moving * width
 
 
 def _rows_of_stages(task: PursuitTask, plan: Plan, n_moving: int) -> _Sizes:

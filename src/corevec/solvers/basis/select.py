@@ -1,8 +1,7 @@
 """Ways to choose basis rows by the rows alone, without the labels.
 
-Each is a function ``(source, kernel, size, rng, present) -> Rows``: at most `size` rows
-among those numbered `present` (the rows of positive weight), or vectors that are no
-training row, numbered -1.
+Each is a function ``(pool, size) -> Rows``: at most `size` rows of a `Pool`, or vectors
+that are no training row, numbered -1.
 
 ===========  ==========================================  ============================
 name         how                                         cost
@@ -22,6 +21,7 @@ k-means) do not fit the memory budget. `models.basis.basis_of_rows` makes their 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from corevec.data.sources.budget import rows_within
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Kernel, Points, Rows, finite, squared_norms
 from corevec.models.basis import SPREAD_THRESHOLD, free_vectors
+from corevec.solvers.numeric.deadline import Deadline
 from corevec.solvers.numeric.partial_cholesky import PartialFactor
 
 # Rows proposed at a time by randomly pivoted Cholesky: a fifth of the rows wanted,
@@ -43,30 +44,75 @@ MIN_PROPOSED, MAX_PROPOSED = 8, 128
 # k-means is a start, not a result: rows per centre, Lloyd steps, and rounds of seeding
 # if no seed were rejected.
 ROWS_PER_CENTRE, LLOYD_STEPS, SEEDING_ROUNDS = 30, 6, 12
+# Vectors that are chosen in any case, also after the deadline.
+LEAST_CHOSEN = 16
 # Rows of a sample per pivot wanted.
 ROWS_PER_PIVOT = 50
 # Rows of a sample at least, where there are as many.
 MIN_SAMPLED = 2000
 
 
-def uniform(
-    source: Source,
-    kernel: AnyKernel,
-    size: int,
-    rng: np.random.Generator,
-    present: Array,
-) -> Rows:
+@dataclass(frozen=True)
+class Pool:
+    """Rows among which some are chosen.
+
+    Attributes
+    ----------
+    source : Source
+        Where the rows are.
+    kernel : kernel
+        The kernel.
+    present : ndarray
+        Their numbers: those of positive weight.
+    rng : Generator
+        Random numbers of the choice.
+    deadline : Deadline, optional
+        What has been chosen by then is returned.
+    """
+
+    source: Source
+    kernel: AnyKernel
+    present: Array
+    rng: np.random.Generator
+    deadline: Deadline | None = None
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the deadline is still ahead."""
+        return self.deadline is None or not self.deadline.is_over()
+
+    def sample(self, size: int) -> Array:
+        """Return the numbers of at most `size` random rows, sorted."""
+        if size >= len(self.present):
+            return np.sort(self.present)
+        return np.sort(self.rng.choice(self.present, size, replace=False))
+
+    def view(self, size: int, first: Array | None = None) -> Source:
+        """Return all rows, or a sample whose factor of `size` columns fits the budget.
+
+        Where not all rows do, `ROWS_PER_PIVOT` will do: 50,000 rows of a million took a
+        quarter of the whole fit. A sample holds the rows numbered `first`.
+        """
+        source = self.source
+        columns = size + 3 * MAX_PROPOSED  # the factor, a block of new columns in work
+        budget = source.memory_budget / 2
+        if 8 * columns * source.n_rows <= budget:
+            return source
+        fit = max(rows_within(budget, 8 * (columns + source.row_entries)), size)
+        fit = min(fit, max(MIN_SAMPLED, ROWS_PER_PIVOT * size))
+        sample = self.sample(fit)
+        if first is not None:
+            sample = np.union1d(sample, first)
+        return Subset(source, sample)
+
+
+def uniform(pool: Pool, size: int) -> Rows:
     """Return rows at random, as scikit-learn's Nystroem does."""
-    return source.take(_sample(present, size, rng))
+    return pool.source.take(pool.sample(size))
 
 
 def randomly_pivoted_cholesky(
-    source: Source,
-    kernel: AnyKernel,
-    size: int,
-    rng: np.random.Generator,
-    present: Array,
-    first: Array | None = None,
+    pool: Pool, size: int, first: Array | None = None
 ) -> Rows:
     """Return rows drawn with the chance of what the earlier ones leave of k(x, x).
 
@@ -75,14 +121,14 @@ def randomly_pivoted_cholesky(
     where the rest leaves less than `SPREAD_THRESHOLD` of the largest k(x, x). Rows
     numbered `first` are taken before any other.
     """
-    view = _view(source, size, rng, present, first)
-    factor = _factor_of(view, kernel, size, present)
+    kernel, rng, view = pool.kernel, pool.rng, pool.view(size, first)
+    factor = _factor_of(view, pool, size)
     given = np.empty(0, dtype=np.int64) if first is None else first[:size]
     for start in range(0, len(given), MAX_PROPOSED):
         some = given[start : start + MAX_PROPOSED]
         factor.add(np.searchsorted(view.numbers, some))
     proposed = int(np.clip(size // 5, MIN_PROPOSED, MAX_PROPOSED))
-    while factor.can_grow:
+    while factor.can_grow and _may_grow(factor, pool):
         share = factor.left / factor.left.sum()
         drawn = rng.choice(len(share), proposed, p=share)
         # A repeat would be rejected for certain: only the order of the others counts.
@@ -94,33 +140,26 @@ def randomly_pivoted_cholesky(
 
 
 def incomplete_cholesky(
-    source: Source,
-    kernel: AnyKernel,
-    size: int,
-    rng: np.random.Generator,
-    present: Array,
-    threshold: float = SPREAD_THRESHOLD,
+    pool: Pool, size: int, threshold: float = SPREAD_THRESHOLD
 ) -> Rows:
     """Return the pivots of the incomplete Cholesky factor: the largest residual next.
 
     Fine and Scheinberg (2001). Fewer than `size` where the largest residual falls below
     `threshold` times the largest k(x, x).
     """
-    view = _view(source, size, rng, present)
-    factor = _factor_of(view, kernel, size, present, threshold)
-    while factor.can_grow:
+    view = pool.view(size)
+    factor = _factor_of(view, pool, size, threshold)
+    while factor.can_grow and _may_grow(factor, pool):
         factor.add_largest()
     return view.take(view.numbers[factor.chosen])
 
 
-def kmeans(
-    source: Source,
-    kernel: AnyKernel,
-    size: int,
-    rng: np.random.Generator,
-    present: Array,
-    weights: Array | None = None,
-) -> Rows:
+def _may_grow(factor: PartialFactor, pool: Pool) -> bool:
+    """Whether the deadline is ahead; a few pivots are chosen in any case."""
+    return pool.may_go_on or len(factor.chosen) < LEAST_CHOSEN
+
+
+def kmeans(pool: Pool, size: int, weights: Array | None = None) -> Rows:
     """Return centres of k-means in the input space (Zhang, Tsang and Kwok 2008).
 
     A few Lloyd steps on a random sample of the rows, which start from centres drawn
@@ -128,6 +167,7 @@ def kmeans(
     per round with rejection). `weights` of all rows count a row so many times. Centres
     are dense, also of sparse rows.
     """
+    source, kernel = pool.source, pool.kernel
     if not isinstance(kernel, Kernel):
         raise InvalidInputError(
             f"basis='kmeans' needs a kernel of distances or inner products, whose rows "
@@ -136,14 +176,16 @@ def kmeans(
             parameter="basis",
         )
     _check_centres_fit(source, size)
-    if size >= len(present):
-        return source.take(np.sort(present))
-    rows = source.take(_sample(present, _rows_for_centres(source, size), rng))
+    if size >= len(pool.present):
+        return source.take(np.sort(pool.present))
+    rows = source.take(pool.sample(_rows_for_centres(source, size)))
     own = np.ones(len(rows)) if weights is None else weights[rows.index]
     points = kernel.row_map(rows.values, np.float64)
     squares = squared_norms(points)
-    centres = _seeds(points, squares, own, size, rng)
+    centres = _seeds(points, squares, own, size, pool)
     for _ in range(LLOYD_STEPS):
+        if not pool.may_go_on:
+            break
         nearest, _ = _nearest(points, squares, centres)
         centres = _means(points, own, nearest, centres)
     return free_vectors(kernel.row_map.back(centres))
@@ -168,15 +210,14 @@ def _rows_for_centres(source: Source, size: int) -> int:
     return max(min(max(ROWS_PER_CENTRE * size, MIN_SAMPLED), most), size)
 
 
-def _seeds(
-    points: Any, squares: Array, own: Array, size: int, rng: np.random.Generator
-) -> Array:
-    """Return `size` different rows, far from each other."""
+def _seeds(points: Any, squares: Array, own: Array, size: int, pool: Pool) -> Array:
+    """Return `size` different rows, far from each other; at the deadline fewer."""
+    rng = pool.rng
     floor = 1e-12 * float(squares.max(initial=0.0))  # a distance of rounding errors
     chosen = rng.choice(len(own), 1, p=own / own.sum())
     _, distance = _nearest(points, squares, _dense(points[chosen]))
     proposed = -(-size // SEEDING_ROUNDS)
-    while len(chosen) < size:
+    while len(chosen) < (size if pool.may_go_on else min(size, LEAST_CHOSEN)):
         share = np.where(distance > floor, own * distance, 0.0)
         if not share.any():
             break
@@ -230,18 +271,15 @@ def _means(points: Any, own: Array, nearest: Array, centres: Array) -> Array:
 
 
 def _factor_of(
-    view: Source,
-    kernel: AnyKernel,
-    size: int,
-    present: Array,
-    threshold: float = SPREAD_THRESHOLD,
+    view: Source, pool: Pool, size: int, threshold: float = SPREAD_THRESHOLD
 ) -> PartialFactor:
     """Return the empty factor of the rows of `view`."""
+    kernel, present = pool.kernel, pool.present
     numbers = view.numbers
     diagonal = finite(view.map(kernel.diagonal), kernel)
     diagonal[~np.isin(numbers, present)] = 0.0
     ready: dict[int, Points] = {}
-    # Rows made ready once serve every column, where their copy fits.
+    # Rows are prepared once for all columns, where the copy fits.
     keep = 8 * view.n_rows * view.row_entries <= view.memory_budget / 4
 
     def points_of(rows: Rows) -> Points:
@@ -279,36 +317,6 @@ def _accepted(
             step = rest[i] / np.sqrt(max(rest[i, i], factor.floor))
             rest -= np.outer(step, step)
     return kept
-
-
-def _view(
-    source: Source,
-    size: int,
-    rng: np.random.Generator,
-    present: Array,
-    first: Array | None = None,
-) -> Source:
-    """Return all rows, or a sample whose factor of `size` columns fits the budget.
-
-    Where not all rows do, `ROWS_PER_PIVOT` will do: 50,000 rows of a million took a
-    quarter of the whole fit. A sample holds the rows numbered `first`.
-    """
-    columns = size + 3 * MAX_PROPOSED  # the factor, a block of new columns in work
-    budget = source.memory_budget / 2
-    if 8 * columns * source.n_rows <= budget:
-        return source
-    fit = max(rows_within(budget, 8 * (columns + source.row_entries)), size)
-    fit = min(fit, max(MIN_SAMPLED, ROWS_PER_PIVOT * size))
-    sample = _sample(present, fit, rng)
-    if first is not None:
-        sample = np.union1d(sample, first)
-    return Subset(source, sample)
-
-
-def _sample(present: Array, size: int, rng: np.random.Generator) -> Array:
-    if size >= len(present):
-        return np.sort(present)
-    return np.sort(rng.choice(present, size, replace=False))
 
 
 def _dense(values: Any) -> Array:

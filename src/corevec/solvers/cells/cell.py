@@ -18,7 +18,7 @@ from corevec.kernels import AnyKernel, Rows, finite
 from corevec.models.certificate import relative_gap
 from corevec.problems.family import Problem, Terms
 from corevec.solvers.cells.duplicates import merge_duplicates
-from corevec.solvers.coreset.core import Core
+from corevec.solvers.coreset import Core, Solver
 
 # A cell is solved on these shares of its rows one after the other, each a warm start
 # for the next, if a stage adds at least so many rows.
@@ -320,5 +320,5 @@ def _solve_in_stages(core: Core, entries: Array, rng: np.random.Generator) -> No
         if stop - done < MIN_STAGE_ROWS and share < 1:
             continue
         core.add(np.sort(mixed[done:stop]))
-        core.solve("newton", 1e-6)
+        core.solve(Solver())
         done = stop

@@ -26,6 +26,7 @@ from corevec.solvers.cells.duplicates import merge_duplicates
 from corevec.solvers.cells.fit import Solved
 from corevec.solvers.cells.forest import Cells, Forest
 from corevec.solvers.cells.tree import Tree
+from corevec.solvers.numeric.dual_qp import balance
 
 
 def _stop_reason(solved: Solved, progress: Progress) -> StopReason:
@@ -181,23 +182,15 @@ def _machine(one: Cells, number: int, t: int, cell: Source) -> KernelExpansion:
 
 
 def _best_offset(problem: Problem, function: KernelExpansion, cell: Source) -> float:
-    """Return the tube with the least objective: ``sum omega (v - t)+`` equals T.
-
-    The sum decreases in t, linearly between one violation v and the next.
-    """
+    """Return the tube with the least objective: ``sum omega (v - t)+`` equals T."""
     rows = cell.block(0, cell.n_rows)
     values = function.evaluate(rows, function.prepared())[:, 0]
     sides = [problem.terms(rows, function.kernel, side) for side in problem.sides]
     v = np.concatenate([terms.target - terms.sign * values for terms in sides])
     omega = np.concatenate([terms.omega for terms in sides])
-    order = np.argsort(-v)
-    v, omega = v[order], omega[order]
-    mass, moment = np.cumsum(omega), np.cumsum(omega * v)
-    # With the k largest inside the sum is moment_k - t mass_k, for v_{k+1} <= t <= v_k.
-    at_next = moment[:-1] - mass[:-1] * v[1:]
-    k = int(np.searchsorted(at_next, problem.price))
-    t = (moment[k] - problem.price) / mass[k] if mass[k] > 0 else 0.0
-    return float(t if problem.floor is Floor.NONE else max(t, 0.0))
+    present = omega > 0
+    t = balance(v[present], omega[present], problem.price) if present.any() else 0.0
+    return t if problem.floor is Floor.NONE else max(t, 0.0)
 
 
 __all__ = ["cells_certificate", "certify_cells"]

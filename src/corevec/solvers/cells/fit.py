@@ -45,7 +45,8 @@ class CellsTask:
     source: Source
     kernel: AnyKernel
     size: int  # rows per cell
-    n_trees: int = 1
+    n_trees: int
+    rng: np.random.Generator
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Solved:
     n_skipped: int = 0  # rows of cells that were skipped for lack of time
 
 
-def fit(task: CellsTask, progress: Progress, rng: np.random.Generator) -> Solved:
+def solve(task: CellsTask, progress: Progress) -> Solved:
     """Return the forest of `task`: trees are grown, and every cell is solved.
 
     Out-of-core rows are loaded in groups of cells. The time limit and interrupts act
@@ -73,7 +74,7 @@ def fit(task: CellsTask, progress: Progress, rng: np.random.Generator) -> Solved
     trees: list[Cells] = []
     solutions: list[CellSolution] = []
     n_skipped = 0
-    solve_tree = _tree_solver(task, progress, rng)
+    solve_tree = _tree_solver(task, progress)
     for number in range(task.n_trees):
         tree, own = solve_tree(number > 0)
         skipped = sum(one.n_rows for one in own if not np.isfinite(one.gap))
@@ -98,10 +99,9 @@ def fit(task: CellsTask, progress: Progress, rng: np.random.Generator) -> Solved
     )
 
 
-def _tree_solver(
-    task: CellsTask, progress: Progress, rng: np.random.Generator
-) -> TreeSolver:
+def _tree_solver(task: CellsTask, progress: Progress) -> TreeSolver:
     """Return the function that solves one tree, in memory or out of core."""
+    rng = task.rng
     if task.source.holds(task.source.n_rows):
         rows = rows_with_weight(task.problems, task.source)
 

@@ -14,12 +14,15 @@ from corevec.data.sources import RowSubset, Source, of_rows, row_statistics
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems.family import Problem
 from corevec.solvers.cells.cell import solve_cell
+from corevec.solvers.numeric import Deadline
 
 # Candidates: multiples of one over the mean squared distance within a cell, for gamma,
 # and of the given C.
 GAMMA_FACTORS, C_FACTORS = (0.5, 1.5, 4.5, 13.5, 40.0), (1.0, 5.0, 25.0, 125.0)
 # All candidates are tried on a few cells, the best of them on more.
 FEW_CELLS, MORE_CELLS, N_FINALISTS = 16, 80, 4
+
+Pair = tuple[float, float]  # gamma, and the factor of C
 
 
 @dataclass(frozen=True)
@@ -55,23 +58,62 @@ def tune(
     source: Source,
     parts: list[Trial],
     kernel_of: Callable[[float], AnyKernel],
+    deadline: Deadline | None = None,
 ) -> Tuned:
     """Return the gamma and the factor of C with the least error on the test parts.
 
-    `kernel_of` returns the kernel with a given gamma.
+    `kernel_of` returns the kernel with a given gamma. At the deadline the parts that
+    were solved for every candidate decide; before the first, the middle candidate.
     """
-
-    def error_at(pair: tuple[float, float], some: list[Trial]) -> float:
-        scaled = with_C_times(problems, pair[1])
-        return mean_error(scaled, source, kernel_of(pair[0]), some)
-
     unit = _local_gamma(source, parts)
     pairs = [(factor * unit, C) for factor, C in product(GAMMA_FACTORS, C_FACTORS)]
-    pairs.sort(key=lambda pair: error_at(pair, parts[:FEW_CELLS]))
-    errors = {pair: error_at(pair, parts) for pair in pairs[:N_FINALISTS]}
-    (gamma, C), error = min(errors.items(), key=lambda item: item[1])
+
+    def errors_of(some: list[Pair], few: list[Trial]) -> list[float]:
+        """Return the error of each pair over those of the parts that all have."""
+        return _errors(problems, source, some, kernel_of, (few, deadline))
+
+    first = errors_of(pairs, parts[:FEW_CELLS])
+    if not first:
+        (gamma, C), error = (GAMMA_FACTORS[1] * unit, C_FACTORS[1]), float("nan")
+    else:
+        order = sorted(range(len(pairs)), key=first.__getitem__)[:N_FINALISTS]
+        best = [pairs[i] for i in order]
+        errors = errors_of(best, parts) or [first[i] for i in order]
+        error = min(errors)
+        gamma, C = best[errors.index(error)]
     logger.info("cells: gamma %.3g, C times %g: error %.4f", gamma, C, error)
     return Tuned(float(gamma), C, error)
+
+
+def _errors(
+    problems: list[Problem],
+    source: Source,
+    pairs: list[Pair],
+    kernel_of: Callable[[float], AnyKernel],
+    judged: tuple[list[Trial], Deadline | None],
+) -> list[float]:
+    """Return the error of each pair over the leading parts that all were solved on.
+
+    Part after part, so that at the deadline all pairs are judged by the same parts;
+    none where not even the first part was solved for all.
+    """
+    parts, deadline = judged
+    machines = [(with_C_times(problems, C), kernel_of(gamma)) for gamma, C in pairs]
+
+    def error_of(item: tuple[Trial, int]) -> tuple[float, float] | None:
+        if deadline is not None and deadline.is_over():
+            return None
+        scaled, kernel = machines[item[1]]
+        return _error_of(scaled, source, kernel, item[0])
+
+    items = list(product(parts, range(len(pairs))))
+    found = list(source.workers.run(error_of, items))
+    rows = [found[at : at + len(pairs)] for at in range(0, len(found), len(pairs))]
+    whole = [row for row in rows if None not in row]
+    if not whole:
+        return []
+    wrong, total = np.sum(np.array(whole, dtype=np.float64), axis=0).T
+    return (wrong / np.maximum(total, 1e-300)).tolist()
 
 
 def with_C_times(problems: list[Problem], factor: float) -> list[Problem]:
@@ -98,16 +140,23 @@ def mean_error(
     """Return the weighted error of machines of the training parts on the test parts."""
 
     def error_of(part: Trial) -> tuple[float, float]:
-        solution = solve_cell(problems, source, kernel, part.train)
-        rows = source.take(part.test)
-        values = np.tile(solution.intercept, (len(rows), 1))
-        if len(solution.basis):
-            points = kernel.prepare_basis(solution.basis)
-            values += kernel.times(kernel.prepare(rows), points, solution.coef)
-        return weighted_error(problems, rows, values, kernel)
+        return _error_of(problems, source, kernel, part)
 
     wrong, total = np.sum(list(source.workers.run(error_of, parts)), axis=0)
     return float(wrong / max(total, 1e-300))
+
+
+def _error_of(
+    problems: list[Problem], source: Source, kernel: AnyKernel, part: Trial
+) -> tuple[float, float]:
+    """Return `weighted_error` of the machines of one part."""
+    solution = solve_cell(problems, source, kernel, part.train)
+    rows = source.take(part.test)
+    values = np.tile(solution.intercept, (len(rows), 1))
+    if len(solution.basis):
+        points = kernel.prepare_basis(solution.basis)
+        values += kernel.times(kernel.prepare(rows), points, solution.coef)
+    return weighted_error(problems, rows, values, kernel)
 
 
 def weighted_error(

@@ -54,13 +54,12 @@ from corevec.models.basis import (
 )
 from corevec.models.expansion import KernelExpansion
 from corevec.solvers.compression.moments import error_at_new, moments_of
+from corevec.solvers.numeric.jitter import with_jitter
 from corevec.solvers.numeric.partial_cholesky import PartialFactor
 
-# Rows of the expansion that may become basis vectors, and that stand for all of them
-# while vectors move: a random part, drawn with the chance of their coefficients, where
-# there are more. The last steps, this share, are made with all rows: with 30,000 of
-# them, 784 columns and 500 vectors each costs some 5e10 products.
-CANDIDATES, LAST_STEPS_SHARE = 4000, 0.1
+# The last steps, this share, are made with all rows: with 30,000 of them, 784 columns
+# and 500 vectors each costs some 5e10 products.
+LAST_STEPS_SHARE = 0.1
 # Added to the diagonal of the basis's kernel matrix, relative to its largest entry,
 # while vectors move: two of them may meet.
 RIDGE = 1e-10
@@ -86,11 +85,17 @@ class Reduced:
 
 @dataclass(frozen=True)
 class Budget:
-    """What the work may use."""
+    """What the work may use.
+
+    `candidates` are the rows of the expansion that may become basis vectors, and that
+    stand for all of them while vectors move: a random part, drawn with the chance of
+    their coefficients, where there are more.
+    """
 
     workers: Workers
     memory: int
     max_iter: int
+    candidates: int = 4000
 
 
 def reduce_expansion(
@@ -112,7 +117,7 @@ def reduce_expansion(
         raise _indefinite(kernel)
     scale = _inverse(norm)
     scaled = KernelExpansion(kernel, rows, functions.coef * scale, np.zeros(len(norm)))
-    some = _drawn(scaled, max(CANDIDATES, 2 * size), rng)
+    some = _drawn(scaled, max(budget.candidates, 2 * size), rng)
     start = _best_rows(rows_at(rows, some), kernel, values[some] * scale, size)
     rows_kept = _solved(functions, start, norm_sq, budget)
     if budget.max_iter == 0 or not _has_gradient(kernel):
@@ -147,7 +152,7 @@ def _for_new_rows(
     except KernelError:  # positive definite on the rows, not between them
         return rows_kept.reduced
     most = int(budget.memory / (32 * size))
-    count = min(len(values), CANDIDATES, max(size, most))
+    count = min(len(values), budget.candidates, max(size, most))
     some = np.sort(rng.choice(len(values), count, replace=False))
 
     def error(fit: _Solved, own: Array | None) -> float:
@@ -182,11 +187,11 @@ def _moved(
         rows_at(scaled.basis, _drawn(scaled, size, rng)) for _ in range(RANDOM_STARTS)
     ]
     if len(some) == n_rows or 8 * len(some) ** 2 > budget.memory:
-        return _moving(scaled, size, budget).best_of([start, *random])
+        return moving(scaled, size, budget).best_of([start, *random])
     thin = _through(values, rows_at(scaled.basis, some), scaled.kernel)
-    moved = _moving(thin, size, budget).best_of([start, *random])
+    moved = moving(thin, size, budget).best_of([start, *random])
     last = max(1, int(LAST_STEPS_SHARE * budget.max_iter))
-    return _moving(scaled, size, replace(budget, max_iter=last)).best_of([moved])
+    return moving(scaled, size, replace(budget, max_iter=last)).best_of([moved])
 
 
 def _through(values: Array, rows: Rows, kernel: AnyKernel) -> KernelExpansion:
@@ -393,15 +398,15 @@ class _Moving:
 
     def _coefficients(self, own: Array, h: Array) -> Array:
         matrix = self._value(own)
-        ridge = RIDGE * float(matrix.diagonal().max())
-        while True:
+        largest = float(matrix.diagonal().max())
+
+        def solved(jitter: float) -> Array:
             system = matrix.copy()
-            system[np.diag_indices(len(system))] += ridge
-            try:
-                factor = linalg.cho_factor(system, lower=True, check_finite=False)
-                return np.asarray(linalg.cho_solve(factor, h, check_finite=False))
-            except linalg.LinAlgError:
-                ridge *= 100
+            system[np.diag_indices(len(system))] += RIDGE * largest + jitter
+            factor = linalg.cho_factor(system, lower=True, check_finite=False)
+            return np.asarray(linalg.cho_solve(factor, h, check_finite=False))
+
+        return with_jitter(solved, largest, first=100 * RIDGE, growth=100.0)
 
     def _force(self, inner: Array, weights: Array, left: Any, vectors: Array) -> Array:
         """Return ``sum_i weights_ij dk(x_i, b_j)/db_j`` for the rows x of `left`."""
@@ -460,7 +465,7 @@ def _moves_fit(scaled: KernelExpansion, size: int, budget: Budget) -> bool:
     )
 
 
-def _moving(scaled: KernelExpansion, size: int, budget: Budget) -> _Moving:
+def moving(scaled: KernelExpansion, size: int, budget: Budget) -> _Moving:
     """Return J of scaled functions for `size` vectors that move."""
     kernel, rows = scaled.kernel, scaled.basis
     assert isinstance(kernel, Kernel)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,14 @@ from corevec.data.sources import Source, stacked
 from corevec.kernels import AnyKernel, Rows, finite, rounding_share
 from corevec.models.certificate import Cancellation
 from corevec.problems.family import Floor, Problem, Terms
-from corevec.solvers.numeric import dual_qp as qp
+from corevec.solvers.numeric import (
+    Deadline,
+    DualProblem,
+    SmoRule,
+    Solution,
+    newton,
+    smo,
+)
 
 # Ridge of the hard margin, relative to the largest k(x, x): far below any gap that
 # can be asked for, and large enough for the factor of a matrix with duplicate rows.
@@ -24,11 +32,35 @@ _INDEFINITE_SHARE, _RIDGE_HEADROOM = 1e-9, 1.5
 # Core sets above this size get threaded BLAS for their factorisations: below it the
 # threads gain little and, on a busy machine, cost 10x (they spin).
 _MIN_ROWS_FOR_THREADS = 2500
+# The time of a step grows with the cube of the rows from about this size on.
+_MIN_ROWS_TO_PREDICT = 500
 # Where `qp="auto"` tries SMO first: up to this weight of the slack times k(x, x), above
 # this many core rows; after this many steps per core row Newton's method takes over.
 _SMO_MAX_WEIGHT, _SMO_MIN_ROWS, _SMO_STEPS_PER_ROW = 1e3, 300, 300
 # Rows on which definiteness is checked by eigenvalues.
 _MAX_EIGENVALUE_ROWS = 300
+
+
+@dataclass(frozen=True)
+class Solver:
+    """How the problem on the core rows is solved.
+
+    Attributes
+    ----------
+    name : {"auto", "newton", "smo"}
+        Newton's method is exact; "auto" tries SMO first where that is fast.
+    tol : float
+        Bounds the gradient differences of SMO.
+    relative : bool
+        Whether `tol` is relative to their level.
+    deadline : Deadline, optional
+        When `OutOfTime` is raised.
+    """
+
+    name: str = "newton"
+    tol: float = 1e-6
+    relative: bool = True
+    deadline: Deadline | None = None
 
 
 class Core:
@@ -58,6 +90,8 @@ class Core:
         self._margins = np.empty(0)  # K @ multipliers
         self.share = 1.0  # sum of a ball's multipliers; below 1 only if R^2 = 0 binds
         self._buffer = np.empty((0, 0))
+        # Rows and seconds per step of the last solution.
+        self._solved: tuple[int, float] | None = None
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -137,32 +171,44 @@ class Core:
         self.multipliers = self.multipliers[keep]
         self._margins = self._margins[keep]  # those removed have multiplier 0
 
-    def solve(self, solver: str, tol: float, relative: bool = True) -> None:
+    def solve(self, how: Solver) -> None:
         """Solve the problem on the core rows, warm-started from the multipliers.
 
-        `tol` bounds the gradient differences of SMO, `relative` to their level or not;
-        Newton's method is exact.
+        Raises `OutOfTime` at the deadline: the multipliers are then those of the last
+        solution, which is that of a smaller core set.
         """
+        if self._solved is None:  # there is nothing to return to
+            how = replace(how, deadline=None)
+        elif how.deadline is not None:
+            n_rows, seconds = self._solved
+            is_known = n_rows >= _MIN_ROWS_TO_PREDICT
+            growth = (len(self) / max(n_rows, 1)) ** 3
+            how.deadline.check(seconds * growth if is_known else 0.0)
+        began = time.perf_counter()
         if len(self) > _MIN_ROWS_FOR_THREADS:
             with self.source.workers.blas():
-                self._solve_and_store(solver, tol, relative)
+                solution = self._solve_within_floor(how)
         else:
-            self._solve_and_store(solver, tol, relative)
-
-    def _solve_and_store(self, solver: str, tol: float, relative: bool) -> None:
-        solution = self._solve(self.ridge, solver, tol, relative)
-        self.share = 1.0
-        floor = self.problem.floor
-        if floor is Floor.ZERO and solution.offset < 0:
-            solution = self._solve_at_offset_zero(solver, tol, relative)
-        soft_ball = floor is Floor.RADIUS and not self.problem.is_hard
-        if soft_ball and self._radius_sq(solution) < 0:
-            solution = self._solve_at_radius_zero(solver, tol, relative)
+            solution = self._solve_within_floor(how)
         self.multipliers, self.offset = solution.multipliers, solution.offset
         self._margins = self.K @ self.multipliers
         self.dual = self._dual_of(solution)
         self.jitter = max(self.jitter, solution.jitter)
         self.idle = np.where(self.multipliers > 0, 0, self.idle + 1)
+        seconds = time.perf_counter() - began
+        self._solved = len(self), seconds / max(solution.steps, 1)
+
+    def _solve_within_floor(self, how: Solver) -> Solution:
+        """Return the solution, with the tube or the squared radius at least 0."""
+        solution = self._solve(self.ridge, how)
+        self.share = 1.0
+        floor = self.problem.floor
+        if floor is Floor.ZERO and solution.offset < 0:
+            return self._solve_at_offset_zero(how)
+        soft_ball = floor is Floor.RADIUS and not self.problem.is_hard
+        if soft_ball and self._radius_sq(solution) < 0:
+            return self._solve_at_radius_zero(how)
+        return solution
 
     def soften(self) -> bool:
         """Return whether C was lowered, to make the matrix positive definite.
@@ -301,9 +347,7 @@ class Core:
         rho = 1.0 / total if total > 0 else 0.0
         return max(eta - rho, 0.0), rho
 
-    def _solve(
-        self, ridge: Array, solver: str, tol: float, relative: bool
-    ) -> qp.Solution:
+    def _solve(self, ridge: Array, how: Solver) -> Solution:
         """Return the solution for one ridge; "auto" tries SMO where it is fast.
 
         At ``omega k`` up to `_SMO_MAX_WEIGHT` a warm-started SMO costs a fraction of a
@@ -311,24 +355,30 @@ class Core:
         number of steps grows with C, so they are bounded, and Newton takes over.
         """
         total = self.problem.price if self.problem.has_offset else None
-        arguments = (self.K, ridge, self.terms.target, self.multipliers)
-        if solver == "smo":
-            if relative and self.problem.response is not None:
-                tol, relative = self._tube_tol(tol), False
-            return qp.smo(*arguments, total=total, tol=tol, relative=relative)
+        given = DualProblem(self.K, ridge, self.terms.target, total), self.multipliers
+        if how.name == "smo":
+            return smo(*given, self._smo_rule(how), how.deadline)
         reach = float(self.K.diagonal().max()) / float(ridge.min())
         # For a regression SMO's tolerance, relative to the tube, says little.
         can = self.problem.response is None and reach <= _SMO_MAX_WEIGHT
-        if solver == "auto" and can and len(self) > _SMO_MIN_ROWS:
-            most = _SMO_STEPS_PER_ROW * len(self)
-            found = qp.smo(*arguments, total=total, tol=tol, max_steps=most)
-            if found.gap <= 3 * tol:  # its level moves while it runs
+        if how.name == "auto" and can and len(self) > _SMO_MIN_ROWS:
+            rule = SmoRule(how.tol, max_steps=_SMO_STEPS_PER_ROW * len(self))
+            found = smo(*given, rule, how.deadline)
+            if found.gap <= 3 * how.tol:  # its level moves while it runs
                 return found
-        return qp.newton(*arguments, total=total)
+        return newton(*given, how.deadline)
 
-    def _solve_at_offset_zero(
-        self, solver: str, tol: float, relative: bool
-    ) -> qp.Solution:
+    def _smo_rule(self, how: Solver) -> SmoRule:
+        """Return the rule; of a regression the tolerance is relative to the targets.
+
+        The multiplier of the constraint is the tube, which may be zero.
+        """
+        if self.problem.response is None or not how.relative:
+            return SmoRule(how.tol, how.relative)
+        largest = float(np.abs(self.terms.target).max())
+        return SmoRule(how.tol * largest / self.problem.price, relative=False)
+
+    def _solve_at_offset_zero(self, how: Solver) -> Solution:
         """Return the solution of a regression whose tube would be negative: ``t = 0``.
 
         The objective is convex in t, so this is the fixed tube 0, and ``sum(b) < T``
@@ -336,40 +386,29 @@ class Core:
         target and ridge, it takes what is left of T (docs/mathematics.md, Problems).
         """
         K, ridge, p, b = self.K, self.ridge, self.terms.target, self.multipliers
-        if solver != "smo":
-            return qp.newton(K, ridge, p, b)
+        if how.name != "smo":
+            return newton(DualProblem(K, ridge, p), b, how.deadline)
         K, ridge, p = np.pad(K, (0, 1)), np.append(ridge, 0.0), np.append(p, 0.0)
         start = np.append(b, max(self.problem.price - b.sum(), 0.0))
-        total = self.problem.price
-        if relative:
-            tol, relative = self._tube_tol(tol), False
-        found = qp.smo(K, ridge, p, start, total=total, tol=tol, relative=relative)
+        problem = DualProblem(K, ridge, p, self.problem.price)
+        found = smo(problem, start, self._smo_rule(how), how.deadline)
         return replace(found, multipliers=found.multipliers[:-1], offset=0.0)
 
-    def _tube_tol(self, tol: float) -> float:
-        """Return SMO's tolerance relative to the targets.
-
-        The multiplier of the constraint is the tube, which may be zero.
-        """
-        return tol * float(np.abs(self.terms.target).max()) / self.problem.price
-
-    def _radius_sq(self, solution: qp.Solution) -> float:
+    def _radius_sq(self, solution: Solution) -> float:
         a = solution.multipliers
         return 2 * solution.offset + float(a @ (self.K @ a))
 
-    def _solve_at_radius_zero(
-        self, solver: str, tol: float, relative: bool
-    ) -> qp.Solution:
+    def _solve_at_radius_zero(self, how: Solver) -> Solution:
         """Return the solution of soft SVDD where ``R^2 >= 0`` binds.
 
         Then ``sum(b) = share < 1``, and ``b / share`` solves the same problem with C
         divided by `share`, at the share where R^2 is zero: a search in one variable.
         """
         low, high = 1e-12, 1.0  # R^2 > 0 at low, < 0 at high
-        solution = self._solve(self.ridge * high, solver, tol, relative)
+        solution = self._solve(self.ridge * high, how)
         for _ in range(60):
             self.share = float(np.sqrt(low * high))
-            solution = self._solve(self.ridge * self.share, solver, tol, relative)
+            solution = self._solve(self.ridge * self.share, how)
             radius_sq = self._radius_sq(solution)
             if radius_sq < 0:
                 high = self.share
@@ -379,11 +418,12 @@ class Core:
                 break
         return solution
 
-    def _dual_of(self, solution: qp.Solution) -> float:
+    def _dual_of(self, solution: Solution) -> float:
         """Return the dual value of the problem without the hard margin's ridge."""
         a = solution.multipliers
+        plain = DualProblem(self.K, np.zeros(len(a)), self.terms.target, 1.0)
         if self.problem.is_hard:
-            return qp.dual_value(self.K, np.zeros(len(a)), self.terms.target, a, 1.0)
+            return plain.value(a)
         if self.problem.floor is Floor.ZERO and solution.offset == 0:
             # At its best scale the sum might exceed T by a rounding error.
             slope = float(self.terms.target @ a)
@@ -391,8 +431,8 @@ class Core:
             return self.problem.dual_at_best_scale(slope, curve, float(a.sum()))
         if self.share == 1.0:
             return solution.dual
-        plain = qp.dual_value(self.K, np.zeros(len(a)), self.terms.target, a, 1.0)
-        return self.share * plain - self.share**2 * float(a @ (self.ridge * a)) / 2
+        slack = self.share**2 * float(a @ (self.ridge * a)) / 2
+        return self.share * plain.value(a) - slack
 
     def _reserve(self, total: int) -> None:
         if total > len(self._buffer):

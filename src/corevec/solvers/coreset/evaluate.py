@@ -33,6 +33,13 @@ def measured(
     return Measured(found, primal, gap, scale, offset, next_trial(core, found))
 
 
+def unmeasured(core: Core) -> Measured:
+    """Return what is known of a solution that no scan measured: no primal value."""
+    (scale, offset), nothing = trials(core, 1.0)[0], np.empty(0)
+    none = ScanResult(nothing, 0.0, 0.0, nothing.astype(np.int64), nothing, 0)
+    return Measured(none, np.inf, np.inf, scale, offset, 1.0)
+
+
 def primal_value(
     core: Core, found: ScanResult, tried: tuple[tuple[float, float], ...]
 ) -> tuple[float, tuple[float, float]]:

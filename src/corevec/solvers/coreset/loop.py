@@ -18,6 +18,7 @@ Whatever stops the run, the certificate comes from an exact scan of all rows.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -32,13 +33,14 @@ from corevec.data.sources.budget import rows_per_scan, rows_that_fit
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.result import FitResult, Settings
 from corevec.problems.family import Problem
-from corevec.solvers.coreset.core import Core
+from corevec.solvers.coreset.core import Core, Solver
 from corevec.solvers.coreset.evaluate import (
     ball_epsilon_reached,
     joint_functions,
     largest_diagonal,
     measured,
     trials,
+    unmeasured,
 )
 from corevec.solvers.coreset.outcome import outcome_of
 from corevec.solvers.coreset.selection import (
@@ -46,10 +48,12 @@ from corevec.solvers.coreset.selection import (
     BATCH_POOL,
     FIRST_SUBSET,
     add_violators,
+    any_row,
     first_rows,
     n_rows_for_first,
 )
 from corevec.solvers.coreset.state import Job, Precision, State, View
+from corevec.solvers.numeric.deadline import Deadline, OutOfTime
 
 # The subset starts at 2000 rows and grows by 4 whenever the core set solves it to 5 %.
 # Both are from prototypes on five data sets: smaller subsets miss rare rows, a tighter
@@ -57,18 +61,23 @@ from corevec.solvers.coreset.state import Job, Precision, State, View
 SUBSET_GROWTH, SUBSET_GAP = 4, 0.05
 # Up to this many rows every scan visits all of them.
 MAX_ROWS_WITHOUT_SUBSET = 8000
-# After a scan of all rows, this many of the worst are in view before the next one,
+# After a scan of all rows, this many of the worst are the working set of the next ones,
 MAX_WORST_ROWS = 20_000
 # until their gap is this many times below the last gap over all rows.
 WORST_ROWS_GAP_RATIO = 20.0
 # Kernels whose float64 values have less rounding are scanned in float32.
 FLOAT32_ROUNDING = 1e-11
+# Rows that are evaluated to tell how long all of them will take, and how many times as
+# long is reserved: a pass that ends too late certifies nothing.
+PROBED_ROWS, RESERVE = 1024, 1.5
+# The share of the time that is left in which the rows of a basis are chosen.
+CHOICE_SHARE = 0.25
 # Core rows leave once their multiplier was zero for this many rounds.
 MAX_IDLE_ROUNDS = 3
 # Where there is another method, the core set is given up once its support, growing with
 # the rows as it has so far, would exceed its largest size this many times.
 GIVE_UP_RATIO = 2.0
-# The tolerance of SMO on the core rows, as a share of the gap of the rows in view:
+# The tolerance of SMO on the core rows, as a share of the gap of the working set:
 # ijcnn1 to 1e-2 took 9.7 s at 0.02, 6.4 s at 0.05, 5.5 s at 0.1.
 SMO_SHARE_OF_GAP = 0.1
 
@@ -85,22 +94,32 @@ def run(
     `may_give_up` stops as soon as the core set will clearly not hold the support.
     """
     state = start(problems, job, warm)
-    while state.stopped_by is None:
-        solve_on_cores(state, job)
-        state.stopped_by = job.progress.spent()
-        if state.stopped_by is not None:
-            break
-        scan_rows_in_view(state, job)
-        is_met = [meets_target(state, t, job) for t in range(len(state.cores))]
-        if all(is_met):
-            widen_view_or_stop(state, job)
-        elif grow_cores(state, is_met, job):
-            narrow_view(state, job)
-        else:
-            refine_or_stop(state, job)
-        if may_give_up and state.stopped_by is None and will_outgrow(state, job):
-            state.stopped_by = StopReason.MAX_CORE
+    try:
+        while state.stopped_by is None:
+            run_round(state, job)
+            if may_give_up and state.stopped_by is None and will_outgrow(state, job):
+                state.stopped_by = StopReason.MAX_CORE
+    except OutOfTime:
+        state.stopped_by = StopReason.MAX_TIME
     return finish(state, job)
+
+
+def run_round(state: State, job: Job) -> None:
+    """Solve on the core rows, scan the working set, and decide how to go on."""
+    deadline = deadline_of_rounds(state, job)
+    solve_on_cores(state, job, deadline)
+    state.stopped_by = job.progress.spent()
+    if state.stopped_by is not None:
+        return
+    deadline.check()
+    scan_working_set(state, job, deadline)
+    is_met = [meets_target(state, t, job) for t in range(len(state.cores))]
+    if all(is_met):
+        widen_view_or_stop(state, job)
+    elif grow_cores(state, is_met, job):
+        narrow_view(state, job)
+    else:
+        refine_or_stop(state, job)
 
 
 def start(
@@ -129,16 +148,45 @@ def start(
     return state
 
 
-def solve_on_cores(state: State, job: Job) -> None:
+def deadline_of_rounds(state: State, job: Job) -> Deadline:
+    """Return when the rounds end: the pass that certifies is part of the time limit."""
+    limit = job.deadline
+    if not limit.is_set:
+        return limit
+    reserved = min(RESERVE * certifying_seconds(state, job), limit.seconds / 2)
+    return replace(limit, seconds=limit.seconds - reserved)
+
+
+def certifying_seconds(state: State, job: Job) -> float:
+    """Return about how long a pass over all rows would take with these functions."""
+    if state.full_scan is not None:
+        seconds, support = state.full_scan
+        return seconds * state.largest_support / support
+    source = job.source
+    if not source.draws_cheaply:
+        return 0.0  # not known before the first pass
+    functions = joint_functions(state.cores, job.kernel)
+    rows = source.block(0, min(PROBED_ROWS, source.n_rows))
+    points, taken = functions.prepared(), []
+    for _ in range(2):  # the first may compile the loops
+        began = time.perf_counter()
+        functions.evaluate(rows, points)
+        taken.append(time.perf_counter() - began)
+    return min(taken) * source.n_rows / (len(rows) * source.workers.n_threads)
+
+
+def solve_on_cores(state: State, job: Job, deadline: Deadline) -> None:
     """Solve each problem on its core rows, warm-started."""
-    solver = job.settings.solver
-    if solver == "auto" and state.precision is Precision.EXACT:
-        solver = "newton"
+    name = job.settings.solver
+    if name == "auto" and state.precision is Precision.EXACT:
+        name = "newton"
     for t, core in enumerate(state.cores):
         tol = smo_tolerance(state, t, job)
-        core.solve(solver, tol, relative=not job.is_paper)
+        how = Solver(name, tol, not job.is_paper, deadline)
+        core.solve(how)
+        state.scanned = None
         while core.soften():
-            core.solve(solver, tol, relative=not job.is_paper)
+            core.solve(how)
         if not job.is_paper:
             core.drop_idle(MAX_IDLE_ROUNDS)
 
@@ -147,7 +195,7 @@ def smo_tolerance(state: State, t: int, job: Job) -> float:
     """Return the tolerance of SMO on the core rows of problem `t`.
 
     The paper stops at the absolute tolerance 1e-6 of its experiments; ours must be well
-    inside the gap of the rows in view, and inside the gap that is asked for.
+    inside the gap of the working set, and inside the gap that is asked for.
     """
     settings = job.settings
     if settings.ball_epsilon is not None:
@@ -159,13 +207,15 @@ def smo_tolerance(state: State, t: int, job: Job) -> float:
     return float(np.clip(SMO_SHARE_OF_GAP * gap, settings.tol / 10, 1e-2))
 
 
-def scan_rows_in_view(state: State, job: Job) -> None:
-    """Scan the rows in view, and record the round."""
+def scan_working_set(state: State, job: Job, deadline: Deadline) -> None:
+    """Scan the working set, and record the round."""
     if state.view is View.FRESH_SAMPLE:
         assert isinstance(job.settings.sampling, int)
         drawn = job.source.draw(state.rng, job.settings.sampling)
         state.rows = Subset(job.source, drawn)
-    measure(state, job)
+    if state.view is View.ALL_CERTIFYING:
+        deadline = job.certificate_deadline
+    measure(state, job, deadline)
     cores = state.cores
     job.progress.record(
         RoundState(
@@ -182,8 +232,9 @@ def scan_rows_in_view(state: State, job: Job) -> None:
     )
 
 
-def measure(state: State, job: Job) -> None:
-    """Set what a scan of the rows in view says about every problem."""
+def measure(state: State, job: Job, deadline: Deadline) -> None:
+    """Set what a scan of the working set says about every problem."""
+    began = time.perf_counter()
     functions = joint_functions(state.cores, job.kernel)
     n_worst = n_worst_wanted(state, job.settings)
     previous = [one.next_trial for one in state.measured] or [1.0] * len(state.cores)
@@ -191,7 +242,13 @@ def measure(state: State, job: Job) -> None:
         ScanRequest(core.problem, core.entries, trials(core, trial), n_worst)
         for core, trial in zip(state.cores, previous, strict=True)
     ]
-    found = scan(state.rows, functions, requests, scan_precision(state, job))
+    # The blocks of remote rows are scored by other processes.
+    check = deadline.check if state.rows.draws_cheaply else None
+    precision = scan_precision(state, job)
+    found = scan(state.rows, functions, requests, precision, check)
+    if state.view.is_all:
+        state.full_scan = time.perf_counter() - began, state.largest_support
+    state.scanned = state.view
     job.progress.rows_looked_at += state.rows.n_rows
     state.measured = [
         measured(core, one, request.trials)
@@ -200,7 +257,7 @@ def measure(state: State, job: Job) -> None:
 
 
 def meets_target(state: State, t: int, job: Job) -> bool:
-    """Whether problem `t` needs no more core rows for the rows in view."""
+    """Whether problem `t` needs no more core rows for the working set."""
     epsilon, one = job.settings.ball_epsilon, state.measured[t]
     if epsilon is None:
         return one.gap <= state.target
@@ -208,7 +265,7 @@ def meets_target(state: State, t: int, job: Job) -> bool:
 
 
 def widen_view_or_stop(state: State, job: Job) -> None:
-    """Stop if the rows in view, which are solved, were all; otherwise scan more."""
+    """Stop if the working set, which is solved, was all rows; otherwise scan more."""
     source, tol = job.source, job.settings.tol
     if state.view is View.ALL_SEARCHING:
         state.view = View.ALL_CERTIFYING  # scan again, in float64
@@ -271,7 +328,7 @@ def will_outgrow(state: State, job: Job) -> bool:
     """Whether the support over all rows will far exceed the largest core set.
 
     The support grows like a power of the number of rows, which two random subsets tell;
-    the support of the present subset only grows while its rows are in view.
+    the support of the present subset only grows while it is scanned.
     """
     if state.solved_subset is None or state.view is not View.RANDOM_SUBSET:
         return False
@@ -285,16 +342,16 @@ def will_outgrow(state: State, job: Job) -> bool:
 
 
 def finish(state: State, job: Job) -> FitResult:
-    """Return the functions with certificates from an exact scan of all rows."""
-    # A budget ends a run after the cores were solved: the last scan is of older ones.
-    was_scanned = state.stopped_by in (
-        job.criterion,
-        StopReason.STALL,
-        StopReason.MAX_CORE,
-    )
-    if not (was_scanned and state.view is View.ALL_CERTIFYING):
+    """Return the functions with certificates from an exact scan of all rows.
+
+    Where the time does not suffice for that scan, nothing is known of the primal value.
+    """
+    if state.scanned is not View.ALL_CERTIFYING:
         state.view, state.rows = View.ALL_CERTIFYING, job.source
-        measure(state, job)
+        try:
+            measure(state, job, job.certificate_deadline)
+        except OutOfTime:
+            state.measured = [unmeasured(core) for core in state.cores]
     return outcome_of(state, job)
 
 
@@ -345,7 +402,8 @@ def core_rows(
     progress: Progress,
 ) -> Rows:
     """Return the rows of a core set of `size`, those of most weight if several."""
-    job = Job(source, kernel, replace(settings, max_core=size), progress)
+    own = replace(settings, max_core=size)
+    job = Job(source, kernel, own, progress, CHOICE_SHARE)
     found = run(problems, job)
     pairs = zip(found.support, found.multipliers, strict=True)
     rows, shares = [], []
@@ -353,12 +411,15 @@ def core_rows(
         rows.append(problem.rows_of(entries))
         shares.append(b / max(b.sum(), 1e-300))
     union, place = np.unique(np.concatenate(rows), return_inverse=True)
+    if len(union) == 0:  # f = 0 is best: any row spans it
+        rng = np.random.default_rng(settings.random_state)
+        return source.take(any_row(problems[0], source, kernel, rng))
     mass = np.bincount(place, np.concatenate(shares), minlength=len(union))
     heaviest = np.argsort(-mass, kind="stable")[:size]
     return source.take(np.sort(union[heaviest[mass[heaviest] > 0]]))
 
 
 def _uses_subsets(job: Job) -> bool:
-    """Whether some rows are in view before all are."""
+    """Whether some rows are scanned before all are."""
     is_default = not job.is_paper and job.settings.sampling == "auto"
     return is_default and job.source.n_rows > MAX_ROWS_WITHOUT_SUBSET

@@ -40,6 +40,8 @@ def certificate(state: State, t: int, job: Job) -> Certificate:
     """Return the certificate of problem `t`, after an exact scan of all rows."""
     core, measured, settings = state.cores[t], state.measured[t], job.settings
     assert state.stopped_by is not None
+    if np.isinf(measured.primal):
+        return _without_upper_bound(core, state.stopped_by, job)
     primal = measured.primal + core.rounding
     primal += core.problem.loss_error(primal, core.value_error)
     dual = max(core.dual - core.rounding, core.problem.least)
@@ -74,6 +76,22 @@ def _stop_reason(stopped_by: StopReason, is_met: bool, job: Job) -> StopReason:
     if not is_met and stopped_by is StopReason.TOL:
         return StopReason.STALL  # the allowance for rounding exceeds the tolerance
     return stopped_by
+
+
+def _without_upper_bound(core: Core, stopped_by: StopReason, job: Job) -> Certificate:
+    """Return the certificate where the time did not suffice for a pass: no primal."""
+    is_bound = core.is_definite()
+    return Certificate.of(
+        core.problem.name,
+        (np.inf, core.dual - core.rounding if is_bound else -np.inf),
+        job.progress,
+        tol=float("nan") if job.is_paper else job.settings.tol,
+        unit=core.problem.unit,
+        kind=core.problem.kind,
+        stopped_by=stopped_by,
+        dual_bound="exact" if is_bound else "none",
+        n_verified=0,
+    )
 
 
 def _without_lower_bound(

@@ -113,20 +113,26 @@ def batch_size(core: Core, settings: Settings) -> int:
     return int(np.clip(share, BATCH_MIN, BATCH_MAX))
 
 
+def any_row(
+    problem: Problem, source: Source, kernel: AnyKernel, rng: np.random.Generator
+) -> Array:
+    """Return the number of one random row of positive weight, as an array."""
+    for _ in range(100):
+        row = source.draw(rng, 1)
+        if problem.terms(source.take(row), kernel).omega[0] > 0:
+            return row
+
+    def present(rows: Rows) -> Array:
+        return rows.index[problem.terms(rows, kernel).omega > 0]
+
+    return rng.choice(source.map(present), size=1)
+
+
 def _any_entry(
     problem: Problem, source: Source, kernel: AnyKernel, rng: np.random.Generator
 ) -> Array:
     """Return an entry with p > 0 of one random row of positive weight."""
-    for _ in range(100):
-        row = source.draw(rng, 1)
-        if problem.terms(source.take(row), kernel).omega[0] > 0:
-            break
-    else:
-
-        def present(rows: Rows) -> Array:
-            return rows.index[problem.terms(rows, kernel).omega > 0]
-
-        row = rng.choice(source.map(present), size=1)
+    row = any_row(problem, source, kernel, rng)
     taken = source.take(row)
     targets = [problem.terms(taken, kernel, side).target[0] for side in problem.sides]
     return problem.entries(row, int(np.argmax(targets)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from corevec.data.sources import Source
 from corevec.kernels import AnyKernel
 from corevec.models.result import Settings
 from corevec.solvers.coreset.core import Core
+from corevec.solvers.numeric.deadline import Deadline
 
 
 class View(Enum):
@@ -35,19 +37,35 @@ class View(Enum):
 class Precision(IntEnum):
     """How accurately the problem on the core rows is solved."""
 
-    LOOSE = 0  # relative to the gap of the rows in view
+    LOOSE = 0  # relative to the gap of the working set
     TIGHT = 1  # relative to the tolerance
     EXACT = 2
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a run works on; fixed from the first round to the last."""
+    """What a run works on; fixed from the first round to the last.
+
+    `share` is that of the time left which the run may use.
+    """
 
     source: Source
     kernel: AnyKernel
     settings: Settings
     progress: Progress
+    share: float = 1.0
+
+    @cached_property
+    def deadline(self) -> Deadline:
+        """When the rounds end, the pass that certifies included; begins when asked."""
+        return Deadline.of(self.progress, self.share)
+
+    @property
+    def certificate_deadline(self) -> Deadline:
+        """When the pass that certifies ends: a little late, in a run of its own."""
+        if self.share < 1.0:
+            return self.deadline
+        return Deadline.of_certificate(self.progress)
 
     @property
     def is_paper(self) -> bool:
@@ -80,17 +98,19 @@ class State:
     eta: list[float]  # the largest Q_ii over all rows, for each problem
     rng: np.random.Generator
     view: View
-    rows: Source  # the rows in view
-    target: float  # the gap at which the rows in view count as solved
+    rows: Source  # the working set
+    target: float  # the gap at which the working set counts as solved
     precision: Precision = Precision.LOOSE
     measured: list[Measured] = field(default_factory=list)
     worst_rows: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    scanned: View | None = None  # the view of a scan of the present functions
+    full_scan: tuple[float, int] | None = None  # seconds and support of the last one
     solved_subset: tuple[int, int] | None = None  # rows and support of the last one
     stopped_by: StopReason | None = None
 
     @property
     def largest_gap(self) -> float:
-        """The largest gap of any problem on the rows in view."""
+        """The largest gap of any problem on the working set."""
         return max(one.gap for one in self.measured)
 
     @property

@@ -28,7 +28,12 @@ from corevec.solvers.cutting_plane.loop import (
     cutting_planes,
     rescale,
 )
-from corevec.solvers.cutting_plane.spaces import GrowingSpan, Growth, span_of
+from corevec.solvers.cutting_plane.spaces import (
+    GrowingSpan,
+    Growth,
+    part_in_time,
+    span_of,
+)
 
 # |u|^2 is also summed exactly where that costs no more kernel values than this many
 # passes over the rows.
@@ -96,8 +101,11 @@ def solve_in_basis(
     """Return the hinge machine in the span of `basis` (Algorithm 1 in its coordinates).
 
     The whitened features are cached for all rows where they fit half of the memory
-    budget, otherwise recomputed block by block.
+    budget, otherwise recomputed block by block. Where a time limit is near, the leading
+    vectors of the basis have to do.
     """
+    if progress is not None:
+        basis = part_in_time(task.source, basis, progress)
     space = span_of(task.source, basis, task.problem.has_bias)
     return solve_in(space, task, progress)
 

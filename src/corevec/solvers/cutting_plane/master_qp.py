@@ -18,6 +18,7 @@ import numpy as np
 from scipy import linalg
 
 from corevec._runtime.types import EPS, Array
+from corevec.solvers.numeric.jitter import with_jitter
 
 # Relative gap at which the programme counts as solved: far below any `tol`.
 SOLVED_GAP = 1e-11
@@ -129,15 +130,16 @@ def _best_on(M: Array, d: Array) -> Array:
     """
     # A cut of no direction (contradictory duplicates) leaves M = 0: the scale is d's.
     c = max(float(M.diagonal().max()), 1e-12 * float(np.abs(d).max()), 1e-300)
-    ridge = 0.0
-    while True:
+
+    def factored(ridge: float) -> Array:
         shifted = M + c
         shifted[np.diag_indices(len(d))] += ridge
         factor, failed = linalg.lapack.dpotrf(shifted, lower=1, overwrite_a=1)
-        pivots = factor.diagonal()
-        if failed == 0 and pivots.min() > 1e-7 * np.sqrt(ridge + EPS * c):
-            break
-        ridge = max(10 * ridge, 1e-13 * c)
+        if failed or factor.diagonal().min() <= 1e-7 * np.sqrt(ridge + EPS * c):
+            raise linalg.LinAlgError
+        return np.asarray(factor)
+
+    factor = with_jitter(factored, c, first=1e-13)
     both = np.stack([d, np.ones(len(d))], axis=1)
     solved = linalg.cho_solve((factor, True), both, check_finite=False)
     price = (solved[:, 0].sum() - 1.0) / solved[:, 1].sum()

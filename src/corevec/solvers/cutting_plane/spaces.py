@@ -8,12 +8,14 @@ paper for a basis that is given, `GrowingSpan` that of Algorithm 3.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
 
+from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.backend.arrays import cast
 from corevec.certificates.dual_bounds import (
@@ -29,9 +31,12 @@ from corevec.models.expansion import KernelExpansion
 from corevec.models.norms import norms_sq
 from corevec.solvers.basis.preimages import Residual, best_training_row, preimage
 from corevec.solvers.cutting_plane.master_qp import Cuts
+from corevec.solvers.numeric.deadline import Deadline
 
 # After so many new vectors in a row that add nothing to the span it stops growing.
 MAX_FAILURES = 5
+# Features may take this share of the time that is left, as this many rows tell.
+FEATURES_SHARE, PROBED_ROWS = 0.4, 256
 # A pre-image is searched until a step gains less than this share: the next cut comes
 # with another residual. MNIST 01234-vs-rest, 20 vectors: 8 s, and over 40 s with 1e-7
 # and rows prepared anew for each step.
@@ -178,6 +183,26 @@ class Span:
         return np.asarray(np.maximum(left, 0.0))
 
 
+def part_in_time(source: Source, basis: Basis, progress: Progress) -> Basis:
+    """Return the leading vectors whose features of all rows fit the time limit.
+
+    The features of some rows are timed; they cost a product with the square of the
+    vectors' number.
+    """
+    deadline = Deadline.of(progress, FEATURES_SHARE)
+    if not deadline.is_set or not source.draws_cheaply:
+        return basis
+    rows, kernel, taken = source.block(0, PROBED_ROWS), basis.kernel, []
+    for _ in range(2):  # the first may compile the loops
+        began = time.perf_counter()
+        basis.features(kernel.block(kernel.prepare(rows), basis.points))
+        taken.append(time.perf_counter() - began)
+    needed = min(taken) * source.n_rows / (len(rows) * source.workers.n_threads)
+    if needed <= deadline.left:
+        return basis
+    return basis.leading(max(1, int(len(basis) * np.sqrt(deadline.left / needed))))
+
+
 def span_of(source: Source, basis: Basis, has_bias: bool) -> Span:
     """Return the span of `basis`, with its features cached where they fit."""
     dtype, kernel = cached_dtype(source, len(basis)), basis.kernel
@@ -202,17 +227,10 @@ class Growth:
         The largest number of basis vectors, the paper's k_max.
     from_training_rows : bool
         CPSP(tr): new vectors are the best of 59 random rows, not pre-images.
-    per_cut : int
-        New vectors per cut.
-    delta : float or None
-        Add vectors until the cut is this near to the span instead (a norm, as in
-        Theorem 2); costs the exact norm of every cut.
     """
 
     n_basis: int
     from_training_rows: bool = False
-    per_cut: int = 1
-    delta: float | None = None
 
 
 class GrowingSpan(Span):
@@ -244,22 +262,10 @@ class GrowingSpan(Span):
         return self.size < self.growth.n_basis and self.failures < MAX_FAILURES
 
     def extend(self, cuts: Cuts, theta: Array) -> None:
-        """Add vectors for ``Psi = sum_i theta_i phi(x_i)``; widen all cuts."""
-        delta = self.growth.delta
-        norm_sq = 0.0
-        if delta is not None:
-            inside = np.flatnonzero(theta)
-            numbers, coef = self.numbers[inside], theta[inside, None]
-            norm_sq = float(norms_sq(self.source, self.kernel, numbers, coef)[0][0])
+        """Add a vector for ``Psi = sum_i theta_i phi(x_i)``; widen all cuts."""
         gamma = self.direction(theta)[self.lead :]
-        added = 0
-        while self.can_grow and (delta is not None or added < self.growth.per_cut):
-            if delta is not None and norm_sq - gamma @ gamma <= delta**2:
-                break
-            vector = self._vector_for(theta, gamma)
-            gamma, grew = self._add(vector, cuts, theta, gamma)
-            self.failures = 0 if grew else self.failures + 1
-            added += 1
+        has_grown = self._add(self._vector_for(theta, gamma), cuts)
+        self.failures = 0 if has_grown else self.failures + 1
 
     def _vector_for(self, theta: Array, gamma: Array) -> Rows:
         beta = self.basis.coefficients(gamma) if len(gamma) else gamma
@@ -268,13 +274,10 @@ class GrowingSpan(Span):
             return best_training_row(residual, self.rng)
         return preimage(residual, self.rng, gain=MIN_PREIMAGE_GAIN)
 
-    def _add(
-        self, vector: Rows, cuts: Cuts, theta: Array, gamma: Array
-    ) -> tuple[Array, bool]:
+    def _add(self, vector: Rows, cuts: Cuts) -> bool:
         """Add one vector: a row of the factor, a feature, a coordinate of each cut.
 
-        Returns the coordinates of Psi in the new basis, and whether the vector added
-        anything.
+        Returns whether the vector added anything.
         """
         kernel, k = self.kernel, self.size
         point = kernel.prepare_basis(vector)
@@ -284,14 +287,13 @@ class GrowingSpan(Span):
         pivot_sq = own - float(row @ row)
         scale = float((self.basis.factor**2).sum(axis=1).max(initial=0.0))
         if not pivot_sq > SPREAD_THRESHOLD * max(own, scale):
-            return gamma, False
+            return False
         pivot = np.sqrt(pivot_sq)
         column = self._column(point)
         self._extend_basis(vector, row, pivot)
         self._extend_features(column, row, pivot)
         self._widen(cuts, column, row, pivot)
-        last = (float(theta @ column) - float(row @ gamma)) / pivot
-        return np.append(gamma, last), True
+        return True
 
     def _column(self, point: Any) -> Array:
         """Return the kernel values of all rows with the new vector."""

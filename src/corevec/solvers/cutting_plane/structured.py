@@ -19,6 +19,7 @@ import numpy as np
 from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.data.sources import Source
+from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.solvers.cutting_plane.master_qp import Cuts
@@ -173,6 +174,29 @@ class MulticlassOracle:
         return np.append(table.ravel(), share @ self.cost[codes, worst])
 
 
+@dataclass(frozen=True)
+class StructuralTask:
+    """A structural machine to be solved.
+
+    Attributes
+    ----------
+    oracle : Oracle
+        Loss-augmented inference on all rows.
+    C : float
+        The paper's C, ``C sum(s)`` of the estimator's.
+    tol : float
+        Relative gap at which the rounds stop.
+    epsilon : float or None
+        The paper's rule instead (line 12): the rounds stop where the worst constraint
+        is violated by at most this more than the model's slack.
+    """
+
+    oracle: Oracle
+    C: float
+    tol: float = 1e-3
+    epsilon: float | None = None
+
+
 @dataclass
 class StructuralFit:
     """The incumbent w, the bounds of the optimum, and what stopped the rounds."""
@@ -189,18 +213,9 @@ class StructuralFit:
         return relative_gap(self.primal, self.dual)
 
 
-def solve(
-    oracle: Oracle,
-    C: float,
-    tol: float,
-    progress: Progress,
-    epsilon: float | None = None,
-) -> StructuralFit:
-    """Return the machine by Algorithm 1; C is the paper's, ``C sum(s)``.
-
-    Stops at the relative gap `tol`, or, with the paper's rule, when the worst
-    constraint is violated by at most `epsilon` more than the model's slack (line 12).
-    """
+def solve(task: StructuralTask, progress: Progress) -> StructuralFit:
+    """Return the machine by Algorithm 1."""
+    oracle, C, tol, epsilon = task.oracle, task.C, task.tol, task.epsilon
     literal = epsilon is not None
     cuts = Cuts(C, oracle.width, 0)
     found = StructuralFit(np.zeros(oracle.width), np.inf, 0.0, "stall", 0)
@@ -227,11 +242,24 @@ def solve(
             found.stopped_by = "tol" if found.gap <= tol else (spent or "stall")
             break
         cuts.drop_idle(0 if literal else MAX_IDLE_ROUNDS)  # line 8
-        own = cut.direction @ cut.direction
-        products = np.append(cuts.directions @ cut.direction, own)
-        cuts.add(cut.direction, products, cut.delta)
+        cuts.add(cut.direction, _products(cuts, cut), cut.delta)
     found.n_cuts = len(cuts)
     return found
+
+
+def _products(cuts: Cuts, cut: MeanCut) -> Array:
+    """Return the inner products of a cut with the others and itself."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        own = cut.direction @ cut.direction
+        products = np.append(cuts.directions @ cut.direction, own)
+    if np.isfinite(products).all() and np.isfinite(cut.delta):
+        return products
+    largest = float(np.abs(cut.direction).max())
+    raise InvalidInputError(
+        f"StructuralSVM: joint features of the size {largest:.3g} have products that "
+        "are not finite. They must stay below 1e154 and be numbers, as must the losses."
+        " Scale the columns, e.g. with StandardScaler."
+    )
 
 
 def certificate(

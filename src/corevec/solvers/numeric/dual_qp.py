@@ -12,16 +12,49 @@ slow at large C (1-99 % short of the optimum at C >= 1e5: docs/mathematics.md, 7
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
 
 from corevec._runtime.types import Array
 from corevec.backend.loops import kernels as _loops
+from corevec.solvers.numeric.deadline import Deadline
 
 # Relative primal-dual gap at which a run that ended in rounding counts as solved.
 _SOLVED_GAP = 1e-9
+
+
+@dataclass(frozen=True)
+class DualProblem:
+    """The programme over the core rows; see the module.
+
+    Attributes
+    ----------
+    K : ndarray of shape (n, n)
+        The signed kernel matrix.
+    ridge, p : ndarray of shape (n,)
+        ``1/omega``, and the linear term.
+    total : float or None
+        The sum of the multipliers, where it is given.
+    """
+
+    K: Array
+    ridge: Array
+    p: Array
+    total: float | None = None
+
+    def value(self, b: Array) -> float:
+        """Return the dual objective; without a `total` at the best scale of `b`."""
+        if not b.any():
+            return 0.0
+        # One product with all of K: gathering the rows with b > 0 would copy as much.
+        curve = b @ (self.K @ b) + b @ (self.ridge * b)
+        slope = self.p @ b
+        if self.total is not None:
+            return float(slope - curve / 2)
+        return float(slope**2 / (2 * curve)) if curve > 0 and slope > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -40,27 +73,8 @@ class Solution:
     gap: float = 0.0  # between the primal at the last step and `dual`
 
 
-def dual_value(
-    K: Array, ridge: Array, p: Array, b: Array, total: float | None = None
-) -> float:
-    """Return the dual objective; without a `total` at the best scale of `b`."""
-    if not b.any():
-        return 0.0
-    # One product with all of K: gathering the rows with b > 0 would copy as much.
-    curve = b @ (K @ b) + b @ (ridge * b)
-    slope = p @ b
-    if total is not None:
-        return float(slope - curve / 2)
-    return float(slope**2 / (2 * curve)) if curve > 0 and slope > 0 else 0.0
-
-
 def newton(
-    K: Array,
-    ridge: Array,
-    p: Array,
-    start: Array,
-    *,
-    total: float | None = None,
+    problem: DualProblem, start: Array, deadline: Deadline | None = None
 ) -> Solution:
     """Solve exactly by semismooth Newton steps with an exact line search.
 
@@ -74,27 +88,29 @@ def newton(
 
     There is no early stop: multipliers of a half-solved problem, made feasible, were
     so poor a function that the core set grew by the wrong rows (kddcup99: 55 rounds
-    instead of 23).
+    instead of 23). Raises `OutOfTime` at the deadline.
     """
-    state = _Newton(K, p, total, np.array(start, dtype=np.float64))
-    first = _finish(state, ridge, state.run(ridge, max_steps=40))
+    start, ridge = np.array(start, dtype=np.float64), problem.ridge
+    state = _Newton(problem, start, deadline)
+    first = _finish(state, state.run(ridge, max_steps=40))
     if first.gap <= _SOLVED_GAP:
         return first
-    state = _Newton(K, p, total, np.array(start, dtype=np.float64))
-    level = float(K.diagonal().max())
+    state = _Newton(problem, start, deadline)
+    level = float(problem.K.diagonal().max())
     while level > ridge.min():
         state.run(np.maximum(ridge, level), max_steps=100)
         level /= 30.0
-    second = _finish(state, ridge, state.run(ridge, max_steps=1000))
+    second = _finish(state, state.run(ridge, max_steps=1000))
     return second if second.dual > first.dual else first
 
 
 class _Newton:
     """The state of a Newton run: multipliers, values ``Kb``, offset."""
 
-    def __init__(self, K: Array, p: Array, total: float | None, b: Array):
-        self.K, self.p, self.total, self.b = K, p, total, b
-        self.values = K @ b
+    def __init__(self, problem: DualProblem, b: Array, deadline: Deadline | None):
+        self.problem, self.b, self.deadline = problem, b, deadline
+        self.K, self.p, self.total = problem.K, problem.p, problem.total
+        self.values = self.K @ b
         self.offset = 0.0
         self.steps = 0
         self.jitter = 0.0
@@ -104,12 +120,16 @@ class _Newton:
         omega = 1.0 / ridge
         if self.total is not None:
             self.offset = balance(self.p - self.values, omega, self.total)
-        best, strikes = np.inf, 0
+        best, strikes, needed = np.inf, 0, 0.0
         for _ in range(max_steps):
+            if self.deadline is not None:
+                self.deadline.check(needed)
+            began = time.perf_counter()
             self.steps += 1
             objective, done = self._step(ridge, omega)
             if done:
                 return True
+            needed = time.perf_counter() - began  # the next takes about as long
             strikes = strikes + 1 if objective >= best * (1 - 1e-15) else 0
             if strikes == 3:
                 break  # rounding is all that is left
@@ -121,9 +141,8 @@ class _Newton:
         active = np.flatnonzero(violation > 0)
         if len(active) == 0 and self.total is not None:
             active = np.array([int(np.argmax(violation))])
-        target, offset, used = _solve_active(
-            self.K, ridge, self.p, active, self.total, self.jitter
-        )
+        own = replace(self.problem, ridge=ridge)
+        target, offset, used = _solve_active(own, active, self.jitter)
         self.jitter = max(self.jitter, used)
         full = np.zeros(len(self.b))
         full[active] = target
@@ -148,35 +167,59 @@ class _Newton:
         return float(regular + omega @ excess**2 / 2)
 
 
+@dataclass(frozen=True)
+class SmoRule:
+    """When sequential minimal optimisation ends.
+
+    Attributes
+    ----------
+    tol : float
+        Bounds the largest difference of gradients.
+    relative : bool
+        Whether `tol` is relative to the multiplier of the constraint.
+    max_steps : int
+        Pairs of multipliers that are changed, at most.
+    steps_between_checks : int
+        Steps between two looks at the deadline, where there is one: 20,000 steps over
+        4000 rows are a tenth of a second.
+    """
+
+    tol: float = 1e-6
+    relative: bool = True
+    max_steps: int = 10_000_000
+    steps_between_checks: int = 20_000
+
+
 def smo(
-    K: Array,
-    ridge: Array,
-    p: Array,
+    problem: DualProblem,
     start: Array,
-    *,
-    total: float | None = None,
-    tol: float = 1e-6,
-    relative: bool = True,
-    max_steps: int = 10_000_000,
+    rule: SmoRule | None = None,
+    deadline: Deadline | None = None,
 ) -> Solution:
     """Solve by sequential minimal optimisation on the simplex (CVM paper, 4.1.4).
 
-    It is solved for ``a = b / sum(b)``; without a `total` all p must be 1. `tol`
-    bounds the largest difference of gradients: as it is, or relative to the multiplier
-    of the constraint.
+    It is solved for ``a = b / sum(b)``; without a `total` all p must be 1. Raises
+    `OutOfTime` at the deadline.
     """
-    size = start.sum()
+    K, ridge, total = problem.K, problem.ridge, problem.total
+    rule, size = rule or SmoRule(), start.sum()
     a = start / size if size > 0 else np.full(len(start), 1.0 / len(start))
-    linear = np.zeros_like(p) if total is None else p / total
+    linear = np.zeros_like(problem.p) if total is None else problem.p / total
+    is_timed = deadline is not None and deadline.is_set
     steps = 0
-    while steps < max_steps:
+    while steps < rule.max_steps:
         gradient = K @ a + ridge * a - linear
         level = abs(float(a @ gradient))
-        bound = tol * level if relative else tol
-        most = max_steps - steps
-        taken = _loops.smo(K, ridge, a, gradient, bound, most)
-        steps += max(int(taken), 1)
-        if not relative or abs(float(a @ gradient)) >= level / 2:
+        bound = rule.tol * level if rule.relative else rule.tol
+        most = rule.max_steps - steps
+        if is_timed:
+            most = min(most, rule.steps_between_checks)
+        taken = int(_loops.smo(K, ridge, a, gradient, bound, most))
+        steps += max(taken, 1)
+        if is_timed and taken == most:
+            assert deadline is not None
+            deadline.check()
+        elif not rule.relative or abs(float(a @ gradient)) >= level / 2:
             break
     gradient = K @ a + ridge * a - linear
     level = float(a @ gradient)
@@ -204,12 +247,7 @@ def balance(slope: Array, omega: Array, total: float = 1.0) -> float:
 
 
 def _solve_active(
-    K: Array,
-    ridge: Array,
-    p: Array,
-    active: Array,
-    total: float | None,
-    jitter: float,
+    problem: DualProblem, active: Array, jitter: float
 ) -> tuple[Array, float, float]:
     """Return multipliers and offset that are optimal if exactly `active` is violated.
 
@@ -217,7 +255,8 @@ def _solve_active(
     kernel becomes ``k_ij - k_ir - k_rj + k_rr``, so that neither the constraint nor a
     far origin costs digits.
     """
-    own, right = ridge[active], p[active]
+    K, total = problem.K, problem.total
+    own, right = problem.ridge[active], problem.p[active]
     if total is None:
         system = _System(K, active)
         b, jitter = _solve_definite(system, own, right, 0.0, jitter)
@@ -338,13 +377,14 @@ def line_minimum(
     return s
 
 
-def _finish(state: _Newton, ridge: Array, solved: bool) -> Solution:
+def _finish(state: _Newton, solved: bool) -> Solution:
     """Return feasible multipliers at the best scale.
 
     Solved, they are those of the state, negative only by rounding. If not, the slack
     times C may prove more; it amplifies rounding by C, so it is the second choice.
     """
-    K, p, total = state.K, state.p, state.total
+    problem = state.problem
+    p, ridge, total = problem.p, problem.ridge, problem.total
     slack = np.maximum(p - state.values - state.offset, 0.0)
     candidates = [np.maximum(state.b, 0.0)]
     if not solved or candidates[0].sum() == 0:
@@ -354,7 +394,7 @@ def _finish(state: _Newton, ridge: Array, solved: bool) -> Solution:
         size = candidate.sum()
         if size > 0 and np.isfinite(size):
             feasible = candidate if total is None else candidate * (total / size)
-            choices.append((dual_value(K, ridge, p, feasible, total), feasible))
+            choices.append((problem.value(feasible), feasible))
     if not choices:
         choices.append((0.0, np.zeros(len(p))))
     dual, best = max(choices, key=lambda pair: pair[0])

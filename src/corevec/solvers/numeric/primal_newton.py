@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy import linalg
 
 from corevec._runtime.types import Array
 from corevec.backend.arrays import (
@@ -34,7 +33,9 @@ from corevec.backend.arrays import (
 )
 from corevec.data.sources import Workers
 from corevec.problems.family import Floor, Problem
+from corevec.solvers.numeric.deadline import Deadline
 from corevec.solvers.numeric.design import HOST_COLUMNS, Design
+from corevec.solvers.numeric.jitter import with_jitter
 
 Kept = TypeVar("Kept")
 
@@ -57,11 +58,19 @@ class NewtonSettings:
     host_entries : int
         So few entries are copied from a GPU to the host for the line search, 0.1 MB
         each array: on the device each trial would wait four times.
+    deadline : Deadline, optional
+        Steps end there, too.
     """
 
     max_steps: int = 200
     value_tolerance: float = 0.0
     host_entries: int = 1 << 14
+    deadline: Deadline | None = None
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.deadline is not None and self.deadline.is_over()
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,7 @@ class Minimum:
         ``sum omega d d'`` of the entries that were active in the last step but one,
         on the device of the rows; None if it was not needed.
     ended : bool
-        Whether the steps ended by themselves, not by their number.
+        Whether the steps ended by themselves, not by their number or the time.
     """
 
     v: Array
@@ -201,6 +210,9 @@ def _minimise(
     tolerance = max(settings.value_tolerance, VALUE_ROUNDING[np.dtype(design.dtype)])
     margins, newton, ended = design.times(v), _NewtonPoint(objective), True
     for _ in range(settings.max_steps):
+        if settings.is_out_of_time:
+            ended = False
+            break
         active = objective.active(margins)
         new = newton.point(active)
         moved = design.times(new)
@@ -326,14 +338,14 @@ class _NewtonPoint:
 def _solve_system(gram: Array, penalty: Array, right: Array) -> Array:
     """Solve ``(gram + diag(penalty)) x = right`` by Cholesky."""
     trace = float(gram.diagonal().sum()) + float(penalty.sum())
-    jitter = 0.0
-    while True:
+
+    def solved(jitter: float) -> Any:
         system = copied(gram)
         add_to_diagonal(system, penalty + jitter)
-        try:
-            return definite_solved(system, right)
-        except linalg.LinAlgError:
-            jitter = max(10 * jitter, 1e-14 * trace)
+        return definite_solved(system, right)
+
+    found: Array = with_jitter(solved, trace)
+    return found
 
 
 @dataclass(frozen=True)

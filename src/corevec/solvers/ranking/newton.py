@@ -21,6 +21,7 @@ from corevec.data.sources import Source
 from corevec.kernels import finite
 from corevec.models.basis import Basis
 from corevec.problems.pairs import Pairs, PairSums
+from corevec.solvers.numeric.jitter import with_jitter
 
 MAX_ROUNDS = 100
 # Rows of a part of the features, where the memory budget allows as many.
@@ -177,13 +178,13 @@ class Newton:
 
 def _cholesky(matrix: Array) -> Any:
     """Return the factor of ``1 + matrix``; its diagonal grows until it is definite."""
-    diagonal, jitter = np.diag_indices_from(matrix), 1.0
-    while True:
-        matrix[diagonal] += jitter
-        try:
-            return linalg.cho_factor(matrix, check_finite=False)
-        except linalg.LinAlgError:
-            jitter = max(9 * jitter, 1e-14 * float(np.trace(matrix)))
+    own = matrix.diagonal() + 1.0
+
+    def factored(jitter: float) -> Any:
+        np.fill_diagonal(matrix, own + jitter)
+        return linalg.cho_factor(matrix, check_finite=False)
+
+    return with_jitter(factored, float(own.sum()))
 
 
 def _best_within(

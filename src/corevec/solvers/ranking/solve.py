@@ -18,7 +18,7 @@ queries, and gradient and step lengths from all rows: 2 n k kernel values per ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -49,20 +49,65 @@ PROBLEM = (
     "over the pairs of each query with y_i > y_j"
 )
 
-# Up to this many rows all of them are the basis: 72 MB of kernel values.
-WHOLE_ROWS = 3000
-# Basis rows beyond that, for a kernel of high rank and without `max_core`.
-BASIS_ROWS = 1000
-# Multiplications that one Hessian may cost: half a second. Beyond, rows are sampled.
-HESSIAN_WORK = 1e10
-# A round must be expected to gain more than this share of the objective: where all rows
-# are the basis, on the sample, and, in units of `tol`, on many rows.
-MIN_GAIN_SMALL, MIN_GAIN_SAMPLE, MIN_GAIN_OF_TOL = 1e-13, 1e-3, 0.02
 # The size to which the basis of a low-rank kernel may grow, where the bound loses too
 # much, as in ``subspace/low_rank.py``.
 MOST_RANK = 2 * MAX_RANK
-# Rows with a pull up to which |u|^2 is summed exactly, as in ``verify.py``.
-EXACT_ROWS = 100_000
+
+
+@dataclass(frozen=True)
+class RankingSettings:
+    """How to run a fit; names as in the estimator."""
+
+    tol: float = 1e-3
+    max_core: int | None = None
+    random_state: int = 0
+
+
+@dataclass(frozen=True)
+class RankingMethod:
+    """How the ranking machine is solved.
+
+    Attributes
+    ----------
+    whole_rows : int
+        Up to this many rows all of them are the basis: 72 MB of kernel values.
+    basis_rows : int
+        Basis rows beyond that, for a kernel of high rank and without `max_core`.
+    hessian_work : float
+        Multiplications that one Hessian may cost: half a second. Beyond, rows are
+        sampled.
+    min_gain_small, min_gain_sample, min_gain_of_tol : float
+        A round must be expected to gain more than this share of the objective: where
+        all rows are the basis, on the sample, and, in units of `tol`, on many rows.
+    exact_rows : int
+        Rows with a pull up to which |u|^2 is summed exactly, as in ``verify.py``.
+    """
+
+    whole_rows: int = 3000
+    basis_rows: int = 1000
+    hessian_work: float = 1e10
+    min_gain_small: float = 1e-13
+    min_gain_sample: float = 1e-3
+    min_gain_of_tol: float = 0.02
+    exact_rows: int = 100_000
+
+
+@dataclass(frozen=True)
+class RankingTask:
+    """The pairs to rank rightly, the rows they are of, and how to solve for them."""
+
+    pairs: Pairs
+    source: Source
+    kernel: AnyKernel
+    settings: RankingSettings = field(default_factory=RankingSettings)
+    method: RankingMethod = field(default_factory=RankingMethod)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all rows may be the basis, and all pairs at once in the Hessian."""
+        # Kernel values, features, pairs and Hessian, not all at the same time.
+        most = min(self.method.whole_rows, int(np.sqrt(self.source.memory_budget / 28)))
+        return len(self.pairs) <= most
 
 
 @dataclass(frozen=True)
@@ -75,15 +120,11 @@ class ChosenBasis:
     has_asked_size: bool = False  # as many rows as the user allowed
 
 
-def choose_basis(
-    pairs: Pairs,
-    source: Source,
-    kernel: AnyKernel,
-    most: int | None,
-    rng: np.random.Generator,
-) -> ChosenBasis:
-    """Return all rows, a basis of a low-rank kernel, or random rows, up to `most`."""
-    if _is_small(pairs, source):
+def choose_basis(task: RankingTask, rng: np.random.Generator) -> ChosenBasis:
+    """Return all rows, a basis of a low-rank kernel, or random rows."""
+    pairs, source, kernel = task.pairs, task.source, task.kernel
+    most = task.settings.max_core
+    if task.is_small:
         found = _pivots(source, kernel, np.sort(pairs.rows), RANK_THRESHOLD)
         if most is None or most >= len(found.basis):
             return found
@@ -96,15 +137,10 @@ def choose_basis(
     low_rank = basis_from(probed, kernel, min(MAX_RANK, len(probed) // 4))
     if low_rank is not None and (most is None or most >= len(low_rank)):
         return ChosenBasis(low_rank, True)
-    k = int(min(most or BASIS_ROWS, np.sqrt(source.memory_budget / 48)))
+    wanted = most or task.method.basis_rows
+    k = int(min(wanted, np.sqrt(source.memory_budget / 48)))
     found = _pivots(source, kernel, some(k), SPREAD_THRESHOLD)
     return replace(found, is_complete=False, has_asked_size=k == most)
-
-
-def _is_small(pairs: Pairs, source: Source) -> bool:
-    """Whether all rows may be the basis, and all pairs at once in the Hessian."""
-    # Kernel values, features, pairs and Hessian, not all at the same time.
-    return len(pairs) <= min(WHOLE_ROWS, int(np.sqrt(source.memory_budget / 28)))
 
 
 def _pivots(
@@ -119,28 +155,14 @@ def _pivots(
     return ChosenBasis(basis, True, is_definite)
 
 
-@dataclass(frozen=True)
-class RankingSettings:
-    """How to run a fit; names as in the estimator."""
-
-    tol: float = 1e-3
-    max_core: int | None = None
-    random_state: int = 0
-
-
 @dataclass
 class Ranking:
-    """One fit: the pairs, the basis, and the rows in its coordinates."""
+    """One fit: the task, the basis, and the rows in its coordinates."""
 
-    pairs: Pairs
+    task: RankingTask
     span: Span
     choice: ChosenBasis
-    settings: RankingSettings
     progress: Progress
-
-    @property
-    def _is_small(self) -> bool:
-        return _is_small(self.pairs, self.span.source)
 
     def run(self, rng: np.random.Generator) -> FitResult:
         """Return the fit, in a longer basis where the bound needs it, certified."""
@@ -154,22 +176,22 @@ class Ranking:
         return self.outcome(state, why)
 
     def _minimise(self, v: Array, rng: np.random.Generator) -> tuple[State, str]:
-        few, until = self._sample(rng), MIN_GAIN_OF_TOL * self.settings.tol
-        if few is self.pairs:
-            until = MIN_GAIN_SMALL if self._is_small else until
+        pairs, method = self.task.pairs, self.task.method
+        few, until = self._sample(rng), method.min_gain_of_tol * self.task.settings.tol
+        if few is pairs:
+            until = method.min_gain_small if self.task.is_small else until
             return Newton(few, self.span).run(v, until, self.record_round)
-        span = Span(self.span.source, few.rows, self.choice.basis, must_cache=True)
+        span = Span(self.task.source, few.rows, self.choice.basis, must_cache=True)
         start = Newton(few, span)
-        state, _ = start.run(v, MIN_GAIN_SAMPLE, self.is_spent)
-        return Newton(self.pairs, self.span, start.factor).run(
-            state.v, until, self.record_round
-        )
+        state, _ = start.run(v, method.min_gain_sample, self.is_spent)
+        whole = Newton(pairs, self.span, start.factor)
+        return whole.run(state.v, until, self.record_round)
 
     def _extend(self, state: State) -> bool:
         """Add the rows that the bound loses most on; return whether there were any."""
-        basis, tol = self.choice.basis, self.settings.tol
-        most = min(MOST_RANK, self.settings.max_core or MOST_RANK)
-        if self._is_small or not self.choice.is_complete:
+        settings, basis = self.task.settings, self.choice.basis
+        most, tol = min(MOST_RANK, settings.max_core or MOST_RANK), settings.tol
+        if self.task.is_small or not self.choice.is_complete:
             return False
         lost = np.abs(state.sums.pull) * self.span.outside
         dual = self._projected(state.sums, state.pulled, is_bound=True)
@@ -178,22 +200,24 @@ class Ranking:
         little = float(lost.sum()) ** 2 <= tol * state.primal / 4
         if gap <= tol or little or n_new <= 0:
             return False
-        worst = self.pairs.rows[np.argsort(-lost)[:n_new]]
-        longer = basis.extended(self.span.source.take(np.sort(worst)))
+        worst = self.task.pairs.rows[np.argsort(-lost)[:n_new]]
+        longer = basis.extended(self.task.source.take(np.sort(worst)))
         if len(longer) == len(basis):
             return False
         self.choice = replace(self.choice, basis=longer)
-        self.span = Span(self.span.source, self.pairs.rows, longer)
+        self.span = Span(self.task.source, self.task.pairs.rows, longer)
         return True
 
     def _sample(self, rng: np.random.Generator) -> Pairs:
         """Return the pairs that give the Hessian: all, or those of some queries."""
-        source, k = self.span.source, len(self.choice.basis)
-        if self._is_small:
-            return self.pairs
-        work = max(WHOLE_ROWS, HESSIAN_WORK / (k * (k + QUERY_ROWS / 2)))
-        size = min(work, source.memory_budget / (16 * k))
-        return self.pairs.sample(int(size), rng)
+        task, k = self.task, len(self.choice.basis)
+        if task.is_small:
+            return task.pairs
+        work = task.method.hessian_work / (k * (k + QUERY_ROWS / 2))
+        size = min(
+            max(task.method.whole_rows, work), task.source.memory_budget / (16 * k)
+        )
+        return task.pairs.sample(int(size), rng)
 
     def is_spent(self, _: State) -> bool:
         """Whether a budget is spent, while working on a sample."""
@@ -203,7 +227,7 @@ class Ranking:
         """Record a round over all pairs; return whether to stop."""
         progress = self.progress
         visits = 2 if self.span.design is None else 1
-        progress.rows_looked_at += visits * len(self.pairs)
+        progress.rows_looked_at += visits * len(self.task.pairs)
         # Where the basis is not complete, the gap within its span.
         is_bound = self.choice.is_complete
         dual = self._projected(state.sums, state.pulled, is_bound)
@@ -213,7 +237,7 @@ class Ranking:
             support=len(self.choice.basis),
             gap=relative_gap(state.primal, dual),
             dual=dual,
-            looked_at=len(self.pairs),
+            looked_at=len(self.task.pairs),
             exact=is_bound,
         )
         return progress.spent() is not None
@@ -233,7 +257,7 @@ class Ranking:
             PROBLEM,
             (primal, dual),
             self.progress,
-            tol=self.settings.tol,
+            tol=self.task.settings.tol,
             stopped_by=why or limited,
             dual_bound=kind,
         )
@@ -251,7 +275,7 @@ class Ranking:
         self, functions: KernelExpansion, norm_sq: float
     ) -> tuple[float, float, str]:
         """Return primal, dual, and how the dual was obtained."""
-        rows, source = self.pairs.rows, self.span.source
+        rows, source = self.task.pairs.rows, self.task.source
         points = functions.prepared()
 
         def task(part: slice) -> Array:
@@ -259,15 +283,15 @@ class Ranking:
 
         f = np.concatenate(list(source.workers.run(task, parts_of(rows))))
         self.progress.rows_looked_at += len(rows)
-        sums = self.pairs.sums(f, most_pairs=CERTIFIED_PAIRS)
+        sums = self.task.pairs.sums(f, most_pairs=CERTIFIED_PAIRS)
         primal = (norm_sq + sums.square + sums.square_error) / 2
         if not self.choice.is_definite:
             return primal, 0.0, "exact"  # no bound without a scalar product
         pulling, dual = np.flatnonzero(sums.pull), 0.0
-        affordable = len(pulling) <= EXACT_ROWS
+        affordable = len(pulling) <= self.task.method.exact_rows
         if self.choice.is_complete or not affordable:
             dual = self._projected(sums, self.span.pulled(sums.pull), is_bound=True)
-        if relative_gap(primal, dual) <= self.settings.tol or not affordable:
+        if relative_gap(primal, dual) <= self.task.settings.tol or not affordable:
             return primal, dual, "projection"
         u = Combination(source, rows[pulling], sums.pull[pulling])
         norm_sq, rounding = u.norm_sq(functions.kernel)
@@ -288,15 +312,9 @@ class Ranking:
         return float(mass**2 / (2 * curve * (1 + 64 * EPS))) if curve > 0 else 0.0
 
 
-def solve(
-    pairs: Pairs,
-    source: Source,
-    kernel: AnyKernel,
-    settings: RankingSettings,
-    progress: Progress,
-) -> FitResult:
-    """Return the ranking function of these pairs, with its certificate."""
-    rng = np.random.default_rng(settings.random_state)
-    choice = choose_basis(pairs, source, kernel, settings.max_core, rng)
-    span = Span(source, pairs.rows, choice.basis)
-    return Ranking(pairs, span, choice, settings, progress).run(rng)
+def solve(task: RankingTask, progress: Progress) -> FitResult:
+    """Return the ranking function of the task's pairs, with its certificate."""
+    rng = np.random.default_rng(task.settings.random_state)
+    choice = choose_basis(task, rng)
+    span = Span(task.source, task.pairs.rows, choice.basis)
+    return Ranking(task, span, choice, progress).run(rng)

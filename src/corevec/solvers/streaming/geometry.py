@@ -50,7 +50,7 @@ from scipy.optimize import brentq
 
 from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
-from corevec.solvers.numeric import dual_qp as qp
+from corevec.solvers.numeric import DualProblem, SmoRule, smo
 
 # Inner products of the centres of the given elements, with the first one as the origin.
 Gram = Callable[[Array], Array]
@@ -62,8 +62,7 @@ MAX_CUT_ROUNDS = 30
 RADIUS_TOL = 1e-6
 # Quadratic programmes are scaled to entries of at most 1 and solved to rounding. Rows
 # in general position need hundreds of steps, dependent ones thousands.
-QP_TOL = 1e-13
-MAX_QP_STEPS = 20_000
+QP_RULE = SmoRule(1e-13, relative=False, max_steps=20_000)
 
 
 class UnusableRow(InvalidInputError):
@@ -110,41 +109,26 @@ class Balls:
         empty = np.empty(0)
         return Balls(empty, empty, empty, empty, empty, np.empty(0, dtype=bool))
 
+    @property
+    def _columns(self) -> tuple[Array, ...]:
+        numbers = self.slack, self.power, self.deficit, self.width, self.drift
+        return *numbers, self.is_row
+
     def __len__(self) -> int:
         return len(self.slack)
 
     def __getitem__(self, which: Any) -> Balls:
-        return Balls(
-            self.slack[which],
-            self.power[which],
-            self.deficit[which],
-            self.width[which],
-            self.drift[which],
-            self.is_row[which],
-        )
+        return Balls(*(column[which] for column in self._columns))
 
     def joined(self, other: Balls) -> Balls:
         """Return the elements of both, these first."""
-        return Balls(
-            np.append(self.slack, other.slack),
-            np.append(self.power, other.power),
-            np.append(self.deficit, other.deficit),
-            np.append(self.width, other.width),
-            np.append(self.drift, other.drift),
-            np.append(self.is_row, other.is_row),
-        )
+        return Balls(*map(np.append, self._columns, other._columns))
 
     def with_row(self, inverse: float, lifted: float) -> Balls:
         """Return the elements and one row; `lifted` is eta minus its squared height."""
-        one = Balls(
-            np.array([inverse]),
-            np.array([lifted]),
-            np.array([lifted]),
-            np.zeros(1),
-            np.zeros(1),
-            np.ones(1, dtype=bool),
-        )
-        return self.joined(one)
+        own, zero = np.array([lifted]), np.zeros(1)
+        given = np.array([inverse]), own, own, zero, zero
+        return self.joined(Balls(*given, np.ones(1, dtype=bool)))
 
     def radius(self, eta: float) -> Array:
         """Return each radius; for a row its height."""
@@ -287,17 +271,8 @@ def _around_points(gram: Array, linear: Array, start: Array | None = None) -> Ar
     """Return the weights that maximise ``linear'a - a' gram a``."""
     n = len(linear)
     start = np.full(n, 1.0 / n) if start is None else start
-    found = qp.smo(
-        gram,
-        np.zeros(n),
-        linear / 2,
-        start,
-        total=1.0,
-        tol=QP_TOL,
-        relative=False,
-        max_steps=MAX_QP_STEPS,
-    )
-    return found.multipliers
+    problem = DualProblem(gram, np.zeros(n), linear / 2, total=1.0)
+    return smo(problem, start, QP_RULE).multipliers
 
 
 def _around_ball_and_points(

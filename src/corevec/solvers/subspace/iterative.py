@@ -52,7 +52,7 @@ from corevec.solvers.numeric.design import Design
 from corevec.solvers.numeric.primal_newton import minimise
 from corevec.solvers.subspace.row_order import RowOrder, entries_at, weighted_rows
 from corevec.solvers.subspace.sample_newton import sample_size, solve_on_sample
-from corevec.solvers.subspace.state import SpanFit, SpanState
+from corevec.solvers.subspace.state import Point, SpanFit, SpanState
 from corevec.solvers.subspace.task import SpanTask
 
 # A fit whose predicted decrease is below this waits for the others: its last step is
@@ -119,14 +119,19 @@ def _solve_on_some_rows(state: SpanState, feature_sq: float, has_start: bool) ->
         if state.is_solved:
             return
         state.evaluate()
-        points = zip(best, [fit.point() for fit in fits], strict=True)
-        best = [min(pair, key=lambda point: point.primal) for pair in points]
-        if task.progress.spent() is not None or (was_near_margin and not counts_once):
-            break  # what is left is for the rounds over all rows
-        if was_near_margin and _is_all_seen(state, rows, seen):
+        best = _better(best, [fit.point() for fit in fits])
+        if task.progress.spent() is not None:
             break
+        if was_near_margin and (not counts_once or _is_all_seen(state, rows, seen)):
+            break  # what is left is for the rounds over all rows
     for fit, point in zip(fits, best, strict=True):
         fit.move_to(point)
+
+
+def _better(left: list[Point], right: list[Point]) -> list[Point]:
+    """Return the one of each pair of points with the smaller primal value."""
+    pairs = zip(left, right, strict=True)
+    return [min(pair, key=lambda point: point.primal) for pair in pairs]
 
 
 def _is_all_seen(state: SpanState, rows: Any, seen: Any) -> bool:
@@ -221,7 +226,7 @@ def _minimise_along(fit: SpanFit, step: Array, moved: Any, task: SpanTask) -> No
     few = Design(fit.problem, task.source.workers, fit.terms, design)
     del chosen, values  # three numbers of every row
     first = np.concatenate([frame.T @ fit.weights, fit.v[len(fit.weights) :]])
-    found = minimise(few, first, settings=task.method.newton).v
+    found = minimise(few, first, settings=task.newton).v
     new_values = design @ to_device_of(found[:rank], design)
     fit.step_to(frame @ found[:rank], found[rank:], new_values)
 

@@ -43,7 +43,11 @@ from corevec.models.basis import MAX_RANK, Basis
 from corevec.models.certificate import relative_gap
 from corevec.problems.family import Floor, Problem
 from corevec.solvers.numeric.design import BasisDesign, capacity, size_of
-from corevec.solvers.numeric.primal_newton import minimise, newton_target
+from corevec.solvers.numeric.primal_newton import (
+    NewtonSettings,
+    minimise,
+    newton_target,
+)
 from corevec.solvers.numeric.primal_value import primal_value, worst_violation
 from corevec.solvers.subspace.result import expansion
 from corevec.solvers.subspace.task import SpanTask
@@ -101,6 +105,8 @@ class LowRankFit:
         margin do not fit the memory budget; then `newton_point` is the minimiser that
         the last pass predicts, and `incumbent` the best weights so far, with their
         primal value.
+    newton : NewtonSettings
+        When Newton's steps end.
     """
 
     problem: Problem
@@ -118,6 +124,7 @@ class LowRankFit:
     newton_point: Array | None = None
     incumbent: Array | None = None
     incumbent_primal: float = np.inf
+    newton: NewtonSettings = field(default_factory=NewtonSettings)
 
     @property
     def offset(self) -> float:
@@ -136,7 +143,7 @@ class LowRankFit:
 
     def minimise(self, design: BasisDesign, boost: float = 1.0) -> None:
         """Set the weights that are best for the rows of a design."""
-        found = minimise(design, self.v, boost)
+        found = minimise(design, self.v, boost, self.newton)
         self.v, self.mass = found.v, found.mass
 
     def solve_near_margin(self, source: Source, basis: Basis) -> None:
@@ -377,8 +384,11 @@ def _solve_samples(
             fit = LowRankFit(problem, np.zeros(size_of(problem, basis)))
             for sample in samples:
                 _solve_sample(fit, source, basis, sample)
+                fit.newton = task.newton  # the smallest sample is solved in any case
+                if fit.newton.is_out_of_time:
+                    break
         else:
-            fit = LowRankFit(problem, start[t])
+            fit = LowRankFit(problem, start[t], newton=task.newton)
             for sample in samples[:1]:
                 near, _ = _near_margin(fit, _view(source, sample), basis)
                 fit.near_share = len(near) / len(sample)

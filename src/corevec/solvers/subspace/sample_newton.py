@@ -6,8 +6,9 @@ the rounds of ``iterative.py``, and the Hessian of the sample, their metric.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add, or_
 from typing import Any
@@ -16,18 +17,21 @@ import numpy as np
 from scipy import linalg
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import count, full, joined, places, to_device_of
+from corevec.backend.arrays import count, full, is_tensor, joined, places, to_device_of
 from corevec.problems.family import Problem
+from corevec.solvers.numeric.deadline import Deadline
 from corevec.solvers.numeric.design import BasisDesign, Design, capacity
+from corevec.solvers.numeric.jitter import with_jitter
 from corevec.solvers.numeric.primal_newton import (
     Minimum,
-    NewtonSettings,
     minimise_each,
 )
 from corevec.solvers.subspace.row_order import RowOrder
 from corevec.solvers.subspace.state import SpanState
 from corevec.solvers.subspace.task import SpanTask
 
+# More rows than there are.
+NO_BOUND = 1 << 62
 # Squares of kernel values up to this stay in the range of float32.
 MAX_FLOAT32_SQUARE = 1e15
 
@@ -74,6 +78,7 @@ def sample_size(state: SpanState, present: Any, feature_sq: float = 0.0) -> Samp
     is_float32_enough = max(1.0, own_sq, feature_sq) * lost < 1
     hessian_dtype = _hessian_dtype(task)
     max_rows = _max_rows(task, dtype, hessian_dtype)
+    max_rows = min(max_rows, _rows_in_time(task, present, dtype))
     wanted = max(
         task.method.sample_rows_per_vector * k,
         int(task.method.sample_products / k**2),
@@ -107,6 +112,31 @@ def _max_rows(task: SpanTask, dtype: Any, hessian_dtype: Any) -> int:
     return rows // 2
 
 
+def _rows_in_time(task: SpanTask, present: Any, dtype: Any) -> int:
+    """Return on how many rows the problems are solved within the time limit.
+
+    Some rows are timed: their design, and its sum of squares, of which Newton's method
+    makes about two for each problem.
+    """
+    deadline = Deadline.of(task.progress, task.method.sample_time_share)
+    few = present[: task.method.probed_rows]
+    if not deadline.is_set or is_tensor(few):
+        return NO_BOUND
+    taken = []
+    for _ in range(2):  # the first may compile the loops
+        began = time.perf_counter()
+        design = BasisDesign(
+            task.problems[0], task.source, task.basis, few, None, dtype
+        )
+        cached = time.perf_counter()
+        design.row_gram(np.arange(len(few)), np.ones(len(few)))
+        summed = time.perf_counter() - cached
+        taken.append(cached - began + 2 * len(task.problems) * summed)
+    seconds = min(taken) / (len(few) * task.source.workers.n_threads)
+    # What was timed can be solved in any case; a few rows might be none, if drawn.
+    return max(task.method.probed_rows, int(deadline.left / max(seconds, 1e-12)))
+
+
 def solve_on_sample(
     state: SpanState, present: Any, size: SampleSize, seen: Any = None
 ) -> tuple[Any, bool]:
@@ -132,7 +162,11 @@ def solve_on_sample(
 
     method = task.method
     steps = method.whole_steps if counts_once else method.sample_steps
-    settings = NewtonSettings(steps, host_entries=method.newton.host_entries)
+    settings = replace(task.newton, max_steps=steps, value_tolerance=0.0)
+    # A first solution on few rows costs next to nothing, and f = 0 is no model.
+    few = max(2 * len(task.basis), method.probed_rows)
+    if len(sample) <= 1.5 * few and not any(fit.v.any() for fit in fits):
+        settings = replace(settings, deadline=None)
     starts = [fit.v for fit in fits]
     for fit, found in zip(
         fits, minimise_each(designs, starts, boosts, keep, settings), strict=True
@@ -270,13 +304,13 @@ def _factor(gram: Array) -> Any:
 
     It is a metric only: a larger diagonal makes smaller steps, no other result.
     """
-    diagonal = np.diag_indices(len(gram))
-    gram[diagonal] += 1.0
-    while True:
-        try:
-            return linalg.cho_factor(gram, lower=True, check_finite=False)
-        except linalg.LinAlgError:
-            gram[diagonal] += 1e-6 * float(gram[diagonal].max())
+    own = gram.diagonal() + 1.0
+
+    def factored(jitter: float) -> Any:
+        np.fill_diagonal(gram, own + jitter)
+        return linalg.cho_factor(gram, lower=True, check_finite=False)
+
+    return with_jitter(factored, float(own.max()), first=1e-6, growth=2.0)
 
 
 def _without_offset(gram: Array, offset: float) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from corevec._runtime.progress import Progress
 from corevec.data.sources import Source
 from corevec.models.basis import Basis
 from corevec.problems.family import Problem
+from corevec.solvers.numeric.deadline import Deadline
 from corevec.solvers.numeric.primal_newton import NewtonSettings
 
 
@@ -28,6 +29,11 @@ class SpanMethod:
         Newton steps on a sample, which is a warm start and a metric: a few will do.
     whole_steps : int
         Newton steps where the sample is all rows, whose minimum is the solution.
+    sample_time_share : float
+        Where there is a time limit: the sample is so small that its solution takes at
+        most this share of the time that is left.
+    probed_rows : int
+        Rows whose design and sum of squares are timed to tell how many these are.
     design_rows : int or None
         Design rows that fit in memory; None: as many as the memory budget holds.
     near_margins : tuple of float
@@ -56,6 +62,8 @@ class SpanMethod:
     sample_products: float = 2e10
     sample_steps: int = 4
     whole_steps: int = 50
+    sample_time_share: float = 0.4
+    probed_rows: int = 256
     design_rows: int | None = None
     near_margins: tuple[float, ...] = (0.25, 0.12, 0.06)
     max_margin_solves: int = 4
@@ -71,9 +79,6 @@ class SpanMethod:
         return max(self.min_relative_decrease, self.min_decrease_of_tol * tol)
 
 
-METHOD = SpanMethod()
-
-
 @dataclass(frozen=True)
 class SpanTask:
     """Problems to be solved over all rows of a source, in the span of a basis."""
@@ -84,7 +89,12 @@ class SpanTask:
     tol: float
     progress: Progress
     rng: np.random.Generator
-    method: SpanMethod = field(default_factory=lambda: METHOD)
+    method: SpanMethod = field(default_factory=SpanMethod)
+
+    @property
+    def newton(self) -> NewtonSettings:
+        """When Newton's steps end: at the time limit at the latest."""
+        return replace(self.method.newton, deadline=Deadline.of(self.progress))
 
     def count_pass(self) -> None:
         """Add one pass over all rows to the progress."""
