@@ -101,7 +101,7 @@ class Expansion:
         arrays = (self.alpha, self.g, self.low, self.high, self.alive)
         while True:
             lines = (cache.lines, cache.line_of, cache.used)
-            answer = loop(*arrays, *lines, self.state)
+            answer = loop(arrays, lines, self.state)
             if answer < 0:
                 return bool(answer == loops.DONE)
             cache.put(answer, self._kernel_row(answer), self.state)
