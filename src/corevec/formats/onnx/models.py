@@ -24,7 +24,7 @@ from corevec.formats.libsvm.models import LibsvmModel
 from corevec.formats.onnx.kernels import known_kernel
 from corevec.kernels import Kernel, Rows, make_kernel
 from corevec.models.expansion import KernelExpansion
-from corevec.reference._base import ReferenceClassifier
+from corevec.reference import ReferenceClassifier
 
 SCALERS = (MinMaxScaler, MaxAbsScaler, StandardScaler)
 OURS = (CoreVectorEstimator, CompressedModel, ReferenceClassifier, LibsvmModel)
