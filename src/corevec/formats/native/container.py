@@ -17,11 +17,15 @@ from corevec.formats.native.allowed import ENTRIES, trusted_types
 from corevec.formats.native.archive import ArchiveReader, write_archive
 from corevec.formats.native.decode import Decoder
 from corevec.formats.native.encode import Encoder
+from corevec.formats.native.trial import try_prediction
 
 FORMAT = "corevec model"
 # Incremented when an older reader would misread a file. A reader accepts all versions
 # up to its own; `tests/files/` contains a file of each version.
 VERSION = 1
+# Incremented when `fit` refuses a parameter that it took before: files with another
+# number may hold it, and load. Files of the first months have none (tol=1.0 was taken).
+RULES = 1
 
 
 def save(model: Any, path: AnyPath) -> None:
@@ -51,16 +55,19 @@ def save(model: Any, path: AnyPath) -> None:
         )
     encoder = Encoder("save")
     name = "pipe" if isinstance(model, Pipeline) else "model"
+    content = encoder.node(model, name)
+    try_prediction(model, lambda what: encoder.unsound(name, what))
     header = {
         "format": FORMAT,
         "version": VERSION,
+        "rules": RULES,
         "written_by": {
             "corevec": corevec.__version__,
             "numpy": numpy.__version__,
             "scipy": scipy.__version__,
             "scikit-learn": sklearn.__version__,
         },
-        "model": encoder.node(model, name),
+        "model": content,
     }
     with replacing("save", path) as file:
         write_archive(file, header, encoder.arrays)
@@ -96,10 +103,12 @@ def load(path: AnyPath, *, memory_limit: float = MEMORY_LIMIT) -> Any:
     header, arrays = reader.read()
     _check_version(reader, header)
     where = f"load: {found}"
-    model = Decoder(where, arrays).value(header["model"], "model")
+    decoder = Decoder(where, arrays, refuses_parameters=header.get("rules") == RULES)
+    model = decoder.value(header["model"], "model")
     entry = ENTRIES.get(type(model))
     if entry is None or not entry.is_estimator:
         reader.wrong(f"header.json, at model: a {type(model).__name__} is no estimator")
+    try_prediction(model, lambda what: decoder.wrong("model", what))
     return model
 
 

@@ -18,6 +18,7 @@ from corevec.formats.native.random_states import (
     check_generator,
     check_random_state,
 )
+from corevec.formats.native.trial import try_parameters
 from corevec.formats.native.validate import check_sound
 from corevec.formats.native.validate_models import check_model
 from corevec.models.basis import Basis
@@ -43,10 +44,13 @@ class Decoder:
         Who reads which file, in front of every message.
     arrays : list of ndarray
         The arrays of the file.
+    refuses_parameters : bool
+        Whether a parameter that `fit` refuses makes the file wrong.
     """
 
-    def __init__(self, where: str, arrays: list[Array]):
+    def __init__(self, where: str, arrays: list[Array], *, refuses_parameters: bool):
         self.where, self.arrays = where, arrays
+        self.refuses_parameters = refuses_parameters
         self._matrices: dict[tuple[Any, ...], Any] = {}  # shared as the arrays are
         self._makers = {
             "float": self._float,
@@ -235,6 +239,8 @@ class Decoder:
             object.__setattr__(made, name, value)
         check = check_model if entry.is_estimator else check_sound
         check(made, lambda what: self.wrong(place, what))
+        if entry.is_estimator and self.refuses_parameters:
+            try_parameters(made, lambda what: self.wrong(place, what))
         if isinstance(made, LibsvmModel):
             width = None if made._any_width else made.n_features_in_
             made._take(made.text_, width)

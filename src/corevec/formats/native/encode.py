@@ -32,6 +32,7 @@ from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.formats.native.allowed import ENTRIES, LEFT_BEHIND, Entry, describe
 from corevec.formats.native.random_states import STATES
+from corevec.formats.native.trial import try_parameters
 from corevec.formats.native.validate import check_sound
 from corevec.formats.native.validate_models import check_model
 
@@ -160,7 +161,9 @@ class Encoder:
             content |= inside
         state = {name: self.node(v, f"{place}.{name}") for name, v in content.items()}
         check = check_model if entry.is_estimator else check_sound
-        check(value, lambda what: self._unsound(place, what))
+        check(value, lambda what: self.unsound(place, what))
+        if entry.is_estimator:
+            try_parameters(value, lambda what: self.unsound(place, what))
         return {"object": entry.name, "state": state}
 
     def _check_pipeline(self, pipe: Pipeline, place: str) -> None:
@@ -190,7 +193,7 @@ class Encoder:
                 )
         return found
 
-    def _unsound(self, place: str, what: str) -> NoReturn:
+    def unsound(self, place: str, what: str) -> NoReturn:
         """Refuse what `load` would: better no file than one that cannot be read."""
         raise InvalidInputError(
             f"{self.who}: at {place}: {what}. An attribute was changed since fit; fit "

@@ -93,6 +93,10 @@ def _check_pipeline(made: Pipeline, wrong: Wrong) -> None:
     )
     if not right or not steps:
         wrong("steps must be pairs of a name and an estimator")
+    flags, names = made.verbose, made.transform_input
+    is_list = isinstance(names, list) and all(isinstance(n, str) for n in names)
+    if not isinstance(flags, bool) or not (names is None or is_list):
+        wrong("verbose and transform_input must be a bool, and None or names")
     # joblib stores pickles in such a folder, and loads those that it finds.
     if made.memory is not None:
         wrong("memory must be None")
