@@ -118,31 +118,36 @@ def _check_text(made: LibsvmModel, inside: dict[str, Any], wrong: Wrong) -> None
 
 def _stored_rows(made: Any, inside: dict[str, Any], wrong: Wrong) -> list[Any]:
     """Return the stored rows of a model, for the kernel values of new rows."""
-    found = []
-    for name in ("_functions", "_outcome"):
-        part = inside.get(name)
-        functions = part.functions if isinstance(part, FitResult) else part
-        if functions is not None and isinstance(functions.kernel, Kernel):
-            found.append(functions.basis.values)
+    found = [
+        part.basis.values
+        for part in (inside.get("_functions"), _functions_of(inside.get("_outcome")))
+        if part is not None and isinstance(part.kernel, Kernel)
+    ]
     if "_forest" in inside:
         found += [one.basis.values for one in inside["_forest"].trees]
     if isinstance(made, CoreSetNystroem) and "_basis" in inside:
         found += [made._basis.rows.values] * isinstance(made._basis.kernel, Kernel)
     if isinstance(made, ImplicitSurface):
-        for model in inside.get("estimators_", []):
-            if not isinstance(model, BaseEstimator):
-                wrong("estimators_ must be estimators")
-    for stream in inside.get("_streams", []):
-        if not isinstance(stream, BallStream) or type(stream) is not type(
-            inside["_streams"][0]
-        ):
-            wrong("_streams must be streams of one kind")
-        linear = isinstance(stream, LinearStream)
-        found.append(stream.vectors[:, 1:] if linear else stream.rows)  # type: ignore[attr-defined]
+        models = inside.get("estimators_", [])
+        if not all(isinstance(model, BaseEstimator) for model in models):
+            wrong("estimators_ must be estimators")
+    found += _rows_of_streams(inside.get("_streams", []), wrong)
     sample = inside.get("_sample")
     if sample is not None and sample.rows is not None:
         found.append(sample.rows)
     return found
+
+
+def _functions_of(result: FitResult | None) -> KernelExpansion | None:
+    return None if result is None else result.functions
+
+
+def _rows_of_streams(streams: list[Any], wrong: Wrong) -> list[Any]:
+    kinds = {type(stream) for stream in streams}
+    if len(kinds) > 1 or not all(issubclass(kind, BallStream) for kind in kinds):
+        wrong("_streams must be streams of one kind")
+    linear = LinearStream in kinds
+    return [one.vectors[:, 1:] if linear else one.rows for one in streams]
 
 
 def _check_numbers(made: Any, inside: dict[str, Any], wrong: Wrong) -> None:
