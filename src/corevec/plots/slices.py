@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ _AXES = ("x", "y", "z")
 _MARGIN = 0.1
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SurfaceSliceDisplay:
     """The field of an `ImplicitSurface` on planes perpendicular to one axis.
 
@@ -76,24 +78,13 @@ class SurfaceSliceDisplay:
     (1, 40, 40)
     """
 
-    def __init__(
-        self,
-        *,
-        axis: str,
-        at: Array,
-        xx: Array,
-        yy: Array,
-        values: Array,
-        points: list[Array],
-        unit: str,
-    ):
-        self.axis = axis
-        self.at = at
-        self.xx = xx
-        self.yy = yy
-        self.values = values
-        self.points = points
-        self.unit = unit
+    axis: str
+    at: Array
+    xx: Array
+    yy: Array
+    values: Array
+    points: list[Array]
+    unit: str
 
     @classmethod
     def from_estimator(
