@@ -141,6 +141,8 @@ class ConvergenceDisplay:
         for panel, place in zip(panels, axes, strict=True):
             draw = self._draw_gap if panel == "gap" else self._draw_objective
             draw(place, x)
+            if x != "round":
+                place.set_xlim(left=0)  # no negative seconds in the margin
         self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
         return self
 

@@ -269,8 +269,9 @@ class DecisionMapDisplay:
                 ax.scatter([], [], label=class_name(name), **square)
         handles, labels = ax.get_legend_handles_labels()
         if len(self.classes) > _MOST_IN_LEGEND and self.places is not None:
-            kept = [k for k, label in enumerate(labels) if "core vectors" in label]
-            handles = [handles[k] for k in kept]
+            written = {class_name(name) for name in self.classes}  # at their rows
+            pairs = zip(handles, labels, strict=True)
+            handles = [handle for handle, label in pairs if label not in written]
         if handles:
             legend(ax, handles)
 

@@ -126,17 +126,11 @@ class SurfaceSliceDisplay:
         across = _AXES.index(axis)
         others = [j for j in range(3) if j != across]
         points = surface.points_
-        low, high = points.min(axis=0), points.max(axis=0)
         if at is None:
-            at = low[across] + (high - low)[across] * np.array([0.25, 0.5, 0.75])
+            low, high = points[:, across].min(), points[:, across].max()
+            at = low + (high - low) * np.array([0.25, 0.5, 0.75])
         planes = np.atleast_1d(np.asarray(at, dtype=np.float64))
-        margin = _MARGIN * float(np.linalg.norm(high - low))
-        step = float((high - low)[others].max() + 2 * margin) / max(resolution - 1, 1)
-        sides = [
-            np.arange(low[j] - margin, high[j] + margin + step / 2, step)
-            for j in others
-        ]
-        xx, yy = np.meshgrid(*sides)
+        xx, yy = _grid(points, others, resolution)
         values = [_field(surface, xx, yy, across, others, place) for place in planes]
         near = surface.spacing_ / 2
         return cls(
@@ -203,6 +197,17 @@ class SurfaceSliceDisplay:
             ax.plot([], [], "o", ms=3.5, color=VERMILION, label="points")
             legend(ax, loc="lower left")
         return bands
+
+
+def _grid(points: Array, others: list[int], resolution: int) -> list[Array]:
+    """Return the grid over two coordinates of the points, with a margin."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    margin = _MARGIN * float(np.linalg.norm(high - low))
+    step = float((high - low)[others].max() + 2 * margin) / max(resolution - 1, 1)
+    sides = [
+        np.arange(low[j] - margin, high[j] + margin + step / 2, step) for j in others
+    ]
+    return list(np.meshgrid(*sides))
 
 
 def _field(
