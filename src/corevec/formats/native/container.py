@@ -7,7 +7,9 @@ from typing import Any
 import numpy
 import scipy
 import sklearn
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 import corevec
 from corevec.exceptions import InvalidInputError
@@ -17,7 +19,6 @@ from corevec.formats.native.allowed import ENTRIES, trusted_types
 from corevec.formats.native.archive import ArchiveReader, write_archive
 from corevec.formats.native.decode import Decoder
 from corevec.formats.native.encode import Encoder
-from corevec.formats.native.trial import try_prediction
 
 FORMAT = "corevec model"
 # Incremented when an older reader would misread a file. A reader accepts all versions
@@ -38,25 +39,30 @@ def save(model: Any, path: AnyPath) -> None:
     ----------
     model : estimator
         One of corevec, ``corevec.reference``, `compress` or `load_libsvm`, fitted or
-        not; scikit-learn's ``MinMaxScaler``, ``MaxAbsScaler``, ``StandardScaler``; or a
-        ``Pipeline`` of these. A kernel must have a name: a function is
+        not; scikit-learn's ``MinMaxScaler``, ``MaxAbsScaler``, ``StandardScaler``,
+        ``OneHotEncoder`` and ``SimpleImputer``; a ``Pipeline``, ``ColumnTransformer``
+        or ``CalibratedClassifierCV`` of these. Of a fitted search (``GridSearchCV``)
+        its ``best_estimator_`` is written. A kernel must have a name: a function is
         code. Callbacks are left behind.
     path : path
         File to write, of any name (".npz" says what it is); what is there is replaced
         at the end, in one step.
     """
+    if isinstance(model, GridSearchCV | RandomizedSearchCV):
+        check_is_fitted(model, "best_estimator_")
+        model = model.best_estimator_
     entry = ENTRIES.get(type(model))
     if entry is None or not entry.is_estimator:
         name = model.__name__ if isinstance(model, type) else type(model).__name__
         raise InvalidInputError(
             f"save: a {name} was given. Models of corevec and corevec.reference, "
-            "MinMaxScaler, MaxAbsScaler, StandardScaler, and Pipelines of these can be "
-            "saved."
+            "scikit-learn's MinMaxScaler, MaxAbsScaler, StandardScaler, OneHotEncoder "
+            "and SimpleImputer can be saved, and Pipeline, ColumnTransformer, "
+            "CalibratedClassifierCV and searches (their best estimator) of these."
         )
     encoder = Encoder("save")
     name = "pipe" if isinstance(model, Pipeline) else "model"
     content = encoder.node(model, name)
-    try_prediction(model, lambda what: encoder.unsound(name, what))
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -108,7 +114,6 @@ def load(path: AnyPath, *, memory_limit: float = MEMORY_LIMIT) -> Any:
     entry = ENTRIES.get(type(model))
     if entry is None or not entry.is_estimator:
         reader.wrong(f"header.json, at model: a {type(model).__name__} is no estimator")
-    try_prediction(model, lambda what: decoder.wrong("model", what))
     return model
 
 
@@ -137,7 +142,8 @@ def skops_trusted() -> list[str]:
     -------
     list of str
         For ``skops.io.load(path, trusted=corevec.formats.skops_trusted())``: classes of
-        corevec, and SciPy's CSR matrices, that hold numbers. Look at what a file asks
+        corevec, SciPy's CSR matrices, NumPy's dtypes, and the parts of scikit-learn's
+        calibrated classifiers, all of which hold numbers. Look at what a file asks
         for with ``skops.io.get_untrusted_types(file=path)``; anything beyond this list,
         such as a kernel function, is yours to judge.
     """

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
 from corevec.exceptions import CorevecError, InvalidInputError
 from corevec.formats.libsvm.base import LibsvmModel
+from corevec.formats.native.scikit_learn import SCALERS
 from corevec.formats.native.validate import Wrong
 
 # What a part that is missing or of the wrong kind raises. A lack of memory, of a device
@@ -43,8 +43,8 @@ def try_parameters(made: Any, wrong: Wrong) -> None:
     `fit` checks its parameters first: no rows are enough to try them, and too few for
     anything else to happen.
     """
-    if isinstance(made, Pipeline | LibsvmModel):
-        return  # the steps are tried one by one; nothing is fitted again
+    if _is_composition(made) or isinstance(made, LibsvmModel):
+        return  # the parts are tried one by one; a LIBSVM model is not fitted again
     parameters = made.get_params(deep=False)
     _check_shared(parameters, wrong)
     if "random_state" in parameters:
@@ -65,6 +65,12 @@ def try_parameters(made: Any, wrong: Wrong) -> None:
         pass  # no rows, or what this machine lacks
 
 
+def _is_composition(made: Any) -> bool:
+    """Whether an estimator is scikit-learn's, and more than a scaler."""
+    is_theirs = type(made).__module__.startswith("sklearn.")
+    return is_theirs and not isinstance(made, SCALERS)
+
+
 def _check_shared(parameters: dict[str, Any], wrong: Wrong) -> None:
     """Check the parameters that `fit` looks at only when it has rows."""
     try:
@@ -83,7 +89,13 @@ def _check_shared(parameters: dict[str, Any], wrong: Wrong) -> None:
 
 
 def try_prediction(model: Any, wrong: Wrong) -> None:
-    """Call `wrong` if a fitted model cannot predict a row of zeros."""
+    """Call `wrong` if a fitted model cannot predict a row of zeros.
+
+    Compositions are left out: they may need a frame, or a category that is known. Their
+    parts are tried one by one.
+    """
+    if _is_composition(model):
+        return
     width = getattr(model, "n_features_in_", None)
     if not isinstance(width, int | np.integer):
         return  # not fitted

@@ -14,6 +14,7 @@ from corevec.estimators._compressed import Form as CompressedForm
 from corevec.formats.libsvm.base import LibsvmModel
 from corevec.formats.libsvm.text import LibsvmText
 from corevec.formats.native import validate_cells as _sound_cells  # noqa: F401 - its checks are registered
+from corevec.formats.native.scikit_learn import SKLEARN_ESTIMATORS
 from corevec.formats.native.validate import Wrong, check_floats
 from corevec.kernels import Kernel
 from corevec.models.basis import Basis
@@ -68,6 +69,7 @@ def check_model(made: Any, wrong: Wrong) -> None:
             wrong(f"{name} must be of type {kinds[0].__name__}")
     if "feature_names_in_" in inside:
         _check_names(inside, wrong)
+    _check_complete(made, inside, wrong)
     if isinstance(made, Pipeline):
         _check_pipeline(made, wrong)
     elif isinstance(made, LibsvmModel):
@@ -100,6 +102,14 @@ def _check_pipeline(made: Pipeline, wrong: Wrong) -> None:
     # joblib stores pickles in such a folder, and loads those that it finds.
     if made.memory is not None:
         wrong("memory must be None")
+
+
+def _check_complete(made: Any, inside: dict[str, Any], wrong: Wrong) -> None:
+    """Check that an estimator of scikit-learn has all of its attributes, or none."""
+    needed = set(SKLEARN_ESTIMATORS.get(type(made), ())) - {"_n_features"}
+    missing = sorted(needed - set(inside))
+    if missing and len(missing) < len(needed):
+        wrong(f"a fitted {type(made).__name__} needs {', '.join(missing)}")
 
 
 def _check_names(inside: dict[str, Any], wrong: Wrong) -> None:
