@@ -155,8 +155,8 @@ def test_what_a_graph_cannot_hold_is_refused_by_name():
 
 
 def test_more_cells_than_a_graph_can_open_are_refused():
-    X, y = rows(n=600)
-    model = CoreVectorClassifier(cells=1, n_trees=2, random_state=0).fit(X, y)
+    X, y = rows(n=6000)
+    model = CoreVectorClassifier(cells=20, n_trees=3, random_state=0).fit(X, y)
     n_cells = sum(one.tree.n_cells for one in model._forest.trees)
     assert n_cells > 512
     with pytest.raises(InvalidInputError, match=f"{n_cells:,} cells"):

@@ -19,8 +19,8 @@ from corevec.models.expansion import KernelExpansion
 from corevec.solvers.cells.forest import Cells, Forest, rows_between
 from corevec.solvers.cells.tree import Tree
 
-# Cells of all trees. Each has some 10 nodes, and the time in which onnxruntime 1.31 opens
-# a file grows with their square: 64, 256, 512 cells in 0.3, 2.6, 15 s on one busy core.
+# Cells of all trees. Each has some 10 nodes, and the time in which onnxruntime 1.31
+# opens a file grows with their square: 64, 256, 512 cells take 0.3, 2.6, 15 s.
 MOST_CELLS = 512
 
 
