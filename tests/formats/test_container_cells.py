@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import corevec
-from corevec.exceptions import InvalidInputError
+from corevec import InvalidInputError
 from corevec.formats import load, save, save_libsvm, skops_trusted
 
 X, Y = make_moons(400, noise=0.25, random_state=0)

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corevec.exceptions import InvalidInputError
 from corevec.models.certificate_text import ball_facts, is_of_cells, short_state
-from corevec.plots._history import Curves, curves_of
-from corevec.plots._model import last_step
+from corevec.plots import Curves, curves_of, last_step
 from corevec.report import _facts, _page, _rows
 from corevec.report._results import Results, kind_of, measure
 

@@ -29,7 +29,7 @@ from corevec.solvers.streaming.geometry import Form as StreamForm
 from corevec.solvers.streaming.kernel_stream import KernelStream
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.stream import LinearStream, Whole
-from corevec.surfaces.field import Field, Frame
+from corevec.surfaces import Field, Frame
 
 # Of scikit-learn, any estimator may have them.
 _ANY = ("n_features_in_", "feature_names_in_", "_sklearn_output_config")

@@ -32,7 +32,7 @@ from corevec.solvers.streaming.geometry import Form as StreamForm
 from corevec.solvers.streaming.kernel_stream import KernelStream
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.stream import BallStream, LinearStream, Whole
-from corevec.surfaces.field import Field, Frame
+from corevec.surfaces import Field, Frame
 
 Wrong = Callable[[str], NoReturn]
 

@@ -24,8 +24,7 @@ from corevec.models.result import FitResult
 from corevec.solvers.cells.forest import Forest
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.stream import BallStream, LinearStream
-from corevec.surfaces import ImplicitSurface
-from corevec.surfaces.field import Field, Frame
+from corevec.surfaces import Field, Frame, ImplicitSurface
 
 # Arrays that predictions use, and public ones.
 _KINDS: dict[str, tuple[type, ...]] = {

@@ -152,7 +152,7 @@ def notes_on(
         for name in ("problem", "primal", "dual", "relative_gap", "converged"):
             value = getattr(found, name)
             number = isinstance(value, float | np.floating)
-            notes[f"corevec.models.certificate.{name}"] = str(
+            notes[f"corevec.certificate.{name}"] = str(
                 float(value) if number else value
             )
     return notes
