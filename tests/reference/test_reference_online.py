@@ -383,6 +383,14 @@ def test_lasvm_without_a_free_row_takes_the_middle_of_the_optimal_biases(C, rng)
     assert ours.score(X, y) == theirs.score(X, y) > 0.6
 
 
+def test_lasvm_with_every_row_in_the_expansion_and_none_free_has_a_bias():
+    X, y = np.array([[0.12573022], [-0.13210486], [0.64042265]]), np.array([1, 1, -1])
+    ours = LASVM(kernel="linear", n_epochs=None, tau=1e-8).fit(X, y)
+    theirs = SVC(kernel="linear", tol=1e-8).fit(X, y)
+    # SVC keeps the kernel in float32.
+    assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=1e-6)
+
+
 @pytest.mark.parametrize("selection", ["random", "margin"])
 def test_lasvm_ends_with_as_many_rows_as_it_may_have(selection):
     X, y = blobs(600, 0.5)

@@ -63,7 +63,9 @@ class Expansion:
         if (may_rise & may_fall).any():
             return self.bias
         others = np.flatnonzero((self.slot_of < 0) & (self.box > 0))
-        g_others = self.y[others] - (self.values(others) - self.bias)
+        g_others = np.empty(0)
+        if len(others):
+            g_others = self.y[others] - (self.values(others) - self.bias)
         rises = np.append(may_rise, self.y[others] > 0)
         falls = np.append(may_fall, self.y[others] < 0)
         return optimal_bias(-np.append(self.g, g_others), rises, falls)
