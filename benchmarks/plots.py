@@ -7,6 +7,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib import ticker
 
 COLOURS = {
     "corevec_cells": "tab:blue",
@@ -62,6 +63,24 @@ COLOURS = {
     "sklearn_sgd_oneclass": "tab:red",
 }
 PANEL = 3.2  # inches
+# The columns of the result files, as the axes name them.
+NAMES = {
+    "fit_seconds": "time of the fit (s)",
+    "gap": "relative duality gap",
+    "mre": "mean relative error",
+    "n": "training rows",
+    "n_core": "core set",
+    "n_support": "support vectors",
+    "rmse": "root mean squared error",
+    "sv_share": "share of support vectors",
+    "test_error": "test error",
+    "train_error": "training error",
+}
+
+
+def named(column):
+    """Return the name of a column for an axis."""
+    return NAMES.get(column, column)
 
 
 def draw(experiment, rows, folder):
@@ -98,12 +117,41 @@ def grid(n_rows, n_columns):
 
 
 def scale(axis, values):
-    """Make both axes logarithmic where there is data, with a place for zeros on y."""
-    positive = values[values > 0]
+    """Make both axes logarithmic where there is data, ticks as plain numbers."""
     if values.notna().any():
         axis.set_xscale("log")
-    if not positive.empty:
-        axis.set_yscale("symlog", linthresh=positive.min())
+        plain_ticks(axis.xaxis)
+    if (values > 0).any():
+        axis.set_yscale("log")
+        axis.set_ylim(bottom=floor_of(values) / 1.5)
+        plain_ticks(axis.yaxis)
+
+
+def floor_of(values):
+    """Return where zeros, and gaps below zero by rounding, are drawn: below the rest.
+
+    A third of the least positive value. An axis that goes on to zero and beyond would
+    have ticks at negative seconds.
+    """
+    positive = values[values > 0]
+    return positive.min() / 3 if len(positive) else 0.0
+
+
+def floored(values, floor):
+    """Return the known values, not below the floor of their axis."""
+    return values.clip(lower=floor)
+
+
+def plain_ticks(axis):
+    """Label a logarithmic axis: 0.2 and 500, and powers where there are many digits.
+
+    Over fewer than two decades powers of ten alone would leave one label or none.
+    """
+    low, high = axis.get_view_interval()
+    parts = (1.0, 2.0, 5.0) if high < 100 * max(low, 1e-300) else (1.0,)
+    axis.set_major_locator(ticker.LogLocator(subs=parts))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(ticker.NullFormatter())
 
 
 def against_time(rows):
@@ -113,15 +161,16 @@ def against_time(rows):
     for column, name in enumerate(names):
         here = rows[rows["dataset"] == name]
         for axis, value in zip(axes[:, column], ("test_error", "gap"), strict=True):
+            floor = floor_of(here[value])
             for solver, group in here.groupby("solver"):
                 axis.scatter(
                     group["fit_seconds"],
-                    group[value],
+                    floored(group[value], floor),
                     14,
                     COLOURS[solver],
                     label=solver,
                 )
-            axis.set(xlabel="fit seconds", ylabel=value, title=name)
+            axis.set(xlabel=named("fit_seconds"), ylabel=named(value), title=name)
             scale(axis, here[value])
         axes[0, column].legend(fontsize=7)
     figure.tight_layout()
@@ -130,13 +179,14 @@ def against_time(rows):
 
 def lines_of(axis, rows, x, y):
     """Draw the median of y for each x, one line per solver."""
+    floor = floor_of(rows[y])
     for solver, group in rows.groupby("solver"):
-        medians = group.groupby(x)[y].median().dropna()
+        medians = floored(group.groupby(x)[y].median().dropna(), floor)
         if not medians.empty:
             axis.plot(
                 medians.index, medians, "o-", ms=3, c=COLOURS[solver], label=solver
             )
-    axis.set(xlabel=x, ylabel=y)
+    axis.set(xlabel=named(x), ylabel=named(y))
     scale(axis, rows[y])
 
 

@@ -24,7 +24,7 @@ from corevec import SVDD
 
 ROWS, GAMMA = 20_000, 60.0
 FEW, NEIGHBOURS, STEPS = 400, 12, 12
-PICTURE = Path(__file__).parent.parent / "docs" / "clustering.png"
+PICTURE = Path("clustering.png")
 
 
 def two_rings_and_two_moons(n, seed=0):

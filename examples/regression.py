@@ -12,7 +12,7 @@ import numpy as np
 from corevec import CoreVectorRegressor
 
 ROWS, NOISE = 20_000, 0.25
-PICTURE = Path(__file__).parent.parent / "docs" / "regression.png"
+PICTURE = Path("regression.png")
 
 
 def curve(x):

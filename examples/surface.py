@@ -12,7 +12,7 @@ import numpy as np
 from corevec.surfaces import ImplicitSurface
 
 POINTS, THICKNESS = 12_000, 0.45
-PICTURE = Path(__file__).parent.parent / "docs" / "surface.png"
+PICTURE = Path("surface.png")
 
 
 def knot(n_points, seed):
@@ -85,7 +85,7 @@ def main():
     print(surface.certificate_)
     mesh.save("knot.ply")
     draw(surface, points, mesh, PICTURE)
-    print(f"\nMesh: knot.ply. Picture: {PICTURE}")
+    print(f"\nMesh: knot.ply. Picture: {PICTURE.resolve()}")
 
 
 if __name__ == "__main__":

@@ -107,16 +107,21 @@ _UNFITTED = {f"{i}-{name}": rest for i, (name, *rest) in enumerate(_named())}
 NAMES = tuple(_UNFITTED)
 
 
-@functools.cache
 def fitted_model(name):
     """Return a fitted model, and rows to ask it about."""
+    return fitted_case(name)[:2]
+
+
+@functools.cache
+def fitted_case(name):
+    """Return a fitted model, its rows and its labels or None."""
     model, X, y = _UNFITTED[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", corevec.NotCertifiedWarning)
         model = model.fit(X) if y is None else model.fit(X, y)
     if "Compressed" in name:
         model = corevec.compress(model, 5)
-    return model, X
+    return model, X, y
 
 
 def answers(model, X):

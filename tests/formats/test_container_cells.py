@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import corevec
-from corevec.exceptions import InvalidInputError
-from corevec.formats import load, save, save_libsvm, save_onnx, skops_trusted, to_onnx
+from corevec import InvalidInputError
+from corevec.formats import load, save, save_libsvm, skops_trusted
 
 X, Y = make_moons(400, noise=0.25, random_state=0)
 THREE = np.digitize(X[:, 0], [0.0, 1.0])
@@ -120,16 +120,12 @@ def test_files_of_one_expansion_refuse_many(name, fitted, tmp_path):
     words = r"cells=60: it has 16 kernel expansions, one per cell.*"
     with pytest.raises(InvalidInputError, match=f"save_libsvm: .*{words} fit without"):
         save_libsvm(model, path)
-    with pytest.raises(InvalidInputError, match=f"to_onnx: .*{words} fit without"):
-        to_onnx(model)
-    with pytest.raises(InvalidInputError, match=r"corevec\.formats\.save"):
-        save_onnx(model, path)
     assert not path.exists()
 
 
-def test_the_last_step_of_a_pipeline_is_refused_as_well(fitted):
-    with pytest.raises(InvalidInputError, match="to_onnx: this CoreVectorClassifier"):
-        to_onnx(fitted["pipeline"][0])
+def test_the_last_step_of_a_pipeline_is_refused_as_well(fitted, tmp_path):
+    with pytest.raises(InvalidInputError, match="save_libsvm: this CoreVectorClass"):
+        save_libsvm(fitted["pipeline"][0][-1], tmp_path / "model")
 
 
 # Files with one mistake ------------------------------------------------------------

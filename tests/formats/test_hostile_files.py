@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 import corevec
-from corevec.exceptions import InvalidInputError
+from corevec import InvalidInputError
 from corevec.formats import load, load_libsvm, save, save_libsvm
 
 X, Y = formats_models.rows()

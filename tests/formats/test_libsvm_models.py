@@ -21,8 +21,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 import corevec
-from corevec import reference
-from corevec.exceptions import InvalidInputError
+from corevec import InvalidInputError, reference
 from corevec.formats import load_libsvm, save_libsvm
 
 needs_libsvm = pytest.mark.skipif(
@@ -526,9 +525,7 @@ def test_vectors_in_pairs_that_share_no_class_are_listed_several_times(
     n_classes, tmp_path, rng
 ):
     """Any matrix of coefficients comes out as the same machines."""
-    from corevec.formats.libsvm.base import _Machines
-    from corevec.formats.libsvm.pairs import listed_by_class
-    from corevec.formats.libsvm.text import LibsvmText
+    from corevec.formats import LibsvmText, Machines, listed_by_class
     from corevec.kernels import Rows
 
     n_pairs = n_classes * (n_classes - 1) // 2
@@ -546,7 +543,7 @@ def test_vectors_in_pairs_that_share_no_class_are_listed_several_times(
         sparse.csr_matrix(vectors[order]),
     )
     rows = rng.normal(size=(7, 3))
-    values = _Machines(text, 3).values(Rows(rows, np.arange(7)))
+    values = Machines(text, 3).values(Rows(rows, np.arange(7)))
     np.testing.assert_allclose(values, rows @ vectors.T @ coef, **SAME)
 
 

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 import corevec
-from corevec.exceptions import InvalidInputError
+from corevec import InvalidInputError
 from corevec.formats import load, save
 
 

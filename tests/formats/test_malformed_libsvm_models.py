@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corevec.exceptions import CorevecError, InvalidInputError
+from corevec import CorevecError, InvalidInputError
 from corevec.formats import load_libsvm
 
 CLASSES = """\

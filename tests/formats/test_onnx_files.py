@@ -25,8 +25,13 @@ from corevec import (
     StructuralSVM,
     SubspaceRegressor,
 )
-from corevec.formats import load_libsvm, save_libsvm, save_onnx, to_onnx
-from corevec.formats.onnx.models import labels_of
+from corevec.formats import (
+    labels_of,
+    load_libsvm,
+    save_libsvm,
+    save_onnx,
+    to_onnx,
+)
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: corevec[onnx]")
 onnxruntime = pytest.importorskip("onnxruntime", reason="corevec[onnx] has it")
@@ -115,11 +120,11 @@ def test_metadata_say_what_the_model_is_and_how_good():
         "corevec.estimator": "CoreVectorClassifier",
         "corevec.precision": "float64",
         "corevec.kernel": "rbf(gamma=0.25)",
-        "corevec.models.certificate.problem": found.problem,
-        "corevec.models.certificate.primal": repr(float(found.primal)),
-        "corevec.models.certificate.dual": repr(float(found.dual)),
-        "corevec.models.certificate.relative_gap": repr(float(found.relative_gap)),
-        "corevec.models.certificate.converged": "True",
+        "corevec.certificate.problem": found.problem,
+        "corevec.certificate.primal": repr(float(found.primal)),
+        "corevec.certificate.dual": repr(float(found.dual)),
+        "corevec.certificate.relative_gap": repr(float(found.relative_gap)),
+        "corevec.certificate.converged": "True",
     }
     assert (proto.producer_name, proto.producer_version) == (
         "corevec",

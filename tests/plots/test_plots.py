@@ -29,7 +29,7 @@ from corevec import (
     compress,
     plots,
 )
-from corevec.plots._history import bounds_of, curves_of
+from corevec.plots import bounds_of, curves_of
 
 mpl.use("Agg")
 

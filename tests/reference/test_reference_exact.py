@@ -17,10 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from corevec import InvalidInputError, NotCertifiedWarning
 from corevec.data.sources import as_source
 from corevec.kernels import make_kernel
-from corevec.reference import SMO, SimpleSVM
-from corevec.reference._free_rows import FreeRows
-from corevec.reference._kernel_rows import KernelRows
-from corevec.reference.smo import Box, _Run
+from corevec.reference import SMO, Box, Descent, FreeRows, KernelRows, SimpleSVM
 
 # Both stop by a violation in units of f. scikit-learn compares repeated with weighted
 # rows to 1e-7, which a violation of 1e-10 allows on its 15 rows; SMO's default of 1e-3
@@ -163,7 +160,7 @@ def test_shrinking_leaves_rows_out_and_takes_them_back():
     X, y = strategies.checkerboard(500)
     K = naive.gram(X, gamma=1.0)
     rows = KernelRows(make_kernel("rbf", 1.0), as_source(X), 1e6)
-    run = _Run(rows, Box.of("hinge", y * 1.0, np.full(500, 1.0)), tol=1e-6)
+    run = Descent(rows, Box.of("hinge", y * 1.0, np.full(500, 1.0)), tol=1e-6)
     run._step_until(600)
     run._write_back()
     run._shrink()
@@ -332,10 +329,39 @@ def test_a_hard_margin_that_does_not_exist_is_said():
 def test_too_few_steps_are_told_with_what_is_left(solver):
     X, y = strategies.checkerboard(200)
     model = solver(C=100.0, max_iter=5)
-    with pytest.warns(NotCertifiedWarning, match="max_iter=5 with a violation of"):
+    with pytest.warns(NotCertifiedWarning, match="max_iter=5"):
         model.fit(X, y)
     assert model.fit_status_ == 1
     assert model.n_iter_.tolist() == [5]
+
+
+@pytest.mark.parametrize("C", [1e-3, 1e-2])
+def test_without_a_free_row_the_bias_is_the_middle_of_the_optimal_ones(C, rng):
+    """At a small C all rows are at their bound; SVC takes the middle as well."""
+    X = rng.normal(size=(200, 4))
+    y = np.repeat([-1, 1], 100)[np.argsort(np.argsort(X[:, 0] + rng.normal(size=200)))]
+    theirs = SVC(C=C, tol=1e-8).fit(X, y)
+    ours = SimpleSVM(C=C, tol=1e-8).fit(X, y)
+    assert np.abs(np.abs(ours.dual_coef_) - C).max() <= 1e-12 * C
+    # SVC keeps the kernel in float32: 1e-7 of sum |alpha| <= 2.
+    assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=1e-6)
+    assert ours.score(X, y) == theirs.score(X, y) > 0.6
+
+
+def test_smo_ends_in_bounded_steps_where_kernel_values_nearly_agree(rng):
+    """k(x, z) from 1e9 to 1e10 with differences near 1: no float64 descent gets there.
+
+    SVC says that it converged: its kernel in float32 has errors near 100.
+    """
+    X = 100 + rng.normal(size=(20, 2))
+    y = rng.permutation(np.arange(20) % 2)
+    model = SMO(kernel="poly")
+    with pytest.warns(NotCertifiedWarning, match="StandardScaler"):
+        model.fit(X, y)
+    assert model.n_iter_ == [20 * 100_000]
+    assert model.fit_status_ == 1
+    scaled = SMO(kernel="poly").fit(X - X.mean(axis=0), y)
+    assert scaled.fit_status_ == 0
 
 
 @given(data=st.data(), slots=st.integers(1, 9))

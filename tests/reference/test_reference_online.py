@@ -23,11 +23,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from corevec import InvalidInputError, NotCertifiedWarning
 from corevec.data.sources import as_source
 from corevec.kernels import make_kernel
-from corevec.reference._kernel_rows import KernelRows
-from corevec.reference._lasvm_rows import Expansion
-from corevec.reference.bvm import Ball, BallVectorMachine
-from corevec.reference.lasvm import LASVM
-from corevec.reference.pegasos import Pegasos
+from corevec.reference import (
+    LASVM,
+    Ball,
+    BallVectorMachine,
+    Expansion,
+    KernelRows,
+    Pegasos,
+)
 
 TO_THE_END = {"n_epochs": None, "tau": 1e-9}
 # LASVM to the end: a step inside the box makes two gradients equal but for rounding,
@@ -351,13 +354,41 @@ def test_lasvm_within_a_small_cache_is_the_same_machine():
 
 def test_lasvm_says_when_it_was_cut_short():
     X, y = blobs(200, 0.5)
-    with pytest.warns(
-        NotCertifiedWarning, match=r"max_iter=20 .*Raise max_iter or tau"
-    ):
+    with pytest.warns(NotCertifiedWarning, match=r"LASVM: .*max_iter=20\b"):
         model = LASVM(max_iter=20, random_state=0).fit(X, y)
     assert model.n_iter_ == [20]
     assert model.fit_status_ == 1
     assert LASVM(random_state=0).fit(X, y).fit_status_ == 0
+
+
+def test_lasvm_ends_in_bounded_steps_where_kernel_values_nearly_agree(rng):
+    X = 100 + rng.normal(size=(20, 2))
+    y = rng.permutation(np.arange(20) % 2)
+    model = LASVM(kernel="poly", random_state=0)
+    with pytest.warns(NotCertifiedWarning, match="StandardScaler"):
+        model.fit(X, y)
+    assert model.n_iter_ == [20 * 100_000]
+    assert model.fit_status_ == 1
+
+
+@pytest.mark.parametrize("C", [1e-3, 1e-2])
+def test_lasvm_without_a_free_row_takes_the_middle_of_the_optimal_biases(C, rng):
+    X = rng.normal(size=(200, 4))
+    y = np.repeat([-1, 1], 100)[np.argsort(np.argsort(X[:, 0] + rng.normal(size=200)))]
+    theirs = SVC(C=C, tol=1e-8).fit(X, y)
+    ours = LASVM(C=C, n_epochs=None, tau=1e-8, random_state=0).fit(X, y)
+    assert np.abs(np.abs(ours.dual_coef_) - C).max() <= 1e-12 * C
+    # SVC keeps the kernel in float32: 1e-7 of sum |alpha| <= 2.
+    assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=1e-6)
+    assert ours.score(X, y) == theirs.score(X, y) > 0.6
+
+
+def test_lasvm_with_every_row_in_the_expansion_and_none_free_has_a_bias():
+    X, y = np.array([[0.12573022], [-0.13210486], [0.64042265]]), np.array([1, 1, -1])
+    ours = LASVM(kernel="linear", n_epochs=None, tau=1e-8).fit(X, y)
+    theirs = SVC(kernel="linear", tol=1e-8).fit(X, y)
+    # SVC keeps the kernel in float32.
+    assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=1e-6)
 
 
 @pytest.mark.parametrize("selection", ["random", "margin"])

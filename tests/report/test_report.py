@@ -39,7 +39,7 @@ from corevec import (
     SubspaceClassifier,
     compress,
 )
-from corevec.report import _rows, write_report
+from corevec.report import density, sample, write_report
 
 VOID = {"meta", "input", "br", "link", "img"}
 EVIL = "<script>alert('x')</script>"
@@ -210,17 +210,17 @@ def test_very_many_classes_become_a_list_of_confusions(report):
 
 @given(st.integers(1, 400), st.integers(1, 100))
 def test_of_many_rows_a_fixed_choice_is_judged(n_rows, most):
-    chosen = _rows.sample(n_rows, most)
+    chosen = sample(n_rows, most)
     assert len(np.unique(chosen)) == len(chosen) == min(n_rows, most)
     assert chosen.min() >= 0
     assert chosen.max() < n_rows
-    np.testing.assert_array_equal(chosen, _rows.sample(n_rows, most))
+    np.testing.assert_array_equal(chosen, sample(n_rows, most))
 
 
 def test_the_density_is_the_share_of_entries_that_are_not_zero(rng):
     X = rng.normal(size=(97, 5)) * (rng.random((97, 5)) < 0.3)
     for rows in (X, sparse.csr_matrix(X), pd.DataFrame(X)):
-        assert _rows.density(rows) == pytest.approx(np.mean(X != 0))
+        assert density(rows) == pytest.approx(np.mean(X != 0))
 
 
 def test_only_changed_parameters_carry_the_mark(report, moons, classifier):

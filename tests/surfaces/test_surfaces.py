@@ -10,11 +10,17 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from corevec.exceptions import InvalidInputError, NotCertifiedWarning
-from corevec.surfaces import ImplicitSurface, Mesh
-from corevec.surfaces.mesh import check_lattice_memory, lattice_bytes, zero_set
-from corevec.surfaces.normals import estimate_normals, make_cloud
-from corevec.surfaces.targets import winding_numbers
+from corevec import InvalidInputError, NotCertifiedWarning
+from corevec.surfaces import (
+    ImplicitSurface,
+    Mesh,
+    check_lattice_memory,
+    estimate_normals,
+    lattice_bytes,
+    make_cloud,
+    winding_numbers,
+    zero_set,
+)
 
 pytest.importorskip("skimage")
 

@@ -89,10 +89,12 @@ def _check_model(model: Any) -> None:
     if not (hasattr(model, "support_") or hasattr(model, "support_vectors_")):
         missing.append("support_ or support_vectors_")
     if missing:
+        advice = f"{CERTIFIED} can be certified."
+        if hasattr(model, "certificate_"):  # a StructuralSVM
+            advice = "Its fit has measured a gap: see its certificate_."
         raise InvalidInputError(
             f"certify: a {who} was given. A duality gap needs the dual variables of "
-            f"the training rows, and it has no {', '.join(missing)}. {CERTIFIED} can "
-            "be certified."
+            f"the training rows, and it has no {', '.join(missing)}. {advice}"
         )
 
 

@@ -1,14 +1,24 @@
-"""Model files: LIBSVM text, the native container, ONNX, skops."""
+"""Model files: LIBSVM text, the native container, ONNX, skops.
+
+Users find the functions of ``__all__``. Beside them, for tests: the classes that a
+container may hold (`ENTRIES`), the content of a LIBSVM file (`LibsvmText`), its
+machines, the order of its vectors, and the labels of a graph.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from corevec.formats.libsvm.base import Machines as Machines
 from corevec.formats.libsvm.convert import load_libsvm, save_libsvm
+from corevec.formats.libsvm.pairs import listed_by_class as listed_by_class
+from corevec.formats.libsvm.text import LibsvmText as LibsvmText
+from corevec.formats.native.allowed import ENTRIES as ENTRIES
 from corevec.formats.native.container import load, save, skops_trusted
 
 if TYPE_CHECKING:
     from corevec.formats.onnx.graph import save_onnx, to_onnx
+    from corevec.formats.onnx.models import labels_of as labels_of
 
 __all__ = [
     "load",
@@ -22,8 +32,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return the two functions for ONNX, which are imported on first use."""
-    if name not in ("save_onnx", "to_onnx"):
+    """Return the functions for ONNX, which are imported on first use."""
+    if name not in ("labels_of", "save_onnx", "to_onnx"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from corevec.formats.onnx import graph as onnx_graph
 

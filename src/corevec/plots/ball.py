@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ WHO = "BallDisplay"
 _MOST_VECTORS = 1500
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BallDisplay:
     r"""A ball in the feature space of the kernel, projected on its two main directions.
 
@@ -84,22 +86,12 @@ class BallDisplay:
     True
     """
 
-    def __init__(
-        self,
-        *,
-        places: Array,
-        distances: Array,
-        vectors: Array,
-        vector_distances: Array,
-        radius: float,
-        share: float,
-    ):
-        self.places = places
-        self.distances = distances
-        self.vectors = vectors
-        self.vector_distances = vector_distances
-        self.radius = radius
-        self.share = share
+    places: Array
+    distances: Array
+    vectors: Array
+    vector_distances: Array
+    radius: float
+    share: float
 
     @classmethod
     def from_estimator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ _Y = {"gap": ("gap",), "objective": ("objective",), "both": ("gap", "objective")
 _LEAST_GAP = 1e-10
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConvergenceDisplay:
     """Gap and objective of a fit, round by round, with the certificate.
 
@@ -71,9 +73,8 @@ class ConvergenceDisplay:
     (2, 'passes over the rows')
     """
 
-    def __init__(self, *, curves: Curves, certificate: Certificate):
-        self.curves = curves
-        self.certificate = certificate
+    curves: Curves
+    certificate: Certificate
 
     @classmethod
     def from_estimator(
@@ -140,6 +141,8 @@ class ConvergenceDisplay:
         for panel, place in zip(panels, axes, strict=True):
             draw = self._draw_gap if panel == "gap" else self._draw_objective
             draw(place, x)
+            if x != "round":
+                place.set_xlim(left=0)  # no negative seconds in the margin
         self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ _DEEP, _FAINT = 0.62, 0.12
 _MOST_IN_LEGEND = 8
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DecisionMapDisplay:
     """Map of the decisions of a classifier over two columns, with its core vectors.
 
@@ -78,22 +80,12 @@ class DecisionMapDisplay:
     'column 0'
     """
 
-    def __init__(
-        self,
-        *,
-        plane: Plane,
-        response: Array,
-        classes: Array,
-        places: Array | None = None,
-        codes: Array | None = None,
-        vectors: Array | None = None,
-    ):
-        self.plane = plane
-        self.response = response
-        self.classes = classes
-        self.places = places
-        self.codes = codes
-        self.vectors = vectors
+    plane: Plane
+    response: Array
+    classes: Array
+    places: Array | None = None
+    codes: Array | None = None
+    vectors: Array | None = None
 
     @classmethod
     def from_estimator(
@@ -277,8 +269,9 @@ class DecisionMapDisplay:
                 ax.scatter([], [], label=class_name(name), **square)
         handles, labels = ax.get_legend_handles_labels()
         if len(self.classes) > _MOST_IN_LEGEND and self.places is not None:
-            kept = [k for k, label in enumerate(labels) if "core vectors" in label]
-            handles = [handles[k] for k in kept]
+            written = {class_name(name) for name in self.classes}  # at their rows
+            pairs = zip(handles, labels, strict=True)
+            handles = [handle for handle, label in pairs if label not in written]
         if handles:
             legend(ax, handles)
 

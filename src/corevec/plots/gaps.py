@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ _LEAST_GAP = 1e-10
 _MOST_NAMED = 30
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CertificateDisplay:
     """The relative gap of each problem of a certificate, with the tolerance.
 
@@ -61,9 +63,8 @@ class CertificateDisplay:
     'relative duality gap'
     """
 
-    def __init__(self, *, certificate: Certificate, names: list[str] | None = None):
-        self.certificate = certificate
-        self.names = names
+    certificate: Certificate
+    names: list[str] | None = None
 
     @classmethod
     def from_certificate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from corevec.plots._plane import Plane, make_plane
 WHO = "OneClassMapDisplay"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OneClassMapDisplay:
     """Level sets of the decision function of a detector, over two columns.
 
@@ -74,20 +76,11 @@ class OneClassMapDisplay:
     True
     """
 
-    def __init__(
-        self,
-        *,
-        plane: Plane,
-        response: Array,
-        places: Array,
-        is_outlier: Array,
-        vectors: Array | None = None,
-    ):
-        self.plane = plane
-        self.response = response
-        self.places = places
-        self.is_outlier = is_outlier
-        self.vectors = vectors
+    plane: Plane
+    response: Array
+    places: Array
+    is_outlier: Array
+    vectors: Array | None = None
 
     @classmethod
     def from_estimator(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ _UNLIKE_LARGEST = "share of rows judged otherwise than by the largest model"
 _SHARES = (_WRONG_CLASS, _UNLIKE_LABEL, _UNLIKE_LARGEST)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ModelSizeDisplay:
     """Error of models of several sizes on the same rows.
 
@@ -74,20 +76,11 @@ class ModelSizeDisplay:
     [4, 16]
     """
 
-    def __init__(
-        self,
-        *,
-        sizes: Array,
-        errors: Array,
-        spread: Array,
-        measure: str,
-        full: tuple[int, float] | None = None,
-    ):
-        self.sizes = sizes
-        self.errors = errors
-        self.spread = spread
-        self.measure = measure
-        self.full = full
+    sizes: Array
+    errors: Array
+    spread: Array
+    measure: str
+    full: tuple[int, float] | None = None
 
     @classmethod
     def from_estimator(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ _AXES = ("x", "y", "z")
 _MARGIN = 0.1
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SurfaceSliceDisplay:
     """The field of an `ImplicitSurface` on planes perpendicular to one axis.
 
@@ -76,24 +78,13 @@ class SurfaceSliceDisplay:
     (1, 40, 40)
     """
 
-    def __init__(
-        self,
-        *,
-        axis: str,
-        at: Array,
-        xx: Array,
-        yy: Array,
-        values: Array,
-        points: list[Array],
-        unit: str,
-    ):
-        self.axis = axis
-        self.at = at
-        self.xx = xx
-        self.yy = yy
-        self.values = values
-        self.points = points
-        self.unit = unit
+    axis: str
+    at: Array
+    xx: Array
+    yy: Array
+    values: Array
+    points: list[Array]
+    unit: str
 
     @classmethod
     def from_estimator(
@@ -135,17 +126,11 @@ class SurfaceSliceDisplay:
         across = _AXES.index(axis)
         others = [j for j in range(3) if j != across]
         points = surface.points_
-        low, high = points.min(axis=0), points.max(axis=0)
         if at is None:
-            at = low[across] + (high - low)[across] * np.array([0.25, 0.5, 0.75])
+            low, high = points[:, across].min(), points[:, across].max()
+            at = low + (high - low) * np.array([0.25, 0.5, 0.75])
         planes = np.atleast_1d(np.asarray(at, dtype=np.float64))
-        margin = _MARGIN * float(np.linalg.norm(high - low))
-        step = float((high - low)[others].max() + 2 * margin) / max(resolution - 1, 1)
-        sides = [
-            np.arange(low[j] - margin, high[j] + margin + step / 2, step)
-            for j in others
-        ]
-        xx, yy = np.meshgrid(*sides)
+        xx, yy = _grid(points, others, resolution)
         values = [_field(surface, xx, yy, across, others, place) for place in planes]
         near = surface.spacing_ / 2
         return cls(
@@ -212,6 +197,17 @@ class SurfaceSliceDisplay:
             ax.plot([], [], "o", ms=3.5, color=VERMILION, label="points")
             legend(ax, loc="lower left")
         return bands
+
+
+def _grid(points: Array, others: list[int], resolution: int) -> list[Array]:
+    """Return the grid over two coordinates of the points, with a margin."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    margin = _MARGIN * float(np.linalg.norm(high - low))
+    step = float((high - low)[others].max() + 2 * margin) / max(resolution - 1, 1)
+    sides = [
+        np.arange(low[j] - margin, high[j] + margin + step / 2, step) for j in others
+    ]
+    return list(np.meshgrid(*sides))
 
 
 def _field(

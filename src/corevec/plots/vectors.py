@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ _SMALLEST, _LARGEST = 14.0, 260.0
 _MOST_IN_LEGEND = 15
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CoreVectorsDisplay:
     """The vectors of a model among the rows, drawn by their weights.
 
@@ -79,22 +81,12 @@ class CoreVectorsDisplay:
     True
     """
 
-    def __init__(
-        self,
-        *,
-        places: Array,
-        vectors: Array,
-        weights: Array,
-        groups: list[str],
-        codes: Array,
-        names: tuple[str, str],
-    ):
-        self.places = places
-        self.vectors = vectors
-        self.weights = weights
-        self.groups = groups
-        self.codes = codes
-        self.names = names
+    places: Array
+    vectors: Array
+    weights: Array
+    groups: list[str]
+    codes: Array
+    names: tuple[str, str]
 
     @classmethod
     def from_estimator(

@@ -9,6 +9,7 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.models.expansion import KernelExpansion
 from corevec.reference import _online_loops as loops
+from corevec.reference._base import away_from_ends, optimal_bias
 from corevec.reference._kernel_rows import KernelRows
 
 # Candidate rows whose kernel values are computed together: one matrix product instead
@@ -52,6 +53,22 @@ class Expansion:
     def bias(self) -> float:
         """``b`` of REPROCESS 5: the midpoint of the remaining violation."""
         return sum(self._ends) / 2
+
+    def centred_bias(self) -> float:
+        """Return `bias`, or the middle of the optimal ones if no row is in its box.
+
+        Then the rows outside of S, whose multipliers are 0, bound it as well.
+        """
+        may_rise, may_fall = away_from_ends(self.alpha, self.low, self.high)
+        if (may_rise & may_fall).any():
+            return self.bias
+        others = np.flatnonzero((self.slot_of < 0) & (self.box > 0))
+        g_others = np.empty(0)
+        if len(others):
+            g_others = self.y[others] - (self.values(others) - self.bias)
+        rises = np.append(may_rise, self.y[others] > 0)
+        falls = np.append(may_fall, self.y[others] < 0)
+        return optimal_bias(-np.append(self.g, g_others), rises, falls)
 
     @property
     def delta(self) -> float:
@@ -101,7 +118,7 @@ class Expansion:
         arrays = (self.alpha, self.g, self.low, self.high, self.alive)
         while True:
             lines = (cache.lines, cache.line_of, cache.used)
-            answer = loop(*arrays, *lines, self.state)
+            answer = loop(arrays, lines, self.state)
             if answer < 0:
                 return bool(answer == loops.DONE)
             cache.put(answer, self._kernel_row(answer), self.state)

@@ -28,8 +28,9 @@ _FLAT = 1e-12
 
 
 @njit(nogil=True, cache=True, **_FAST)
-def _extremes(alpha, g, low, high, alive):
+def _extremes(rows):
     """Return the row of largest gradient that may go up, of least that may go down."""
+    alpha, g, low, high, alive = rows
     up, down = -1, -1
     most, least = -np.inf, np.inf
     for s in range(alpha.shape[0]):
@@ -43,8 +44,9 @@ def _extremes(alpha, g, low, high, alive):
 
 
 @njit(nogil=True, cache=True, **_FAST)
-def _lacking(up, down, line_of, used, state):
+def _lacking(up, down, cache, state):
     """Return the slot of the pair that has no line in the cache, or DONE."""
+    _, line_of, used = cache
     if line_of[up] < 0:
         return up
     used[line_of[up]] = state[CLOCK]
@@ -57,8 +59,11 @@ def _lacking(up, down, line_of, used, state):
 
 
 @njit(nogil=True, cache=True, **_FAST)
-def _pair_step(up, down, alpha, g, low, high, row_up, row_down):
+def _pair_step(up, down, rows, cache, state):
     """Go from `down` to `up` as far as the objective grows and the box allows."""
+    alpha, g, low, high, _ = rows
+    lines, line_of, _ = cache
+    row_up, row_down = lines[line_of[up]], lines[line_of[down]]
     curve = max(row_up[up] + row_down[down] - 2.0 * row_up[down], _FLAT)
     move = (g[up] - g[down]) / curve
     room_up, room_down = high[up] - alpha[up], alpha[down] - low[down]
@@ -68,16 +73,18 @@ def _pair_step(up, down, alpha, g, low, high, row_up, row_down):
     alpha[down] = low[down] if move == room_down else alpha[down] - move
     for s in range(g.shape[0]):
         g[s] -= move * (row_up[s] - row_down[s])
+    state[STEPS] += 1
 
 
 @njit(nogil=True, cache=True, **_FAST)
-def _drop_blatant(up, down, alpha, g, high, alive):
+def _drop_blatant(up, down, rows):
     """REPROCESS 4: rows without weight leave where they cannot violate anything.
 
     The paper compares with ``g[down]`` and ``g[up]`` respectively. Where the conditions
     are met with room to spare, g[up] < g[down], that would drop rows of both signs in
     between, which may violate with each other: the outermost of them stay.
     """
+    alpha, g, _, high, alive = rows
     least, most = min(g[up], g[down]), max(g[up], g[down])
     for s in range(alpha.shape[0]):
         if alive[s] and alpha[s] == 0.0:
@@ -88,48 +95,50 @@ def _drop_blatant(up, down, alpha, g, high, alive):
 
 
 @njit(nogil=True, cache=True, **_FAST)
-def lasvm_finish(tau, alpha, g, low, high, alive, lines, line_of, used, state, most):
+def lasvm_finish(tau, rows, cache, state, most):
     """REPROCESS up to `most` times, until no pair of rows violates by more than tau.
 
-    Returns DONE, AT_LIMIT, or the slot whose kernel row is needed: `lines[line_of[s]]`
-    holds the kernel values of slot s against every slot, `used` when it was last used.
+    Returns DONE, AT_LIMIT, or the slot whose kernel row is needed. `rows` are the
+    arrays (alpha, g, low, high, alive) over the slots, `cache` (lines, line_of, used):
+    `lines[line_of[s]]` holds the kernel values of slot s against every slot, `used`
+    when it was last used.
     """
+    g = rows[1]
     for _ in range(most):
         # REPROCESS 1 and 2: the most violating pair, if it violates by more than tau.
-        up, down = _extremes(alpha, g, low, high, alive)
+        up, down = _extremes(rows)
         if up < 0 or down < 0:
             return DONE
         if g[up] - g[down] <= tau:
-            _drop_blatant(up, down, alpha, g, high, alive)
+            _drop_blatant(up, down, rows)
             return DONE
         if state[STEPS] >= state[LIMIT]:
             return AT_LIMIT
-        lacking = _lacking(up, down, line_of, used, state)
+        lacking = _lacking(up, down, cache, state)
         if lacking >= 0:
             return lacking
         # REPROCESS 3.
-        row_up, row_down = lines[line_of[up]], lines[line_of[down]]
-        _pair_step(up, down, alpha, g, low, high, row_up, row_down)
-        state[STEPS] += 1
+        _pair_step(up, down, rows, cache, state)
         # REPROCESS 4.
-        up, down = _extremes(alpha, g, low, high, alive)
-        _drop_blatant(up, down, alpha, g, high, alive)
+        up, down = _extremes(rows)
+        _drop_blatant(up, down, rows)
     return DONE
 
 
 @njit(nogil=True, cache=True, **_FAST)
-def lasvm_online(order, tau, alpha, g, low, high, alive, lines, line_of, used, state):
+def lasvm_online(order, tau, rows, cache, state):
     """One PROCESS and one REPROCESS for each slot of `order`, from ``state[AT]`` on.
 
     Returns what `lasvm_finish` does. `g` is kept up to date for slots that are not
     (or no longer) in the expansion too, so that PROCESS 2 finds it there.
     """
+    _, g, _, high, alive = rows
     while state[AT] < order.shape[0]:
         k = order[state[AT]]
         # PROCESS 1: a row of the expansion has nothing to add.
         if not state[IS_PROCESSED] and not alive[k]:
             # PROCESS 3: its partner is the extreme row of the other direction.
-            up, down = _extremes(alpha, g, low, high, alive)
+            up, down = _extremes(rows)
             if high[k] > 0.0:
                 up = k
             else:
@@ -138,17 +147,13 @@ def lasvm_online(order, tau, alpha, g, low, high, alive, lines, line_of, used, s
             if up >= 0 and down >= 0 and g[up] - g[down] > tau:
                 if state[STEPS] >= state[LIMIT]:
                     return AT_LIMIT
-                lacking = _lacking(up, down, line_of, used, state)
+                lacking = _lacking(up, down, cache, state)
                 if lacking >= 0:
                     return lacking
-                row_up, row_down = lines[line_of[up]], lines[line_of[down]]
-                _pair_step(up, down, alpha, g, low, high, row_up, row_down)
-                state[STEPS] += 1
+                _pair_step(up, down, rows, cache, state)
             alive[k] = True
         state[IS_PROCESSED] = 1
-        answer = lasvm_finish(
-            tau, alpha, g, low, high, alive, lines, line_of, used, state, 1
-        )
+        answer = lasvm_finish(tau, rows, cache, state, 1)
         if answer != DONE:
             return answer
         state[IS_PROCESSED] = 0
@@ -178,12 +183,14 @@ def _farthest_outside(product, own, norm, limit, first, last):
 
 
 @njit(nogil=True, cache=True, **_FAST)
-def _move_centre(k, row, y, own, product, gains, numbers):
+def _move_centre(k, row, ball):
     """Step 3: move the centre straight towards row k, to the distance of its radius.
 
-    `row` holds the kernel values of row k with all rows, `product` the inner products
-    of the centre with them, `gains` the weights that they gained in it.
+    `row` holds the kernel values of row k with all rows. `ball` is (y, own, product,
+    gains, numbers): `product` holds the inner products of the centre with the rows,
+    `gains` the weights that they gained in it.
     """
+    y, own, product, gains, numbers = ball
     norm, there = numbers[NORM], product[k]
     kept = np.sqrt(own[k] / (norm - 2.0 * there + own[k]))
     gained = 1.0 - kept
@@ -197,29 +204,31 @@ def _move_centre(k, row, y, own, product, gains, numbers):
 
 
 @njit(nogil=True, cache=True, **_FAST)
-def sampled_moves(K, y, own, product, gains, numbers, limit, sample):
+def sampled_moves(K, ball, limit, sample):
     """Move to the farthest row outside of each `sample` rows in turn; return how often.
 
-    `K` holds the kernel values of the rows looked at.
+    `K` holds the kernel values of the rows looked at; `ball` as in `_move_centre`.
     """
+    _, own, product, _, numbers = ball
     moves = 0
     n = product.shape[0]
     for first in range(0, n, sample):
         last = min(first + sample, n)
         k = _farthest_outside(product, own, numbers[NORM], limit, first, last)
         if k >= 0:
-            _move_centre(k, K[k], y, own, product, gains, numbers)
+            _move_centre(k, K[k], ball)
             moves += 1
     return moves
 
 
 @njit(nogil=True, cache=True, **_FAST)
-def farthest_moves(kept, y, own, product, gains, numbers, limit, moves):
+def farthest_moves(kept, ball, limit, moves):
     """Move to the farthest row outside, up to ``moves[1]`` moves, counted in moves[0].
 
     Returns the row whose kernel values are needed, or DONE. `kept`: store, slot_of,
-    last_use and clock of a ``KernelRows``.
+    last_use and clock of a ``KernelRows``; `ball` as in `_move_centre`.
     """
+    _, own, product, _, numbers = ball
     store, slot_of, last_use, clock = kept
     while moves[0] < moves[1]:
         n = product.shape[0]
@@ -230,7 +239,7 @@ def farthest_moves(kept, y, own, product, gains, numbers, limit, moves):
             return k
         clock[0] += 1
         last_use[slot_of[k]] = clock[0]
-        _move_centre(k, store[slot_of[k]], y, own, product, gains, numbers)
+        _move_centre(k, store[slot_of[k]], ball)
         moves[0] += 1
     return DONE
 
@@ -276,29 +285,18 @@ def _push(j, change, v, lag, scales):
 
 
 @njit(nogil=True, cache=True, **_FAST)
-def pegasos_linear(
-    values,
-    columns,
-    starts,
-    is_dense,
-    y,
-    pull,
-    draws,
-    batch,
-    settings,
-    v,
-    lag,
-    total,
-    numbers,
-):
+def pegasos_linear(entries, y, pull, draws, settings, sums):
     """Figure 1 of Pegasos: one step for each `batch` rows of `draws`.
 
     ``w = SHRUNK v / (penalty TIME)``, so that a step costs the entries of its rows. `v`
     holds the d entries of w, the bias, and a coefficient for each row. The sum of all w
     is ``SCALES v - lag + total``: `lag` holds what each change of v has missed, `total`
     what was summed up before the factor went into v. `pull` multiplies a row's step.
+    `entries` are (values, columns, starts, is_dense), `sums` (v, lag, total, numbers).
     """
-    penalty, one, d, is_projected, is_averaged = settings
+    values, columns, starts, is_dense = entries
+    batch, penalty, one, d, is_projected, is_averaged = settings
+    v, lag, total, numbers = sums
     violated = np.empty(batch, np.bool_)
     for begin in range(0, draws.shape[0], batch):
         rows = draws[begin : begin + batch]
@@ -333,14 +331,16 @@ def pegasos_linear(
 
 
 @njit(nogil=True, cache=True, **_FAST)
-def pegasos_kernel(K, y, pull, batch, settings, f, gains, sums, old, numbers):
+def pegasos_kernel(K, y, pull, settings, found):
     """Figure 3 of the journal version, with batches and projection: a block of rows.
 
     `K` holds the kernel values of the rows drawn, `f` those of v on them, where ``w = v
     / (penalty TIME)``; `gains` are the coefficients that v gains, `sums` their sum over
     all w. `old`: the factor left of the coefficients there were, its sum over all w.
+    `found` is (f, gains, sums, old, numbers).
     """
-    penalty, is_projected = settings
+    batch, penalty, is_projected = settings
+    f, gains, sums, old, numbers = found
     n = f.shape[0]
     violated = np.empty(batch, np.bool_)
     for begin in range(0, n, batch):

@@ -314,7 +314,7 @@ class Ball:
     def _go_through(self, looked: Array, epsilon: float, sample: int) -> int:
         K = self.rows.block(looked, self.rows.prepared(looked))
         limit, state = (1 + epsilon) ** 2, self._state(looked)
-        moves = int(loops.sampled_moves(K, *state, limit, sample))
+        moves = int(loops.sampled_moves(K, state, limit, sample))
         self._take(looked, state)
         self.moves += moves
         return moves
@@ -329,7 +329,7 @@ class Ball:
             lacking = 0
             while lacking >= 0:
                 most = (1 + epsilon) ** 2
-                lacking = loops.farthest_moves(kept, *state, most, moves)
+                lacking = loops.farthest_moves(kept, state, most, moves)
                 if lacking >= 0:
                     rows.fetch([lacking])
             self._take(pool, state)

@@ -25,10 +25,12 @@ from corevec.estimators._parameters import (
     check_positive,
 )
 from corevec.reference._base import (
+    STEPS_REMEDY,
     Machine,
     ReferenceClassifier,
     check_limit,
     limit_of,
+    step_limit,
 )
 from corevec.reference._kernel_rows import KernelRows
 from corevec.reference._lasvm_rows import BLOCK, Expansion
@@ -79,7 +81,7 @@ class LASVM(ReferenceClassifier):
     finishing : bool, default=True
         Whether to go on with REPROCESS after the last epoch.
     max_iter : int, default=-1
-        Most steps; -1 for no limit.
+        Most steps of one machine; -1 for 100,000 per row.
     max_support : int, default=-1
         Most rows in the expansion: no more are picked when it has as many, and the
         finishing follows; -1 for no limit.
@@ -170,29 +172,35 @@ class LASVM(ReferenceClassifier):
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         rng = np.random.default_rng(seed)
         present = np.flatnonzero(weight > 0)
-        limit, most = limit_of(self.max_iter), limit_of(self.max_support)
+        limit, most = step_limit(self.max_iter, len(y)), limit_of(self.max_support)
         S = Expansion(rows, y, self.C * weight, float(self.tau), limit)
         # 1. Initialisation: a few rows of each class.
         mixed, few = rng.permutation(present), min(_SEEDS, max(1, most // 2))
         S.seed(np.concatenate([mixed[y[mixed] == side][:few] for side in (-1, 1)]))
         # 2. Online iterations, and 3. finishing.
         left = np.inf if self.n_epochs is None else self.n_epochs * len(present)
-        going, full = True, False
-        while going and left > 0 and not full:
+        going, full, changed = True, False, True
+        while going and left > 0 and not full and changed:
             steps = S.steps
-            for picked in self._picks(S, present, rng, left):
-                going = S.online_within(picked, most)
-                full = len(S.index) >= most
-                if not going or full:
-                    break
+            picks = self._picks(S, present, rng, left)
+            going, full = self._one_epoch(S, picks, most)
             left -= len(present)
-            changed = S.steps > steps
-            last = self.finishing and (left <= 0 or full)
-            if going and (self.n_epochs is None or last):
+            to_the_end = self.n_epochs is None
+            changed = S.steps > steps or not to_the_end
+            if going and (to_the_end or (self.finishing and (left <= 0 or full))):
                 going = S.finish()
-            if self.n_epochs is None and not changed:
-                break
         return self._machine(S, going, full)
+
+    def _one_epoch(
+        self, S: Expansion, picks: Iterator[Array], most: int
+    ) -> tuple[bool, bool]:
+        """Offer rows; return whether steps are left, and whether S is full."""
+        going, full = True, False
+        for picked in picks:
+            going, full = S.online_within(picked, most), len(S.index) >= most
+            if not going or full:
+                break
+        return going, full
 
     def _picks(
         self, S: Expansion, present: Array, rng: np.random.Generator, most: float
@@ -220,12 +228,13 @@ class LASVM(ReferenceClassifier):
         coef = np.zeros(len(S.y))
         coef[S.index] = S.alpha
         reason = (
-            f"stopped by max_iter={self.max_iter} with a violation of {S.delta:.2e}, "
-            f"{self.tau:.2e} asked. Raise max_iter or tau."
+            f"stopped after {S.steps:,} steps (max_iter={self.max_iter}) with a "
+            f"violation of {S.delta:.2e}, tau={self.tau:.2e} asked. {STEPS_REMEDY}"
         )
         if going and full:
             reason = (
                 f"stopped by max_support={self.max_support}, before all rows were "
                 "offered. Raise max_support or lower C."
             )
-        return Machine(coef, S.bias, S.steps, going and not full, reason)
+        bias = S.centred_bias() if going else S.bias
+        return Machine(coef, bias, S.steps, going and not full, reason)

@@ -172,7 +172,7 @@ class Pegasos(ReferenceClassifier):
         batch = len(present) if self.batch_size == -1 else int(self.batch_size)
         is_linear = rows.kernel.name == "linear" and not rows.kernel.normalized
         run = self._linear if is_linear else self._kernelised
-        coef = run(rows, y, pull, draws, batch)
+        coef = run(rows, (y, pull, draws), batch)
         intercept = float(coef.sum()) if self.fit_intercept else 0.0
         return Machine(coef, intercept, -(-len(draws) // batch))
 
@@ -186,42 +186,41 @@ class Pegasos(ReferenceClassifier):
         return np.asarray(present[np.minimum(found, len(present) - 1)])
 
     def _linear(
-        self, rows: KernelRows, y: Array, pull: Array, draws: Array, batch: int
+        self, rows: KernelRows, drawn: tuple[Array, Array, Array], batch: int
     ) -> Array:
         """Return a coefficient per row; w is stored beside them, for the margins."""
         d = rows.source.n_features
         flags = (bool(self.projection), bool(self.average))
-        settings = (self.lambda_, float(self.fit_intercept), d, *flags)
-        v, lag, total = np.zeros((3, d + 1 + len(y)))
+        settings = (batch, self.lambda_, float(self.fit_intercept), d, *flags)
+        v, lag, total = np.zeros((3, d + 1 + rows.n_rows))
         numbers = np.array([0.0, 0.0, 1.0, 0.0])
-        rows_drawn = (y, pull, draws, batch)
-        loops.pegasos_linear(
-            *_entries(rows.points.values), *rows_drawn, settings, v, lag, total, numbers
-        )
+        entries = _entries(rows.points.values)
+        loops.pegasos_linear(entries, *drawn, settings, (v, lag, total, numbers))
         steps, scales = numbers[loops.TIME], numbers[loops.SCALES]
         if self.average:
             return np.asarray((scales * v - lag + total)[d + 1 :] / steps)
         return np.asarray(v[d + 1 :] * (numbers[loops.SHRUNK] / (self.lambda_ * steps)))
 
     def _kernelised(
-        self, rows: KernelRows, y: Array, pull: Array, draws: Array, batch: int
+        self, rows: KernelRows, drawn: tuple[Array, Array, Array], batch: int
     ) -> Array:
         """Return a coefficient per row; kernel values are computed in blocks."""
-        settings = (self.lambda_, bool(self.projection))
+        y, pull, draws = drawn
+        settings = (batch, self.lambda_, bool(self.projection))
         v, sums, numbers = np.zeros(len(y)), np.zeros(len(y)), np.zeros(2)
         size = batch * max(1, _BLOCK // batch)
         for start in range(0, len(draws), size):
-            drawn = draws[start : start + size]
-            K = rows.block(drawn, rows.prepared(drawn)) + float(self.fit_intercept)
-            f = self._values(rows, v, drawn)
-            gains, gain_sums = np.zeros((2, len(drawn)))
+            some = draws[start : start + size]
+            K = rows.block(some, rows.prepared(some)) + float(self.fit_intercept)
+            f = self._values(rows, v, some)
+            gains, gain_sums = np.zeros((2, len(some)))
             old = np.array([1.0, 0.0])
             found = (f, gains, gain_sums, old, numbers)
-            loops.pegasos_kernel(K, y[drawn], pull[drawn], batch, settings, *found)
+            loops.pegasos_kernel(K, y[some], pull[some], settings, found)
             sums += old[1] * v
             v *= old[0]
-            np.add.at(sums, drawn, gain_sums)
-            np.add.at(v, drawn, gains)
+            np.add.at(sums, some, gain_sums)
+            np.add.at(v, some, gains)
         steps = numbers[loops.TIME]
         return np.asarray((sums if self.average else v / self.lambda_) / steps)
 

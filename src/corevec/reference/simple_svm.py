@@ -8,6 +8,7 @@ together with the bias; I_C, rows at the end of their box; I_0, rows at zero.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,13 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.estimators._parameters import check_positive
 from corevec.exceptions import InvalidInputError
-from corevec.reference._base import Machine, ReferenceClassifier, check_limit
+from corevec.reference._base import (
+    Machine,
+    ReferenceClassifier,
+    away_from_ends,
+    check_limit,
+    optimal_bias,
+)
 from corevec.reference._free_rows import FreeRows
 from corevec.reference._kernel_rows import KernelRows
 
@@ -123,6 +130,8 @@ class SimpleSVM(ReferenceClassifier):
         size[weight > 0] = self.C * weight[weight > 0]
         groups = _Groups(rows, y, size, self.tol)
         reason = groups.solve(self.max_iter)
+        if not reason:
+            groups.centre_bias()
         return Machine(groups.all_coef(), groups.bias, groups.added, not reason, reason)
 
 
@@ -166,6 +175,23 @@ class _Groups:
             idle = 0 if gain > 1e-15 * total else idle + 1
             if idle == _IDLE:
                 return f"rounding stopped the descent with {left} Relax tol or lower C."
+
+    def centre_bias(self) -> None:
+        """Take the middle of the optimal biases where no row is strictly in its box."""
+        may_rise, may_fall = away_from_ends(self.all_coef(), self.low, self.high)
+        present = self.high > self.low
+        if not (may_rise & may_fall).any() and present.any():
+            g = np.concatenate(
+                [self.rest[w.span] + w.values() for w in self._all_windows()]
+            )
+            self.bias = optimal_bias(g, may_rise & present, may_fall & present)
+
+    def _all_windows(self) -> Iterator[_Window]:
+        stop = 0
+        while stop < self.rows.n_rows:
+            window = _Window(self.rows, self.free, stop)
+            yield window
+            stop = window.span.stop
 
     def _start(self) -> bool:
         """Step 1: two rows, one of each class; return False if a class has none."""

@@ -13,8 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from corevec._runtime.types import Array
 from corevec.estimators import CompressedModel
-from corevec.plots._drawing import plain
-from corevec.plots._model import last_step, vectors_of
+from corevec.plots import last_step, plain, vectors_of
 from corevec.report import _rows
 
 Facts = list[tuple[str, str]]

@@ -19,7 +19,7 @@ from corevec.models.certificate_text import (
     what_is_not_proved,
     what_is_proved,
 )
-from corevec.plots._history import Curves, bounds_of
+from corevec.plots import Curves, bounds_of
 from corevec.report._facts import Facts
 from corevec.report._results import Confusion, Results
 from corevec.report._svg import histogram, residual_plot

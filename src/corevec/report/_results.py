@@ -10,8 +10,7 @@ from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix, r2_score
 
 from corevec._runtime.types import Array
-from corevec.plots._drawing import plain
-from corevec.plots._model import last_step
+from corevec.plots import last_step, plain
 from corevec.report import _rows
 
 # Maximum number of predicted rows: bounds the time of a report on large data.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corevec.exceptions import InvalidInputError
 from corevec.models.certificate_text import ball_facts, is_of_cells, short_state
-from corevec.plots._history import curves_of
-from corevec.plots._model import last_step
+from corevec.plots import Curves, curves_of, last_step
 from corevec.report import _facts, _page, _rows
 from corevec.report._results import Results, kind_of, measure
 
@@ -81,6 +82,70 @@ def write_report(
     ...     "What is proved" in page.read_text()
     True
     """
+    subject = _subject(model, X, y, X_test, y_test, data_name)
+    name = subject.name
+    heading = title or (f"{name} on {data_name}" if data_name else name)
+    rows, columns = subject.X.shape
+    html = _page.page(
+        title=heading,
+        over=f"corevec report · {name}",
+        subtitle=f"{rows:,} rows, {columns:,} columns"
+        + (f" · {data_name}" if data_name and title else ""),
+        tiles=_tiles(subject, seconds),
+        sections="\n".join(
+            [
+                _certificate_section(subject),
+                _convergence_section(subject),
+                _result_section(subject),
+                _cost_section(subject),
+                _data_section(subject),
+                _parameter_section(model),
+                _reproduce_section(subject, command),
+            ]
+        ),
+        rounds=_page.rounds_of(subject.curves, subject.certificate),
+    )
+    target = Path(path)
+    target.write_text(html, encoding="utf-8")
+    return target
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What a report is about: the model, its rows, and what was measured on them."""
+
+    model: Any
+    own: Any  # the last step of a pipeline
+    kind: str
+    X: Any
+    y: Any
+    X_test: Any
+    data_name: str | None
+    found: Results
+    speed: float  # microseconds per row
+    timed_rows: int
+
+    @property
+    def name(self) -> str:
+        return type(self.own).__name__
+
+    @property
+    def certificate(self) -> Any:
+        return getattr(self.own, "certificate_", None)
+
+    @property
+    def bound(self) -> Any:
+        return getattr(self.own, "ball_bound_", None)
+
+    @cached_property
+    def curves(self) -> Curves:
+        return curves_of(self.own)
+
+
+def _subject(
+    model: Any, X: Any, y: Any, X_test: Any, y_test: Any, data_name: str | None
+) -> _Subject:
+    """Check the model and its rows, and measure the predictions."""
     own = last_step(model)
     check_is_fitted(own)
     if not hasattr(model, "predict"):
@@ -91,43 +156,14 @@ def write_report(
     _refuse_unknown_diagonal(own)
     X, X_test = _rows.as_rows(X), None if X_test is None else _rows.as_rows(X_test)
     _check_rows(model, X, y, "X", "y")
+    rows, labels = X, y
     if X_test is not None:
         _check_rows(model, X_test, y_test, "X_test", "y_test")
-    name = type(own).__name__
+        rows, labels = X_test, y_test
+    found = measure(model, rows, labels, is_test=X_test is not None)
+    speed, timed = _facts.microseconds_per_row(model, rows)
     kind = kind_of(model)
-    found = _measured(model, X, y, X_test, y_test)
-    speed, timed = _facts.microseconds_per_row(model, X if X_test is None else X_test)
-    certificate = getattr(own, "certificate_", None)
-    bound = getattr(own, "ball_bound_", None)
-    if seconds is None:
-        seconds = getattr(certificate or bound, "seconds", None)
-    curves = curves_of(own)
-    heading = title or (f"{name} on {data_name}" if data_name else name)
-    cost = [
-        *_facts.size_facts(model, X),
-        ("time per row", f"{speed:.3g} µs, {timed:,} rows together, measured now"),
-    ]
-    sections = [
-        _certificate_section(certificate, bound, name),
-        _convergence_section(curves, own),
-        _result_section(found, kind),
-        _page.section("cost", "Size and cost of a prediction", _page.facts(cost)),
-        _data_section(X, y, X_test, kind, data_name),
-        _parameter_section(model),
-        _reproduce_section(model, kind, command),
-    ]
-    html = _page.page(
-        title=heading,
-        over=f"corevec report · {name}",
-        subtitle=f"{X.shape[0]:,} rows, {X.shape[1]:,} columns"
-        + (f" · {data_name}" if data_name and title else ""),
-        tiles=_tiles(certificate, found, _facts.n_vectors(model), speed, seconds),
-        sections="\n".join(sections),
-        rounds=_page.rounds_of(curves, certificate),
-    )
-    target = Path(path)
-    target.write_text(html, encoding="utf-8")
-    return target
+    return _Subject(model, own, kind, X, y, X_test, data_name, found, speed, timed)
 
 
 def _refuse_unknown_diagonal(own: Any) -> None:
@@ -164,19 +200,8 @@ def _check_rows(model: Any, X: Any, y: Any, rows: str, labels: str) -> None:
         )
 
 
-def _measured(model: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> Results:
-    if X_test is not None:
-        return measure(model, X_test, y_test, is_test=True)
-    return measure(model, X, y, is_test=False)
-
-
-def _tiles(
-    certificate: Any,
-    found: Results,
-    n_vectors: int | None,
-    speed: float,
-    seconds: float | None,
-) -> str:
+def _tiles(subject: _Subject, seconds: float | None) -> str:
+    certificate, found = subject.certificate, subject.found
     tiles = []
     if certificate is not None:
         tiles.append(_state_tile(certificate))
@@ -184,9 +209,12 @@ def _tiles(
         tiles.append(_page.tile(gap, f"{certificate.relative_gap:.2g}"))
     if found.headline is not None:
         tiles.append(_page.tile(*found.headline))
+    n_vectors = _facts.n_vectors(subject.model)
     if n_vectors is not None:
         tiles.append(_page.tile("vectors", f"{n_vectors:,}"))
-    tiles.append(_page.tile("per prediction", f"{speed:.3g} µs"))
+    tiles.append(_page.tile("per prediction", f"{subject.speed:.3g} µs"))
+    if seconds is None:
+        seconds = getattr(certificate or subject.bound, "seconds", None)
     if seconds is not None:
         tiles.append(_page.tile("elapsed time", f"{seconds:.3g} s"))
     return "".join(tiles)
@@ -201,53 +229,62 @@ def _state_tile(certificate: Any) -> str:
     return _page.tile("training", short_state(certificate), state)
 
 
-def _certificate_section(certificate: Any, bound: Any, name: str) -> str:
-    if bound is not None:
+def _certificate_section(subject: _Subject) -> str:
+    heading = "Certificate"
+    if subject.bound is not None:
+        heading = "Bound of the ball"
         said = (
-            f"{name} has no certificate: one pass cannot measure the duality gap. What "
-            "is proved concerns the ball around the rows seen."
+            f"{subject.name} has no certificate: one pass cannot measure the duality "
+            "gap. What is proved concerns the ball around the rows seen."
         )
-        body = _page.note(said) + _page.facts(ball_facts(bound))
-        return _page.section("certificate", "Bound of the ball", body, wide=True)
-    if certificate is None:
+        body = _page.note(said) + _page.facts(ball_facts(subject.bound))
+    elif subject.certificate is None:
         said = (
-            f"{name} has no certificate. corevec.certify(model, X, y) measures the gap "
-            "of many kernel models on given rows."
+            f"{subject.name} has no certificate. corevec.certify(model, X, y) measures "
+            "the gap of many kernel models on given rows."
         )
-        return _page.section("certificate", "Certificate", _page.note(said), wide=True)
-    body = _page.certificate_words(certificate)
-    return _page.section("certificate", "Certificate", body, wide=True)
+        body = _page.note(said)
+    else:
+        body = _page.certificate_words(subject.certificate)
+    return _page.section("certificate", heading, body, wide=True)
 
 
-def _convergence_section(curves: Any, own: Any) -> str:
-    if len(curves):
-        body = _page.convergence(curves)
-    elif hasattr(own, "history_"):
+def _convergence_section(subject: _Subject) -> str:
+    if len(subject.curves):
+        body = _page.convergence(subject.curves)
+    elif hasattr(subject.own, "history_"):
         body = _page.note("The fit needed no round.")
     else:
         body = _page.note("This model has no history of rounds.")
     return _page.section("convergence", "Convergence", body, wide=True)
 
 
-def _result_section(found: Results, kind: str) -> str:
-    headings = {
-        "classifier": "Confusion matrix",
-        "regressor": "Residuals",
-        "detector": "Scores",
-    }
+_RESULT_HEADINGS = {
+    "classifier": "Confusion matrix",
+    "regressor": "Residuals",
+    "detector": "Scores",
+}
+
+
+def _result_section(subject: _Subject) -> str:
+    heading, found = _RESULT_HEADINGS.get(subject.kind, "Predictions"), subject.found
     n_classes = len(found.confusion.names) if found.confusion else 0
-    return _page.section(
-        "results",
-        headings.get(kind, "Predictions"),
-        _page.results(found),
-        wide=n_classes > _page.MOST_WITH_SHARES,
-    )
+    is_wide = n_classes > _page.MOST_WITH_SHARES
+    return _page.section("results", heading, _page.results(found), wide=is_wide)
 
 
-def _data_section(X: Any, y: Any, X_test: Any, kind: str, name: str | None) -> str:
-    facts = _facts.data_facts(X, y, kind, name)
-    if X_test is not None:
-        facts.append(("test rows", f"{X_test.shape[0]:,}"))
+def _cost_section(subject: _Subject) -> str:
+    timed = f"{subject.timed_rows:,} rows together, measured now"
+    cost = _facts.size_facts(subject.model, subject.X)
+    cost.append(("time per row", f"{subject.speed:.3g} µs, {timed}"))
+    return _page.section("cost", "Size and cost of a prediction", _page.facts(cost))
+
+
+def _data_section(subject: _Subject) -> str:
+    X, y, kind = subject.X, subject.y, subject.kind
+    facts = _facts.data_facts(X, y, kind, subject.data_name)
+    if subject.X_test is not None:
+        facts.append(("test rows", f"{subject.X_test.shape[0]:,}"))
     return _page.section("data", "Data", _page.facts(facts))
 
 
@@ -266,12 +303,12 @@ def _parameter_section(model: Any) -> str:
     return _page.section("parameters", "Parameters", "".join(parts), wide=True)
 
 
-def _reproduce_section(model: Any, kind: str, command: str | None) -> str:
-    parts = []
+def _reproduce_section(subject: _Subject, command: str | None) -> str:
+    snippet, parts = _facts.python_snippet(subject.model, subject.kind), []
     if command:
         parts.append(f"<h3>Command</h3>{_page.code(command)}")
-    parts.append(f"<h3>Python</h3>{_page.code(_facts.python_snippet(model, kind))}")
-    if getattr(last_step(model), "random_state", 0) is None:
+    parts.append(f"<h3>Python</h3>{_page.code(snippet)}")
+    if getattr(subject.own, "random_state", 0) is None:
         said = "random_state was None: another run may draw other samples."
         parts.append(_page.note(said))
     parts.append(f"<h3>Versions</h3>{_page.facts(_facts.version_facts())}")

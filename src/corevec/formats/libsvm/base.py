@@ -137,7 +137,7 @@ class LibsvmModel(BaseEstimator):
                 f"{self.n_features_in_} features as input."
             )
         with Workers(self.n_jobs) as workers:
-            machines = _Machines(self.text_, max(X.shape[1], self.n_features_in_))
+            machines = Machines(self.text_, max(X.shape[1], self.n_features_in_))
             wide = _widened(X, machines.width)
             source = as_source(wide, self.memory_budget, workers)
             return np.asarray(source.map(machines.values))
@@ -152,7 +152,7 @@ class LibsvmModel(BaseEstimator):
         return tags
 
 
-class _Machines:
+class Machines:
     """The machines of a file, for rows with a fixed number of columns."""
 
     def __init__(self, text: LibsvmText, width: int):
@@ -220,4 +220,4 @@ def _stored(vectors: Any) -> Any:
     return vectors.toarray() if n * d <= 4 * vectors.nnz else vectors
 
 
-__all__ = ["LibsvmModel"]
+__all__ = ["LibsvmModel", "Machines"]

@@ -24,7 +24,7 @@ from corevec.formats.libsvm.pairs import Listing, listed_by_class
 from corevec.formats.libsvm.text import KERNELS, PARAMETERS, LibsvmText
 from corevec.kernels import AnyKernel, Kernel, Rows, make_kernel
 from corevec.models.expansion import KernelExpansion
-from corevec.reference._base import ReferenceClassifier
+from corevec.reference import ReferenceClassifier
 
 WHO = "save_libsvm"
 THEIRS = (SVC, NuSVC, SVR, NuSVR, OneClassSVM)

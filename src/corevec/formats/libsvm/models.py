@@ -136,16 +136,8 @@ class LibsvmClassifier(_Classifier):
         self.bias = bias
 
 
-class LibsvmNuClassifier(_Classifier):
-    """A nu-SVC read from a LIBSVM file.
-
-    Parameters
-    ----------
-    nu : float, optional
-        nu of the problem, for `corevec.certify`; the file does not tell it.
-    kernel, gamma, degree, coef0
-        As in the file.
-    """
+class _OfNu(LibsvmModel):
+    """The parameters of a machine with nu and without C."""
 
     def __init__(
         self,
@@ -160,6 +152,18 @@ class LibsvmNuClassifier(_Classifier):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+
+
+class LibsvmNuClassifier(_Classifier, _OfNu):
+    """A nu-SVC read from a LIBSVM file.
+
+    Parameters
+    ----------
+    nu : float, optional
+        nu of the problem, for `corevec.certify`; the file does not tell it.
+    kernel, gamma, degree, coef0
+        As in the file.
+    """
 
 
 class _Regressor(RegressorMixin, LibsvmModel):
@@ -237,7 +241,7 @@ class LibsvmNuRegressor(_Regressor):
         self.coef0 = coef0
 
 
-class LibsvmOneClass(OutlierMixin, LibsvmModel):
+class LibsvmOneClass(OutlierMixin, _OfNu):
     """A one-class machine read from a LIBSVM file.
 
     Parameters
@@ -247,20 +251,6 @@ class LibsvmOneClass(OutlierMixin, LibsvmModel):
     kernel, gamma, degree, coef0
         As in the file.
     """
-
-    def __init__(
-        self,
-        nu: float | None = None,
-        kernel: str = "rbf",
-        gamma: float = 1.0,
-        degree: int = 3,
-        coef0: float = 0.0,
-    ):
-        self.nu = nu
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
 
     @property
     def offset_(self) -> float:

@@ -306,11 +306,35 @@ def _number(word: str, place: str) -> float:
 def _read_vectors(
     header: _Header, words: Iterator[list[str]], memory_limit: float
 ) -> LibsvmText:
-    """Return the content of the file, with its vectors read line by line."""
+    """Return the content of the file."""
+    found = header.found
+    parts = _read_lines(header, words, memory_limit)
+    n, width = len(parts.indptr) - 1, parts.width
+    indices = np.array(parts.indices, dtype=np.int64)
+    columns = int(indices.max(initial=-1)) + 1
+    vectors = sparse.csr_matrix(
+        (np.array(parts.values), indices, np.array(parts.indptr)), shape=(n, columns)
+    )
+    return LibsvmText(
+        svm_type=found["svm_type"],
+        kernel_type=found["kernel_type"],
+        parameters={name: found[name][0] for name in PARAMETERS[found["kernel_type"]]},
+        rho=np.array(found.get("rho", []), dtype=np.float64),
+        labels=_whole(found.get("label")),
+        counts=_whole(found.get("nr_sv")),
+        coef=np.array(parts.coef).reshape(n, width),
+        vectors=vectors,
+        extras={name: np.array(found[name]) for name in _EXTRAS if name in found},
+    )
+
+
+def _read_lines(
+    header: _Header, words: Iterator[list[str]], memory_limit: float
+) -> _VectorParts:
+    """Return the numbers of the vectors, read line by line."""
     lines, found = header.lines, header.found
     total, start = found["total_sv"][0], header.lines.number
-    width = found["nr_class"][0] - 1
-    parts = _VectorParts(lines, width)
+    parts = _VectorParts(lines, found["nr_class"][0] - 1)
     n = 0
     for line in words:
         if n == total:
@@ -333,22 +357,7 @@ def _read_vectors(
             f"the file ends after {n} of {total} support vectors (line 'SV' is line "
             f"{start}). It is cut off: fetch or write it again."
         )
-    indices = np.array(parts.indices, dtype=np.int64)
-    columns = int(indices.max(initial=-1)) + 1
-    vectors = sparse.csr_matrix(
-        (np.array(parts.values), indices, np.array(parts.indptr)), shape=(n, columns)
-    )
-    return LibsvmText(
-        svm_type=found["svm_type"],
-        kernel_type=found["kernel_type"],
-        parameters={name: found[name][0] for name in PARAMETERS[found["kernel_type"]]},
-        rho=np.array(found.get("rho", []), dtype=np.float64),
-        labels=_whole(found.get("label")),
-        counts=_whole(found.get("nr_sv")),
-        coef=np.array(parts.coef).reshape(n, width),
-        vectors=vectors,
-        extras={name: np.array(found[name]) for name in _EXTRAS if name in found},
-    )
+    return parts
 
 
 def _whole(values: list[int] | None) -> Array | None:

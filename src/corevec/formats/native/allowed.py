@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+import numpy as np
 from scipy import sparse
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 from corevec import estimators, reference, surfaces
 from corevec.estimators import _compressed
 from corevec.formats.libsvm import models as libsvm_models
 from corevec.formats.libsvm.text import LibsvmText
+from corevec.formats.native.scikit_learn import SKLEARN_ESTIMATORS, calibration_parts
 from corevec.kernels import Kernel, Points, PrecomputedKernel, RowMap, Rows
 from corevec.models.basis import Basis
 from corevec.models.certificate import Certificate
@@ -29,7 +29,7 @@ from corevec.solvers.streaming.geometry import Form as StreamForm
 from corevec.solvers.streaming.kernel_stream import KernelStream
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.stream import LinearStream, Whole
-from corevec.surfaces.field import Field, Frame
+from corevec.surfaces import Field, Frame
 
 # Of scikit-learn, any estimator may have them.
 _ANY = ("n_features_in_", "feature_names_in_", "_sklearn_output_config")
@@ -141,17 +141,8 @@ _ESTIMATORS: dict[type, tuple[str, ...]] = {
     libsvm_models.LibsvmNuRegressor: _TEXT,
     libsvm_models.LibsvmOneClass: _TEXT,
     libsvm_models.LibsvmRegressor: _TEXT,
-    MaxAbsScaler: ("max_abs_", "n_samples_seen_", "scale_"),
-    MinMaxScaler: (
-        "data_max_",
-        "data_min_",
-        "data_range_",
-        "min_",
-        "n_samples_seen_",
-        "scale_",
-    ),
-    StandardScaler: ("mean_", "n_samples_seen_", "scale_", "var_"),
-    Pipeline: (),
+    **SKLEARN_ESTIMATORS,
+    **{cls: names for cls, names, is_one in calibration_parts() if is_one},
 }
 _BALL_STREAM = ("_whole", "balls", "eta", "form", "n_rows", "n_updates")
 # Parts of models; of a dataclass the fields, and what it has cached.
@@ -187,6 +178,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
         "rows",
     ),
     LinearStream: (*_BALL_STREAM, "vectors"),
+    **{cls: names for cls, names, is_one in calibration_parts() if not is_one},
 }
 # Made again from the other fields when a file is read.
 _MADE_AGAIN: dict[type, tuple[str, ...]] = {Basis: ("points",)}
@@ -234,7 +226,8 @@ def trusted_types() -> list[str]:
     scikit-learn's, and what skops trusts anyway, are left out.
     """
     ours = [cls for cls in ENTRIES if cls.__module__.startswith("corevec.")]
-    classes = [*ours, Points, sparse.csr_matrix, sparse.csr_array]
+    ours += [cls for cls, _, _ in calibration_parts()]
+    classes = [*ours, Points, np.dtype, sparse.csr_matrix, sparse.csr_array]
     return sorted(f"{cls.__module__}.{cls.__qualname__}" for cls in classes)
 
 

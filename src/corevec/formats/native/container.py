@@ -7,7 +7,9 @@ from typing import Any
 import numpy
 import scipy
 import sklearn
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 import corevec
 from corevec.exceptions import InvalidInputError
@@ -22,6 +24,9 @@ FORMAT = "corevec model"
 # Incremented when an older reader would misread a file. A reader accepts all versions
 # up to its own; `tests/files/` contains a file of each version.
 VERSION = 1
+# Incremented when `fit` refuses a parameter that it took before: files with another
+# number may hold it, and load. Files of the first months have none (tol=1.0 was taken).
+RULES = 1
 
 
 def save(model: Any, path: AnyPath) -> None:
@@ -34,33 +39,41 @@ def save(model: Any, path: AnyPath) -> None:
     ----------
     model : estimator
         One of corevec, ``corevec.reference``, `compress` or `load_libsvm`, fitted or
-        not; scikit-learn's ``MinMaxScaler``, ``MaxAbsScaler``, ``StandardScaler``; or a
-        ``Pipeline`` of these. A kernel must have a name: a function is
+        not; scikit-learn's ``MinMaxScaler``, ``MaxAbsScaler``, ``StandardScaler``,
+        ``OneHotEncoder`` and ``SimpleImputer``; a ``Pipeline``, ``ColumnTransformer``
+        or ``CalibratedClassifierCV`` of these. Of a fitted search (``GridSearchCV``)
+        its ``best_estimator_`` is written. A kernel must have a name: a function is
         code. Callbacks are left behind.
     path : path
         File to write, of any name (".npz" says what it is); what is there is replaced
         at the end, in one step.
     """
+    if isinstance(model, GridSearchCV | RandomizedSearchCV):
+        check_is_fitted(model, "best_estimator_")
+        model = model.best_estimator_
     entry = ENTRIES.get(type(model))
     if entry is None or not entry.is_estimator:
         name = model.__name__ if isinstance(model, type) else type(model).__name__
         raise InvalidInputError(
             f"save: a {name} was given. Models of corevec and corevec.reference, "
-            "MinMaxScaler, MaxAbsScaler, StandardScaler, and Pipelines of these can be "
-            "saved."
+            "scikit-learn's MinMaxScaler, MaxAbsScaler, StandardScaler, OneHotEncoder "
+            "and SimpleImputer can be saved, and Pipeline, ColumnTransformer, "
+            "CalibratedClassifierCV and searches (their best estimator) of these."
         )
     encoder = Encoder("save")
     name = "pipe" if isinstance(model, Pipeline) else "model"
+    content = encoder.node(model, name)
     header = {
         "format": FORMAT,
         "version": VERSION,
+        "rules": RULES,
         "written_by": {
             "corevec": corevec.__version__,
             "numpy": numpy.__version__,
             "scipy": scipy.__version__,
             "scikit-learn": sklearn.__version__,
         },
-        "model": encoder.node(model, name),
+        "model": content,
     }
     with replacing("save", path) as file:
         write_archive(file, header, encoder.arrays)
@@ -96,7 +109,8 @@ def load(path: AnyPath, *, memory_limit: float = MEMORY_LIMIT) -> Any:
     header, arrays = reader.read()
     _check_version(reader, header)
     where = f"load: {found}"
-    model = Decoder(where, arrays).value(header["model"], "model")
+    decoder = Decoder(where, arrays, refuses_parameters=header.get("rules") == RULES)
+    model = decoder.value(header["model"], "model")
     entry = ENTRIES.get(type(model))
     if entry is None or not entry.is_estimator:
         reader.wrong(f"header.json, at model: a {type(model).__name__} is no estimator")
@@ -128,7 +142,8 @@ def skops_trusted() -> list[str]:
     -------
     list of str
         For ``skops.io.load(path, trusted=corevec.formats.skops_trusted())``: classes of
-        corevec, and SciPy's CSR matrices, that hold numbers. Look at what a file asks
+        corevec, SciPy's CSR matrices, NumPy's dtypes, and the parts of scikit-learn's
+        calibrated classifiers, all of which hold numbers. Look at what a file asks
         for with ``skops.io.get_untrusted_types(file=path)``; anything beyond this list,
         such as a kernel function, is yours to judge.
     """

@@ -18,6 +18,8 @@ from corevec.formats.native.random_states import (
     check_generator,
     check_random_state,
 )
+from corevec.formats.native.scikit_learn import derive
+from corevec.formats.native.trial import try_parameters, try_prediction
 from corevec.formats.native.validate import check_sound
 from corevec.formats.native.validate_models import check_model
 from corevec.models.basis import Basis
@@ -43,16 +45,21 @@ class Decoder:
         Who reads which file, in front of every message.
     arrays : list of ndarray
         The arrays of the file.
+    refuses_parameters : bool
+        Whether a parameter that `fit` refuses makes the file wrong.
     """
 
-    def __init__(self, where: str, arrays: list[Array]):
+    def __init__(self, where: str, arrays: list[Array], *, refuses_parameters: bool):
         self.where, self.arrays = where, arrays
+        self.refuses_parameters = refuses_parameters
         self._matrices: dict[tuple[Any, ...], Any] = {}  # shared as the arrays are
         self._makers = {
             "float": self._float,
             "tuple": self._tuple,
             "dict": self._dict,
             "number": self._number,
+            "slice": self._slice,
+            "dtype": self._dtype,
             "array": self._array,
             "objects": self._objects,
             "csr": self._csr,
@@ -119,6 +126,18 @@ class Decoder:
             return np.dtype(name).type(value)
         except (OverflowError, ValueError):
             self.wrong(place, f"{value!r:.40} does not fit into {name}")
+
+    def _slice(self, node: Any, place: str, depth: int) -> slice:
+        ends = self._items(node, "slice", place)
+        if len(ends) != 3 or not all(isinstance(e, int | str | None) for e in ends):
+            self.wrong(place, "a slice needs start, stop and step")
+        return slice(*ends)
+
+    def _dtype(self, node: Any, place: str, depth: int) -> Any:
+        if node["dtype"] not in (*_NUMBERS, "object"):
+            self.wrong(place, f"the dtype {node['dtype']!r:.40} is not known")
+        made = np.dtype(node["dtype"])
+        return made.type if node.get("is_type") else made
 
     def _array(self, node: Any, place: str, depth: int = 0) -> Array:
         return self._array_at(node["array"], place)
@@ -235,9 +254,14 @@ class Decoder:
             object.__setattr__(made, name, value)
         check = check_model if entry.is_estimator else check_sound
         check(made, lambda what: self.wrong(place, what))
+        derive(made)
         if isinstance(made, LibsvmModel):
             width = None if made._any_width else made.n_features_in_
             made._take(made.text_, width)
+        if entry.is_estimator:
+            if self.refuses_parameters:
+                try_parameters(made, lambda what: self.wrong(place, what))
+            try_prediction(made, lambda what: self.wrong(place, what))
         return made
 
     def _prepared(self, given: dict[str, Any], place: str) -> Any:

@@ -9,6 +9,8 @@ nan, inf, -inf                   {"float": "nan"}
 tuple                            {"tuple": [...]}
 dict                             {"dict": [[key, value], ...]}
 NumPy number                     {"number": "float32", "value": ...}
+slice                            {"slice": [start, stop, step]}
+dtype, or a type of NumPy's      {"dtype": "float64", "is_type": false}
 array of numbers or strings      {"array": its number}
 array of objects (labels)        {"objects": [...], "shape": [...]}
 CSR matrix or array              {"csr": [data, indices, indptr], "shape": [...],
@@ -32,6 +34,8 @@ from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.formats.native.allowed import ENTRIES, LEFT_BEHIND, Entry, describe
 from corevec.formats.native.random_states import STATES
+from corevec.formats.native.scikit_learn import DERIVED
+from corevec.formats.native.trial import try_parameters, try_prediction
 from corevec.formats.native.validate import check_sound
 from corevec.formats.native.validate_models import check_model
 
@@ -76,6 +80,12 @@ class Encoder:
             return self._array(np.asarray(value), place)
         if sparse.issparse(value):
             return self._csr(value, place)
+        if isinstance(value, slice):
+            ends = (value.start, value.stop, value.step)
+            return {"slice": [self.node(end, place) for end in ends]}
+        is_type = isinstance(value, type) and issubclass(value, np.number)
+        if isinstance(value, np.dtype) or is_type:
+            return {"dtype": np.dtype(value).name, "is_type": is_type}
         if isinstance(value, np.random.RandomState):
             return self._random_state(value, place)
         if isinstance(value, np.random.Generator):
@@ -160,7 +170,10 @@ class Encoder:
             content |= inside
         state = {name: self.node(v, f"{place}.{name}") for name, v in content.items()}
         check = check_model if entry.is_estimator else check_sound
-        check(value, lambda what: self._unsound(place, what))
+        check(value, lambda what: self.unsound(place, what))
+        if entry.is_estimator:
+            try_parameters(value, lambda what: self.unsound(place, what))
+            try_prediction(value, lambda what: self.unsound(place, what))
         return {"object": entry.name, "state": state}
 
     def _check_pipeline(self, pipe: Pipeline, place: str) -> None:
@@ -178,7 +191,7 @@ class Encoder:
         found = {}
         derived = hasattr(model, "text_")  # all follows from the LIBSVM text
         for name, value in vars(model).items():
-            if name in parameters or name in LEFT_BEHIND:
+            if name in (*parameters, *LEFT_BEHIND, DERIVED.get(type(model))):
                 continue
             if name in entry.attributes:
                 found[name] = value
@@ -190,7 +203,7 @@ class Encoder:
                 )
         return found
 
-    def _unsound(self, place: str, what: str) -> NoReturn:
+    def unsound(self, place: str, what: str) -> NoReturn:
         """Refuse what `load` would: better no file than one that cannot be read."""
         raise InvalidInputError(
             f"{self.who}: at {place}: {what}. An attribute was changed since fit; fit "

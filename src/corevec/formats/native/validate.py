@@ -32,7 +32,7 @@ from corevec.solvers.streaming.geometry import Form as StreamForm
 from corevec.solvers.streaming.kernel_stream import KernelStream
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.stream import BallStream, LinearStream, Whole
-from corevec.surfaces.field import Field, Frame
+from corevec.surfaces import Field, Frame
 
 Wrong = Callable[[str], NoReturn]
 
@@ -288,26 +288,31 @@ def _(made: LibsvmText, wrong: Wrong) -> None:
     right = isinstance(made.parameters, dict) and isinstance(made.extras, dict)
     if not right or not all(_is_number(made.parameters.get(n)) for n in names):
         wrong("the kernel's parameters must be finite numbers")
-    k, n = 2, len(np.atleast_1d(made.coef))
+    n = len(np.atleast_1d(made.coef))
     if made.svm_type in CLASSIFIERS:
-        for name in ("labels", "counts"):
-            values = getattr(made, name)
-            whole = isinstance(values, np.ndarray) and values.dtype == np.int64
-            if not whole or values.ndim != 1 or len(values) < 2:
-                wrong(f"{name} must be whole numbers, one per class")
-        k = made.n_classes
-        counts: Any = made.counts
-        # Each of them as well: a sum beyond 64 bits wraps around.
-        possible = len(counts) == k and counts.min() >= 0 and counts.max() <= n
-        if not possible or counts.sum() != n:
-            wrong("counts must be those of the vectors")
+        _check_classes_of_text(made, n, wrong)
     elif made.labels is not None or made.counts is not None:
         wrong("labels and counts belong to classifiers")
+    k = made.n_classes
     check_floats(made.coef, (n, k - 1), "coef", wrong)
     check_floats(made.rho, (k * (k - 1) // 2,), "rho", wrong)
     known = sparse.issparse(made.vectors) and _is_rows(made.vectors)
     if not (known and made.vectors.shape[0] == n):
         wrong("vectors must be a CSR matrix with a row per coefficient")
+
+
+def _check_classes_of_text(made: LibsvmText, n_vectors: int, wrong: Wrong) -> None:
+    """Check the labels of a LIBSVM classifier, and the vectors of each class."""
+    for name in ("labels", "counts"):
+        values = getattr(made, name)
+        whole = isinstance(values, np.ndarray) and values.dtype == np.int64
+        if not whole or values.ndim != 1 or len(values) < 2:
+            wrong(f"{name} must be whole numbers, one per class")
+    counts: Any = made.counts
+    # Each of them as well: a sum beyond 64 bits wraps around.
+    within = counts.min() >= 0 and counts.max() <= n_vectors
+    if not within or len(counts) != made.n_classes or counts.sum() != n_vectors:
+        wrong("counts must be those of the vectors")
 
 
 __all__ = ["Wrong", "check_floats", "check_sound"]

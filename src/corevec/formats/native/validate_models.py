@@ -14,6 +14,7 @@ from corevec.estimators._compressed import Form as CompressedForm
 from corevec.formats.libsvm.base import LibsvmModel
 from corevec.formats.libsvm.text import LibsvmText
 from corevec.formats.native import validate_cells as _sound_cells  # noqa: F401 - its checks are registered
+from corevec.formats.native.scikit_learn import SKLEARN_ESTIMATORS
 from corevec.formats.native.validate import Wrong, check_floats
 from corevec.kernels import Kernel
 from corevec.models.basis import Basis
@@ -23,8 +24,7 @@ from corevec.models.result import FitResult
 from corevec.solvers.cells.forest import Forest
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.stream import BallStream, LinearStream
-from corevec.surfaces import ImplicitSurface
-from corevec.surfaces.field import Field, Frame
+from corevec.surfaces import Field, Frame, ImplicitSurface
 
 # Arrays that predictions use, and public ones.
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -68,6 +68,7 @@ def check_model(made: Any, wrong: Wrong) -> None:
             wrong(f"{name} must be of type {kinds[0].__name__}")
     if "feature_names_in_" in inside:
         _check_names(inside, wrong)
+    _check_complete(made, inside, wrong)
     if isinstance(made, Pipeline):
         _check_pipeline(made, wrong)
     elif isinstance(made, LibsvmModel):
@@ -93,9 +94,21 @@ def _check_pipeline(made: Pipeline, wrong: Wrong) -> None:
     )
     if not right or not steps:
         wrong("steps must be pairs of a name and an estimator")
+    flags, names = made.verbose, made.transform_input
+    is_list = isinstance(names, list) and all(isinstance(n, str) for n in names)
+    if not isinstance(flags, bool) or not (names is None or is_list):
+        wrong("verbose and transform_input must be a bool, and None or names")
     # joblib stores pickles in such a folder, and loads those that it finds.
     if made.memory is not None:
         wrong("memory must be None")
+
+
+def _check_complete(made: Any, inside: dict[str, Any], wrong: Wrong) -> None:
+    """Check that an estimator of scikit-learn has all of its attributes, or none."""
+    needed = set(SKLEARN_ESTIMATORS.get(type(made), ())) - {"_n_features"}
+    missing = sorted(needed - set(inside))
+    if missing and len(missing) < len(needed):
+        wrong(f"a fitted {type(made).__name__} needs {', '.join(missing)}")
 
 
 def _check_names(inside: dict[str, Any], wrong: Wrong) -> None:
@@ -114,31 +127,36 @@ def _check_text(made: LibsvmModel, inside: dict[str, Any], wrong: Wrong) -> None
 
 def _stored_rows(made: Any, inside: dict[str, Any], wrong: Wrong) -> list[Any]:
     """Return the stored rows of a model, for the kernel values of new rows."""
-    found = []
-    for name in ("_functions", "_outcome"):
-        part = inside.get(name)
-        functions = part.functions if isinstance(part, FitResult) else part
-        if functions is not None and isinstance(functions.kernel, Kernel):
-            found.append(functions.basis.values)
+    found = [
+        part.basis.values
+        for part in (inside.get("_functions"), _functions_of(inside.get("_outcome")))
+        if part is not None and isinstance(part.kernel, Kernel)
+    ]
     if "_forest" in inside:
         found += [one.basis.values for one in inside["_forest"].trees]
     if isinstance(made, CoreSetNystroem) and "_basis" in inside:
         found += [made._basis.rows.values] * isinstance(made._basis.kernel, Kernel)
     if isinstance(made, ImplicitSurface):
-        for model in inside.get("estimators_", []):
-            if not isinstance(model, BaseEstimator):
-                wrong("estimators_ must be estimators")
-    for stream in inside.get("_streams", []):
-        if not isinstance(stream, BallStream) or type(stream) is not type(
-            inside["_streams"][0]
-        ):
-            wrong("_streams must be streams of one kind")
-        linear = isinstance(stream, LinearStream)
-        found.append(stream.vectors[:, 1:] if linear else stream.rows)  # type: ignore[attr-defined]
+        models = inside.get("estimators_", [])
+        if not all(isinstance(model, BaseEstimator) for model in models):
+            wrong("estimators_ must be estimators")
+    found += _rows_of_streams(inside.get("_streams", []), wrong)
     sample = inside.get("_sample")
     if sample is not None and sample.rows is not None:
         found.append(sample.rows)
     return found
+
+
+def _functions_of(result: FitResult | None) -> KernelExpansion | None:
+    return None if result is None else result.functions
+
+
+def _rows_of_streams(streams: list[Any], wrong: Wrong) -> list[Any]:
+    kinds = {type(stream) for stream in streams}
+    if len(kinds) > 1 or not all(issubclass(kind, BallStream) for kind in kinds):
+        wrong("_streams must be streams of one kind")
+    linear = LinearStream in kinds
+    return [one.vectors[:, 1:] if linear else one.rows for one in streams]
 
 
 def _check_numbers(made: Any, inside: dict[str, Any], wrong: Wrong) -> None:

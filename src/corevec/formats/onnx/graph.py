@@ -4,6 +4,7 @@ The graph has the input ``X`` and one or two outputs, as many rows as ``X`` each
 
 ============  =======================================================================
 classifier    ``label`` (int64 or string) and ``decision`` (`decision_function`)
+calibrated    ``label`` and ``probabilities`` (`predict_proba`)
 detector      ``label`` (+1 or -1) and ``decision``
 regressor     ``value`` (`predict`); of a ranker its scores
 transformer   ``features`` (`transform`)
@@ -19,10 +20,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    OneHotEncoder,
+    StandardScaler,
+)
 
 from corevec._runtime.types import Array
+from corevec.estimators import CoreSetNystroem
 from corevec.exceptions import InvalidInputError
+from corevec.formats.onnx.calibrated import write_probabilities
+from corevec.formats.onnx.cells import write_forest
 from corevec.formats.onnx.kernels import (
     is_linear,
     write_ball,
@@ -33,6 +44,7 @@ from corevec.formats.onnx.models import (
     SCALERS,
     Meaning,
     labels_of,
+    machines_of,
     meaning_of,
     notes_on,
     steps_of,
@@ -63,9 +75,11 @@ def to_onnx(model: Any, dtype: Any = "float32", *, opset: int = OPSET) -> Any:
     Parameters
     ----------
     model : estimator
-        A fitted corevec model with a named kernel, what `compress` or `load_libsvm`
-        returns, or a scikit-learn ``Pipeline`` of MinMaxScaler, MaxAbsScaler,
-        StandardScaler or `CoreSetNystroem` steps and such a model.
+        A fitted corevec model with a named kernel (models of cells too), what
+        `compress` or `load_libsvm` returns, a scikit-learn ``Pipeline`` of
+        MinMaxScaler, MaxAbsScaler, StandardScaler, `CoreSetNystroem` or
+        ``ColumnTransformer`` steps and such a model, or a ``CalibratedClassifierCV``
+        (sigmoid or isotonic) around one.
     dtype : {"float32", "float64"}, default="float32"
         Precision of the input, of every number in the graph, and of the outputs.
     opset : int, default=26
@@ -76,8 +90,9 @@ def to_onnx(model: Any, dtype: Any = "float32", *, opset: int = OPSET) -> Any:
     -------
     onnx.ModelProto
         Checked. Input ``X``; outputs ``label`` and ``decision`` of a classifier or
-        detector, ``value`` of a regressor or ranker, ``features`` of a transformer.
-        ``metadata_props`` name version, estimator, kernel and certificate.
+        detector, ``label`` and ``probabilities`` of a calibrated one, ``value`` of a
+        regressor or ranker, ``features`` of a transformer. ``metadata_props`` name
+        version, estimator, kernel and certificate.
 
     Examples
     --------
@@ -94,18 +109,20 @@ def to_onnx(model: Any, dtype: Any = "float32", *, opset: int = OPSET) -> Any:
     precision = _checked_precision(dtype)
     _check_opset(opset)
     steps, last = steps_of(model)
-    meaning = meaning_of(last)
+    meanings = [meaning_of(machine) for machine in machines_of(last)]
     first = steps[0] if steps else last
     n_features = getattr(
-        first, "n_features_in_", meaning.functions.basis.values.shape[1]
+        first, "n_features_in_", meanings[0].functions.basis.values.shape[1]
     )
     graph = GraphWriter(int(n_features), precision)
-    x = INPUT
-    for step in steps:
-        x = _write_step(graph, x, step)
-    _write_meaning(graph, x, meaning)
+    x = _after_steps(graph, INPUT, steps)
+    if isinstance(last, CalibratedClassifierCV):
+        _write_calibrated(graph, x, last)
+    else:
+        _write_meaning(graph, x, meanings[0])
     if precision == "float32":
-        _warn_of_rounding(meaning.functions)
+        for meaning in meanings:
+            _warn_of_rounding(meaning.functions)
     notes = notes_on(steps, last, __version__, precision)
     title = f"{type(last).__name__} of corevec {__version__}, {notes['corevec.kernel']}"
     return graph.model(title, int(opset), notes)
@@ -177,7 +194,55 @@ def _warn_of_rounding(functions: KernelExpansion) -> None:
 # Before the model -----------------------------------------------------------------
 
 
+def _after_steps(graph: GraphWriter, x: str, steps: list[Any]) -> str:
+    for step in steps:
+        x = _write_step(graph, x, step)
+    return x
+
+
+def _write_columns(graph: GraphWriter, x: str, columns: ColumnTransformer) -> str:
+    """Write the parts of a ColumnTransformer side by side, in its order."""
+    parts = []
+    for name, step, _ in columns.transformers_:
+        numbers = columns._transformer_to_input_indices[name]
+        if (isinstance(step, str) and step == "drop") or len(numbers) == 0:
+            continue
+        own = graph.call("Gather", x, graph.whole(numbers), axis=1)
+        as_is = isinstance(step, str | FunctionTransformer) and not getattr(
+            step, "func", None
+        )
+        if not as_is and type(step) not in (*SCALERS, CoreSetNystroem, OneHotEncoder):
+            raise InvalidInputError(
+                f"to_onnx: the ColumnTransformer has a {type(step).__name__} "
+                f"({name!r}), which cannot be exported; give MinMaxScaler, "
+                "MaxAbsScaler, StandardScaler, OneHotEncoder, CoreSetNystroem or "
+                "'passthrough'."
+            )
+        parts.append(own if as_is else _write_step(graph, own, step))
+    return graph.call("Concat", *parts, axis=1)
+
+
+def _write_one_hot(graph: GraphWriter, x: str, encoder: OneHotEncoder) -> str:
+    """Write 1 for the category of each column and 0 for the others."""
+    plain = encoder.drop is None and not encoder._infrequent_enabled
+    if not plain or any(c.dtype.kind not in "biuf" for c in encoder.categories_):
+        raise InvalidInputError(
+            "to_onnx: a OneHotEncoder with drop, rare categories or text cannot be "
+            "exported: the graph has one input of numbers. Encode text as numbers."
+        )
+    parts = []
+    for column, categories in enumerate(encoder.categories_):
+        own = graph.call("Gather", x, graph.whole([column]), axis=1)
+        same = graph.call("Equal", own, graph.constant(categories[None, :]))
+        parts.append(graph.call("Cast", same, to=graph.number_type))
+    return graph.call("Concat", *parts, axis=1)
+
+
 def _write_step(graph: GraphWriter, x: str, step: Any) -> str:
+    if isinstance(step, ColumnTransformer):
+        return _write_columns(graph, x, step)
+    if isinstance(step, OneHotEncoder):
+        return _write_one_hot(graph, x, step)
     if not isinstance(step, SCALERS):
         return write_values(graph, x, meaning_of(step).functions)
     if isinstance(step, StandardScaler):
@@ -203,8 +268,40 @@ def _times(graph: GraphWriter, x: str, factors: Array) -> str:
 # Predictions from the values ------------------------------------------------------
 
 
+def _write_calibrated(
+    graph: GraphWriter, x: str, model: CalibratedClassifierCV
+) -> None:
+    """Write the mean probability of the calibrated classifiers, and its class."""
+    n_classes = len(model.classes_)
+    total = ""
+    for one in model.calibrated_classifiers_:
+        steps, machine = steps_of(one.estimator)
+        decision = _write_decision(graph, _after_steps(graph, x, steps), machine)
+        found = write_probabilities(graph, decision, one.calibrators, n_classes)
+        total = graph.call("Add", total, found) if total else found
+    share = graph.constant(1 / len(model.calibrated_classifiers_))
+    mean = graph.call("Mul", total, share)
+    _write_label(graph, _largest(graph, mean), model.classes_)
+    graph.output("probabilities", mean, "number", n_classes)
+
+
+def _write_decision(graph: GraphWriter, x: str, machine: Any) -> str:
+    """Write what `decision_function` returns, of shape (rows, 1) or (rows, classes)."""
+    meaning = meaning_of(machine)
+    values = write_values(graph, _after_forest(graph, x, meaning), meaning.functions)
+    if meaning.form.kind != "ovo":
+        return values
+    upright = values if meaning.form.upright else graph.call("Neg", values)
+    return _votes(graph, upright, len(np.asarray(meaning.form.classes)))
+
+
+def _after_forest(graph: GraphWriter, x: str, meaning: Meaning) -> str:
+    return x if meaning.forest is None else write_forest(graph, x, meaning.forest)
+
+
 def _write_meaning(graph: GraphWriter, x: str, meaning: Meaning) -> None:
     functions, form = meaning.functions, meaning.form
+    x = _after_forest(graph, x, meaning)
     if form.kind == "ball":
         rest = meaning.centre_norm_sq + form.offset
         return _write_detector(graph, write_ball(graph, x, functions, rest))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_outlier_detector
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
@@ -16,25 +19,28 @@ from sklearn.utils.validation import check_is_fitted
 from corevec._runtime.types import Array
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._compressed import CompressedModel, Form
-from corevec.estimators.compress import _pairs, _read_ours, refuse_cells
+from corevec.estimators.compress import _pairs, _read_ours
 from corevec.estimators.structural import StructuralSVM
 from corevec.estimators.transform import CoreSetNystroem
 from corevec.exceptions import InvalidInputError
 from corevec.formats.libsvm.models import LibsvmModel
 from corevec.formats.onnx.kernels import known_kernel
-from corevec.kernels import Kernel, Rows, make_kernel
+from corevec.kernels import AnyKernel, Kernel, Rows, make_kernel
 from corevec.models.expansion import KernelExpansion
-from corevec.reference._base import ReferenceClassifier
+from corevec.reference import ReferenceClassifier
+from corevec.solvers.cells.forest import Forest
 
 SCALERS = (MinMaxScaler, MaxAbsScaler, StandardScaler)
+BEFORE = (*SCALERS, CoreSetNystroem, ColumnTransformer)
 OURS = (CoreVectorEstimator, CompressedModel, ReferenceClassifier, LibsvmModel)
 ACCEPTED = (
     "a fitted corevec model (CoreVectorClassifier, SubspaceClassifier, "
     "CoreVectorRegressor, SubspaceRegressor, CoreVectorOneClass, SVDD, "
     "CoreVectorRanker, StreamingBallClassifier, StreamingOneClass, StructuralSVM with "
     "model='multiclass', CoreSetNystroem, one of corevec.reference, or what `compress` "
-    "or `load_libsvm` returns), or a scikit-learn Pipeline of MinMaxScaler, "
-    "MaxAbsScaler, StandardScaler or CoreSetNystroem steps and such a model"
+    "or `load_libsvm` returns), a scikit-learn Pipeline of MinMaxScaler, MaxAbsScaler, "
+    "StandardScaler, CoreSetNystroem or ColumnTransformer steps and such a model, or a "
+    "CalibratedClassifierCV around one"
 )
 
 
@@ -49,6 +55,14 @@ class Meaning:
     form: Form
     centre_norm_sq: float = 0.0  # of a ball
     order: Array | None = None  # of "ovo": the classes, the one that wins a tie first
+    # Of a model of cells: `functions` are then of the values of the forest.
+    forest: Forest | None = None
+
+    @property
+    def kernel(self) -> AnyKernel:
+        """The kernel of the model."""
+        first = self.functions if self.forest is None else self.forest.trees[0]
+        return first.kernel
 
 
 def steps_of(model: Any) -> tuple[list[Any], Any]:
@@ -60,7 +74,7 @@ def steps_of(model: Any) -> tuple[list[Any], Any]:
     if not steps:
         raise InvalidInputError(f"to_onnx: the Pipeline has no steps; give {ACCEPTED}.")
     for step in steps[:-1]:
-        if type(step) not in (*SCALERS, CoreSetNystroem):
+        if type(step) not in BEFORE:
             raise InvalidInputError(
                 f"to_onnx: the Pipeline has a {type(step).__name__} before its last "
                 f"step, which cannot be exported; give {ACCEPTED}."
@@ -78,6 +92,8 @@ def meaning_of(model: Any) -> Meaning:
         return _of_weights(model)
     if isinstance(model, LibsvmModel):
         return _of_libsvm(model)
+    if getattr(model, "_forest", None) is not None:
+        return _of_cells(model)
     functions, form = _read_ours(model)
     if form.kind != "ball":
         return Meaning(functions, form)
@@ -106,16 +122,25 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int | float) and abs(int(value)) < 2**63
 
 
+def machines_of(model: Any) -> list[Any]:
+    """Return the models whose kernels a graph has: those of a calibrated classifier."""
+    if not isinstance(model, CalibratedClassifierCV):
+        return [model]
+    parts = [one.estimator for one in model.calibrated_classifiers_]
+    return [steps_of(part)[1] for part in parts]
+
+
 def notes_on(
     steps: list[Any], model: Any, version: str, precision: str
 ) -> dict[str, str]:
     """Return the metadata of a file."""
-    kernel = known_kernel(meaning_of(model).functions.kernel)
+    machines = machines_of(model)
+    kernels = {_kernel_in_words(known_kernel(meaning_of(m).kernel)) for m in machines}
     notes = {
         "corevec.version": version,
         "corevec.estimator": type(model).__name__,
         "corevec.precision": precision,
-        "corevec.kernel": _kernel_in_words(kernel),
+        "corevec.kernel": ", ".join(sorted(kernels)),
     }
     if steps:
         notes["corevec.steps"] = json.dumps([type(step).__name__ for step in steps])
@@ -127,7 +152,7 @@ def notes_on(
         for name in ("problem", "primal", "dual", "relative_gap", "converged"):
             value = getattr(found, name)
             number = isinstance(value, float | np.floating)
-            notes[f"corevec.models.certificate.{name}"] = str(
+            notes[f"corevec.certificate.{name}"] = str(
                 float(value) if number else value
             )
     return notes
@@ -147,6 +172,8 @@ def _kernel_in_words(kernel: Kernel) -> str:
 
 
 def _check_model(model: Any) -> None:
+    if isinstance(model, CalibratedClassifierCV):
+        return _check_fitted(model)
     if not isinstance(model, (*OURS, StructuralSVM, CoreSetNystroem)):
         name = model.__name__ if isinstance(model, type) else type(model).__name__
         raise InvalidInputError(
@@ -154,12 +181,6 @@ def _check_model(model: Any) -> None:
             "best_estimator_; for scikit-learn's own models see skl2onnx."
         )
     _check_fitted(model)
-    refuse_cells(
-        "to_onnx",
-        model,
-        "the graph is written for one",
-        "corevec.formats.save keeps it; for ONNX fit without cells",
-    )
     if isinstance(model, StructuralSVM) and not model._is_multiclass:
         raise InvalidInputError(
             "to_onnx: a StructuralSVM with a model of your own predicts by your "
@@ -185,6 +206,21 @@ def _of_features(model: CoreSetNystroem) -> Meaning:
     factor = basis.inverse_factor.T
     functions = KernelExpansion(basis.kernel, basis.rows, factor, np.zeros(len(basis)))
     return Meaning(functions, Form("features", one_output=False))
+
+
+def _of_cells(model: Any) -> Meaning:
+    """Return the forest, and what the model makes of its values.
+
+    That is affine: it is read from a copy of the model whose functions are the values
+    themselves, as linear functions of as many columns.
+    """
+    forest, n = model._forest, model._forest.trees[0].n_outputs
+    rows = Rows(np.eye(n), np.arange(n))
+    values = KernelExpansion(make_kernel("linear"), rows, np.eye(n), np.zeros(n))
+    other = copy(model)
+    other._functions = values
+    functions, form = _read_ours(other)
+    return Meaning(functions, form, forest=forest)
 
 
 def _of_libsvm(model: Any) -> Meaning:
@@ -213,4 +249,12 @@ def _of_weights(model: StructuralSVM) -> Meaning:
     return Meaning(functions, _classes_form(model.classes_))
 
 
-__all__ = ["SCALERS", "Meaning", "labels_of", "meaning_of", "notes_on", "steps_of"]
+__all__ = [
+    "SCALERS",
+    "Meaning",
+    "labels_of",
+    "machines_of",
+    "meaning_of",
+    "notes_on",
+    "steps_of",
+]

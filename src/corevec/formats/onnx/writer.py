@@ -79,6 +79,14 @@ class GraphWriter:
         """Add whole numbers (int64): axes, shapes, labels."""
         return self._store(np.asarray(values, dtype=np.int64))
 
+    def double(self, values: Any) -> str:
+        """Add numbers in float64 whatever the precision; they may be infinite."""
+        return self._store(np.asarray(values, dtype=np.float64))
+
+    def truth(self, values: Any) -> str:
+        """Add truth values."""
+        return self._store(np.asarray(values, dtype=bool))
+
     def words(self, values: Any) -> str:
         """Add strings."""
         return self._store(np.asarray(values, dtype=object))

@@ -1,0 +1,167 @@
+"""Fuzz model containers: ``python tests/fuzz_containers.py --minutes 10``.
+
+Files that `corevec.formats.save` wrote, with one field of the header or one array
+changed, are loaded, asked for predictions and, some of them, fitted again, in a child
+process: a signal cannot be caught, and counts as a failure. `load` may refuse a file
+with the library's own error. What it accepts must predict and fit, or refuse the rows
+with the library's own error; an AttributeError or a TypeError from inside is a failure,
+and so is a parameter that `fit` refuses and `load` has not.
+The files that failed are kept in ``fuzz-failures/``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import formats_models
+import mutants
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from corevec.exceptions import CorevecError, InvalidInputError
+from corevec.formats import load, save
+
+# What a model from a changed file may say to the rows that it was fitted on.
+ALLOWED = (CorevecError, NotFittedError)
+# Of these rows a good model predicts in milliseconds and fits within seconds. What
+# takes longer was asked for by a changed parameter (tol=1e-300), and is given up.
+SECONDS = 10
+# Share of the accepted files that are fitted again.
+REFITTED = 0.3
+
+
+class TooLongError(BaseException):
+    """Raised by the alarm; no `except Exception` of the library may catch it."""
+
+
+class AcceptedParameterError(Exception):
+    """`load` accepted a parameter that `fit` refuses."""
+
+
+def use(model, X, y, *, refit):
+    """Ask a model for everything it offers."""
+    for ask in formats_models.QUESTIONS:
+        try:
+            method = getattr(model, ask, None)
+            if method is not None:
+                method(X)
+        except ALLOWED:
+            pass
+        except ValueError as error:
+            if place_of(error).name != "validation.py":
+                raise  # else scikit-learn's word on rows: a scaler made them NaN
+    if refit:
+        try:
+            _ = model.fit(X) if y is None else model.fit(X, y)
+        except InvalidInputError as error:
+            if error.parameter not in (None, "device"):
+                raise AcceptedParameterError(str(error)) from error
+        except (*ALLOWED, ValueError):
+            pass  # the rows and labels here need not go with the parameters
+
+
+def place_of(error):
+    """Return the file that an error comes from."""
+    return Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+
+
+def child(folder: Path) -> None:
+    """Use the files of a folder; print what became of each."""
+
+    def alarm(*_):
+        raise TooLongError
+
+    signal.signal(signal.SIGALRM, alarm)
+    rng = np.random.default_rng(0)
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    for name in sorted(path.name for path in folder.iterdir() if path.is_dir()):
+        _, X, y = formats_models.fitted_case(name)
+        for path in sorted((folder / name).glob("*.model")):
+            print(f"{name}/{path.name}", end="\t", flush=True)
+            signal.alarm(SECONDS)
+            try:
+                loaded = load(path)
+                use(loaded, X, y, refit=rng.random() < REFITTED)
+                print("used")
+            except CorevecError as error:
+                print("refused" if str(error).strip() else "FAILED: no words")
+            except TooLongError:
+                print("too long")
+            except Exception as error:
+                where = place_of(error).name
+                text = " ".join(str(error).split())[:90]
+                print(f"FAILED {type(error).__name__} at {where}: {text}")
+            finally:
+                signal.alarm(0)
+
+
+def batch(folder: Path, names, each: int, rng) -> dict[str, str]:
+    """Write changed files of each model, use them in a child; return what it said."""
+    for name in names:
+        model, *_ = formats_models.fitted_case(name)
+        (folder / name).mkdir()
+        save(model, folder / name / "good.npz")
+        header, arrays = mutants.entries_of(folder / name / "good.npz")
+        for number in range(each):
+            path = folder / name / f"{number}.model"
+            mutants.write(path, *mutants.changed_at_random(header, arrays, rng))
+    command = [sys.executable, __file__, "--child", str(folder)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    lines = [line.partition("\t") for line in done.stdout.splitlines()]
+    said = {name: what for name, _, what in lines}
+    if done.returncode:
+        last = next(reversed(said), "?")
+        said[last] = f"FAILED the process ended with {done.returncode}"
+    return said
+
+
+def keep(said: dict[str, str], folder: Path) -> list[str]:
+    """Copy the files that failed; return their lines."""
+    lines = [f"{name}: {what}" for name, what in said.items() if "FAILED" in what]
+    for line in lines:
+        source = folder / line.partition(": ")[0]
+        target = Path("fuzz-failures") / "-".join(source.parts[-2:])
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(source.read_bytes())
+    return lines
+
+
+def main() -> int:
+    """Read the words of the command line and fuzz."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--each", type=int, default=50, help="files of a model a turn")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--models", default="", help="names with commas; all of them")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    words = parser.parse_args()
+    if words.child:
+        child(words.child)
+        return 0
+    names = words.models.split(",") if words.models else list(formats_models.NAMES)
+    rng = np.random.default_rng(words.seed)
+    end = time.monotonic() + 60 * words.minutes
+    counts: Counter[str] = Counter()
+    failures: list[str] = []
+    while not counts or time.monotonic() < end:
+        with tempfile.TemporaryDirectory(prefix="corevec-fuzz-") as folder:
+            said = batch(Path(folder), names, words.each, rng)
+            counts.update(what.partition(" ")[0] for what in said.values())
+            failures += keep(said, Path(folder))
+    print(*(f"{what}: {count:,}" for what, count in counts.most_common()), sep="\n")
+    print(*failures, sep="\n")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
