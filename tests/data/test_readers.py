@@ -20,8 +20,7 @@ from sklearn.linear_model import SGDClassifier
 
 from corevec import InvalidInputError
 from corevec.backend.loops.text import ALL_READ
-from corevec.data.readers.libsvm_rows import BlockInWork, Rules
-from corevec.data.readers.text import WholeLines
+from corevec.data.readers import BlockInWork, Rules, WholeLines
 from corevec.streams import read_csv, read_libsvm, read_parquet, scan_libsvm
 
 ODD = (
@@ -271,7 +270,7 @@ BAD_LINES = {
     "1 -1:1": "index -1 is below the first, 1",
     "1 3:1 2:1": "index 2 comes after 3; expected ascending indices, each once",
     "1 3:1 3:1": "index 3 comes after 3; expected ascending",
-    "1 6:1": "index 6 is beyond n_features=5; give a larger n_features",
+    "1 6:1": "index 6 is beyond the 5 columns expected .see n_features",
     "1 99999999999999999999:1": "index 9{20} is beyond n_features=5",
 }
 

@@ -154,6 +154,3 @@ def command_like(name: str) -> str:
     """Return a suggestion for a misspelt command, or an empty text."""
     close = get_close_matches(name, command_names(), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
-
-
-__all__ = ["build_app", "command_like", "command_names"]

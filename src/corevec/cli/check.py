@@ -6,15 +6,17 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from corevec.cli.console import OutputOptions
 from corevec.cli.data import ReadingOptions, open_stream, read_table
-from corevec.cli.errors import CliError, ExitCode, in_our_words, reading
+from corevec.cli.errors import CliError, ExitCode, joined, reading
 from corevec.cli.guess import as_file, format_of
+from corevec.cli.options import DataFile
 from corevec.cli.scoring import value_lines
+
+if TYPE_CHECKING:
+    from corevec.data.readers import BadRecordError
 
 EPILOG = """\
 \b
@@ -62,13 +64,11 @@ class Findings:
     def add_bad(self, path: Path, message: str) -> None:
         """Count and report a bad line; standard input is a temporary file here."""
         self.bad += 1
-        self.tell(in_our_words(message).replace(str(path), self.name))
+        self.tell(message.replace(str(path), self.name))
 
 
 def check(
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Data file, or - for standard input.")
-    ],
+    data: DataFile,
     options: ReadingOptions,
     out: OutputOptions,
 ) -> ExitCode:
@@ -98,16 +98,13 @@ def _go_through(
         table = read_table(str(path), replace(options, format=format))
         findings.add(table.X, table.y)
         return
-    stream: Any = open_stream(path, format, replace(options, skip_bad_rows=True))
+    stream = open_stream(path, format, replace(options, skip_bad_rows=True))
 
-    def fault(where: str, bad: Exception) -> None:
-        stream.skipped += 1
-        findings.add_bad(path, f"{where}: {bad}.")
+    def fault(where: str, bad: BadRecordError) -> None:
+        findings.add_bad(path, f"{where}: {joined(bad.args)}.")
 
-    # The stream itself stores its first five messages only.
-    stream._fault = fault
     with reading(ExitCode.BAD_DATA):
-        for block in stream:
+        for block in stream.telling(fault):
             findings.add(block[0], block[1])
 
 
@@ -131,6 +128,3 @@ def _say(format: str, findings: Findings, bad: list[str], out: OutputOptions) ->
         labels=None if findings.labels is None else dict(findings.labels),
         bad=bad,
     )
-
-
-__all__ = ["EPILOG", "Findings", "check"]

@@ -12,7 +12,7 @@ from corevec.cli.console import note
 from corevec.cli.errors import data_error
 
 if TYPE_CHECKING:
-    from corevec.data.readers.tables import Columns
+    from corevec.data.readers import Columns
 
 # Maximum number of names in a message; a file may have thousands.
 _LISTED_NAMES = 20
@@ -161,14 +161,3 @@ def listed(names: Sequence[str]) -> str:
     text = ", ".join(repr(name) for name in names[:_LISTED_NAMES])
     more = len(names) - _LISTED_NAMES
     return f"{text} and {more:,} more" if more > 0 else text
-
-
-__all__ = [
-    "Known",
-    "check_by_position",
-    "columns_to_read",
-    "forget_names",
-    "known_columns",
-    "listed",
-    "with_names",
-]

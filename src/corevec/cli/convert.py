@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from corevec.cli.columns import forget_names, known_columns, with_names
+from corevec.cli.columns import with_names
 from corevec.cli.console import OutputOptions
 from corevec.cli.data import ReadingOptions, Table, blocks_of, read_table
 from corevec.cli.errors import CliError, ExitCode, usage_error, writing
 from corevec.cli.fitting import in_bytes
-from corevec.cli.guess import checked, format_by_name
+from corevec.cli.guess import checked
 from corevec.cli.models import (
     check_model_name,
     is_model,
@@ -23,6 +23,8 @@ from corevec.cli.models import (
     replaced_when_done,
     save_model,
 )
+from corevec.cli.options import DataFile, Destination, WrittenFormat
+from corevec.cli.predict import read_for
 from corevec.cli.writers import write_data, write_text
 
 CONVERT_EPILOG = """\
@@ -51,17 +53,10 @@ def convert(
     source: Annotated[
         str, typer.Argument(metavar="SOURCE", help="Data or model file; - for data.")
     ],
-    destination: Annotated[
-        str, typer.Argument(metavar="DESTINATION", help="File to write, or - for text.")
-    ],
+    destination: Destination,
     options: ReadingOptions,
     out: OutputOptions,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FORMAT", help="Format to write; by default by the suffix."
-        ),
-    ] = None,
+    to: WrittenFormat = None,
     double: Annotated[
         bool, typer.Option("--double", help="ONNX in double precision, not single.")
     ] = False,
@@ -86,52 +81,51 @@ def convert(
     return ExitCode.OK
 
 
-def scale(
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Data file, or - for standard input.")
-    ],
-    destination: Annotated[
-        str, typer.Argument(metavar="DESTINATION", help="File to write, or - for text.")
-    ],
-    options: ReadingOptions,
-    out: OutputOptions,
+@dataclass(frozen=True)
+class ScaleOptions:
+    """Options of ``corevec scale`` beside those of the files."""
+
     kind: Annotated[
         str, typer.Option(metavar="KIND", help="minmax (to -1..1), maxabs or standard.")
-    ] = "minmax",
+    ] = "minmax"
     save: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the fitted scaler to this file."),
-    ] = None,
+    ] = None
     load: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Use the scaler in this file; fit nothing."),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FORMAT", help="Format to write; by default by the suffix."
-        ),
-    ] = None,
+    ] = None
+    to: WrittenFormat = None
+
+
+def scale(
+    data: DataFile,
+    destination: Destination,
+    options: ReadingOptions,
+    out: OutputOptions,
+    how: ScaleOptions,
 ) -> ExitCode:
     """Scale the columns of a data file: fit, save and apply, or load and apply."""
-    if load is not None and save is not None:
+    if how.load is not None and how.save is not None:
         raise usage_error("--save and --load exclude each other: --load fits nothing.")
-    if load is None:
+    if how.load is None:
         table = read_table(data, options)
-        scaler = make_scaler(kind, table.is_sparse).fit(table.X)
+        scaler = make_scaler(how.kind, table.is_sparse).fit(table.X)
     else:
-        scaler = _loaded_scaler(load)
-        table = _read_for_scaler(scaler, data, options)
-    if save is not None:
-        check_model_name(save)
+        scaler = _loaded_scaler(how.load)
+        table = read_for(scaler, data, options)
+    if how.save is not None:
+        check_model_name(how.save)
         with with_names(scaler, table.names):
-            save_model(scaler, save)
-    rows = _write(replace(table, X=scaler.transform(table.X)), destination, to, out)
+            save_model(scaler, how.save)
+    scaled = replace(table, X=scaler.transform(table.X))
+    rows = _write(scaled, destination, how.to, out)
     out.result(
         command="scale",
         data=data,
         destination=destination,
-        scaler=None if save is None else str(save),
+        scaler=None if how.save is None else str(how.save),
         rows=rows,
     )
     return ExitCode.OK
@@ -149,17 +143,9 @@ def _loaded_scaler(name: str) -> Any:
     return found
 
 
-def _read_for_scaler(scaler: Any, data: str, options: ReadingOptions) -> Table:
-    """Return the rows for a fitted scaler, with its columns in its order."""
-    known = known_columns(scaler)
-    dense = options.dense or hasattr(scaler, "data_min_")
-    options = replace(options, n_features=known.width, dense=dense)
-    table = read_table(data, options, known)
-    forget_names(scaler)
-    return table
-
-
 def _write(table: Table, destination: str, to: str | None, out: OutputOptions) -> int:
+    from corevec.data.readers import format_by_name
+
     format = None if to is None else checked(to)
     if destination == "-":
         return _write_to_stdout(table, format or "libsvm", out)
@@ -181,6 +167,3 @@ def _write_to_stdout(table: Table, format: str, out: OutputOptions) -> int:
     if format not in ("libsvm", "csv") or out.json:
         raise usage_error("only text goes to standard output: --to libsvm or --to csv.")
     return write_text(sys.stdout, blocks_of(table, _BLOCK), format, table.header)
-
-
-__all__ = ["CONVERT_EPILOG", "SCALE_EPILOG", "convert", "scale"]

@@ -15,8 +15,7 @@ from corevec.cli.errors import ExitCode, data_error, reading, usage_error
 from corevec.cli.guess import as_file, delimiter_of, format_of, has_header
 
 if TYPE_CHECKING:
-    from corevec.data.readers import RowStream
-    from corevec.data.readers.tables import Columns
+    from corevec.data.readers import Columns, RowStream
 
 # Columns of LIBSVM text before they are counted: the largest index of SciPy.
 _ANY_COLUMNS = 2**31 - 1
@@ -118,6 +117,17 @@ class Table:
             for name in [*labels, *self.names]
         ]
         return names if len(set(names)) == len(names) else None
+
+    def fields(self) -> dict[str, Any]:
+        """Return the JSON fields of the table."""
+        return {
+            "path": self.name,
+            "format": self.format,
+            "rows": self.X.shape[0],
+            "columns": self.X.shape[1],
+            "sparse": self.is_sparse,
+            "skipped": self.skipped,
+        }
 
     def __str__(self) -> str:
         rows, columns = self.X.shape
@@ -322,13 +332,3 @@ def _column(text: str | None) -> str | int | None:
         return int(text)
     except ValueError:
         return text
-
-
-__all__ = [
-    "ReadingOptions",
-    "Table",
-    "blocks_of",
-    "open_stream",
-    "read_table",
-    "stream_of",
-]

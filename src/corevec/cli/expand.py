@@ -62,6 +62,3 @@ def _fields_of(group: Any) -> list[inspect.Parameter]:
         )
         for field in fields(group)
     ]
-
-
-__all__ = ["expanded"]

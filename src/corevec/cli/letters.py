@@ -233,17 +233,3 @@ def predict_letters(arguments: list[str]) -> PredictLetters:
             "names (corevec svm-predict --help)."
         )
     return PredictLetters(files[0], files[1], Path(files[2]), quiet)
-
-
-__all__ = [
-    "DIFFERENCE",
-    "PREDICT_FILES",
-    "PREDICT_HELP",
-    "PredictLetters",
-    "TRAIN_FILES",
-    "TRAIN_HELP",
-    "TrainLetters",
-    "estimator_for",
-    "predict_letters",
-    "train_letters",
-]

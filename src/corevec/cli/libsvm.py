@@ -12,11 +12,11 @@ from corevec.cli.data import ReadingOptions, Table, read_table
 from corevec.cli.errors import ExitCode, data_error, writing
 from corevec.cli.fitting import (
     Stages,
-    certificate_in_a_line,
     ending,
     fit_model,
     n_vectors,
-    nothing_saved,
+    or_nothing,
+    state_of,
 )
 from corevec.cli.letters import (
     DIFFERENCE,
@@ -27,7 +27,7 @@ from corevec.cli.letters import (
 )
 from corevec.cli.models import check_model_name, load_model, replaced_when_done
 from corevec.cli.predict import read_for
-from corevec.cli.scoring import compared, predictions_of, score_of, value_lines
+from corevec.cli.scoring import compared, predictions_of, score_of, write_lines
 
 _AS_LIBSVM = ReadingOptions(format="libsvm")
 
@@ -42,7 +42,7 @@ def svm_train(arguments: list[str]) -> ExitCode:
         note(DIFFERENCE)
     model = estimator_for(letters, out.verbosity)
     stages = Stages()
-    try:
+    with or_nothing(letters.model):
         with stages.stage("read"):
             table = read_table(letters.data, _AS_LIBSVM)
         _say_unused_weights(letters, table)
@@ -50,10 +50,8 @@ def svm_train(arguments: list[str]) -> ExitCode:
             return _cross_validate(model, table, letters.v)
         with stages.stage("fit"):
             fit_model(model, table)
-    except KeyboardInterrupt:
-        raise nothing_saved(letters.model) from None
     _write(model, letters.model)
-    out.say(f"optimization finished, {certificate_in_a_line(model.certificate_)}")
+    out.say(f"optimization finished, {state_of(model)[0]}")
     out.say(f"obj = {model.certificate_.primal:.6f}, Total nSV = {n_vectors(model)}")
     return ending(model, letters.model, require_certificate=False)
 
@@ -112,10 +110,7 @@ def svm_predict(arguments: list[str]) -> ExitCode:
     table = read_for(model, letters.test, _AS_LIBSVM)
     predicted = predictions_of(model, table)
     with writing(letters.output), replaced_when_done(letters.output) as part:
-        part.write_text("".join(f"{line}\n" for line in value_lines(predicted)))
+        write_lines(part, predicted)
     if not letters.quiet:
         _print_score(score_of(model, table, predicted), "", "of a file")
     return ExitCode.OK
-
-
-__all__ = ["svm_predict", "svm_train"]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from corevec.cli.errors import CliError, ExitCode, reading, usage_error, writing
+from corevec.cli.errors import CliError, ExitCode, cannot, reading, usage_error, writing
 
 LIBSVM_SUFFIXES = (".model", ".libsvm")
 SCALERS = ("minmax", "maxabs", "standard")
@@ -41,14 +41,9 @@ def check_model_name(path: Path, *inputs: str | None) -> None:
     if path.exists() and not path.is_file():
         raise usage_error(f"{str(path)!r} is no plain file. Give the name of one.")
     if not path.parent.is_dir():
-        raise CliError(
-            f"{path}: there is no folder {str(path.parent)!r}. Make it first.",
-            ExitCode.CANNOT,
-        )
+        raise cannot(f"{path}: there is no folder {str(path.parent)!r}. Make it first.")
     if not os.access(path.parent, os.W_OK):
-        raise CliError(
-            f"{path}: the folder {str(path.parent)!r} is not writable.", ExitCode.CANNOT
-        )
+        raise cannot(f"{path}: the folder {str(path.parent)!r} is not writable.")
 
 
 def _same_file(one: Path, other: Path) -> bool:
@@ -141,25 +136,9 @@ def entered(model: Any, X: Any) -> Any:
 
 
 def needs_dense_rows(model: Any) -> bool:
-    """Whether a scaler before the estimator refuses sparse rows."""
-    steps = [step for _, step in getattr(model, "steps", [])]
+    """Whether a scaler, alone or before an estimator, refuses sparse rows."""
+    steps = [step for _, step in getattr(model, "steps", [("", model)])]
     return any(
         hasattr(step, "data_min_") or getattr(step, "with_mean", False)
-        for step in steps[:-1]
+        for step in steps
     )
-
-
-__all__ = [
-    "LIBSVM_SUFFIXES",
-    "SCALERS",
-    "check_model_name",
-    "entered",
-    "estimator_of",
-    "is_libsvm_model",
-    "is_model",
-    "load_model",
-    "make_scaler",
-    "needs_dense_rows",
-    "replaced_when_done",
-    "save_model",
-]

@@ -28,7 +28,7 @@ TRAINABLE = (
 )
 STREAMABLE = ("StreamingBallClassifier", "StreamingOneClass")
 # Set by --quiet and the terminal; and one process fits once.
-_NOT_OFFERED = ("verbose", "warm_start")
+NOT_OFFERED = ("verbose", "warm_start")
 _WORDS = {"none": None, "true": True, "false": False}
 
 
@@ -76,7 +76,7 @@ def _option(name: str, default: Any, text: str, title: str) -> inspect.Parameter
 
 def _parameters_of(estimator: Any) -> list[tuple[str, Any]]:
     found = inspect.signature(estimator).parameters.values()
-    return [(p.name, p.default) for p in found if p.name not in _NOT_OFFERED]
+    return [(p.name, p.default) for p in found if p.name not in NOT_OFFERED]
 
 
 def texts_of(estimator: Any) -> dict[str, str]:
@@ -143,7 +143,7 @@ def check_early(model: Any) -> None:
 
 def set_parameters(model: Any, pairs: list[str]) -> None:
     """Set parameters given as ``name=value``."""
-    known = [n for n in model.get_params(deep=False) if n not in _NOT_OFFERED]
+    known = [n for n in model.get_params(deep=False) if n not in NOT_OFFERED]
     for pair in pairs:
         name, equals, text = pair.partition("=")
         name = name.strip().replace("-", "_")
@@ -182,20 +182,3 @@ def owners_of(option: str) -> list[str]:
         for owner in TRAINABLE
         if name in dict(_parameters_of(getattr(corevec, owner)))
     ]
-
-
-__all__ = [
-    "STREAMABLE",
-    "TRAINABLE",
-    "check_early",
-    "estimator_class",
-    "is_about_a_parameter",
-    "model_of",
-    "option_name",
-    "options_of",
-    "owners_of",
-    "parameter_texts",
-    "set_parameters",
-    "texts_of",
-    "value_of",
-]

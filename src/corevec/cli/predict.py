@@ -11,8 +11,8 @@ import typer
 from corevec.cli.columns import forget_names, known_columns
 from corevec.cli.console import OutputOptions, certificate_fields
 from corevec.cli.data import ReadingOptions, Table, read_table
-from corevec.cli.errors import ExitCode, data_error, usage_error, writing
-from corevec.cli.fitting import Stages, peak_memory
+from corevec.cli.errors import ExitCode, usage_error, writing
+from corevec.cli.fitting import Stages, explained, peak_memory
 from corevec.cli.models import (
     check_model_name,
     entered,
@@ -21,8 +21,15 @@ from corevec.cli.models import (
     needs_dense_rows,
     replaced_when_done,
 )
+from corevec.cli.options import CertificateRequired, DataFile, ModelFile, Settings
 from corevec.cli.parameters import set_parameters
-from corevec.cli.scoring import predictions_of, score_in_words, score_of, value_lines
+from corevec.cli.scoring import (
+    predictions_of,
+    score_in_words,
+    score_of,
+    value_lines,
+    write_lines,
+)
 
 PREDICT_EPILOG = """\
 \b
@@ -38,19 +45,6 @@ Examples:
   corevec certify a9a.txt --model a9a.corevec
   corevec certify a9a.txt --model libsvm.model --set C=10      (of LIBSVM's answer)
 """
-
-ModelFile = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="FILE",
-        help="Model file: corevec's own, or LIBSVM's text.",
-    ),
-]
-DataFile = Annotated[
-    str, typer.Argument(metavar="DATA", help="Data file, or - for standard input.")
-]
 
 
 def predict(
@@ -86,24 +80,22 @@ def predict(
         method = "decision_function" if decision else "predict"
         values = predictions_of(loaded, table, method)
     score = None if decision else score_of(loaded, table, values)
-    lines = value_lines(values)
     if output is not None:
         with writing(output), replaced_when_done(output) as part:
-            part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            write_lines(part, values)
     elif not out.json:
-        typer.echo("\n".join(lines))
+        typer.echo("\n".join(value_lines(values)))
     if score is not None and not out.quiet and not out.json:
         typer.echo(score_in_words(score), err=True)
     out.result(
         command="predict",
         data=data,
         model=model,
-        rows=len(lines),
+        rows=len(values),
         score=score,
         output=None if output is None else str(output),
         predictions=values if output is None else None,
-        seconds=stages.seconds,
-        peak_memory_bytes=peak_memory(),
+        **stages.fields(),
     )
     return ExitCode.OK
 
@@ -113,20 +105,8 @@ def certify(
     model: ModelFile,
     options: ReadingOptions,
     out: OutputOptions,
-    require_certificate: Annotated[
-        bool,
-        typer.Option(
-            "--require-certificate", help="Exit with 1 unless the tolerance is met."
-        ),
-    ] = False,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Parameter that a LIBSVM model file lacks: C=10, or nu, epsilon.",
-        ),
-    ] = None,
+    require_certificate: CertificateRequired = False,
+    set_: Settings = None,
 ) -> ExitCode:
     """Measure the duality gap of a model on the rows of a data file.
 
@@ -134,17 +114,13 @@ def certify(
     LIBSVM's svm-train wrote. Columns are found by name, as by `corevec predict`.
     """
     import corevec
-    from corevec.exceptions import CorevecError
 
     loaded = load_model(model)
     set_parameters(estimator_of(loaded), set_ or [])
     table = read_for(loaded, data, options)
-    try:
-        found = corevec.certify(
-            estimator_of(loaded), entered(loaded, table.X), table.y, table.sample_weight
-        )
-    except (CorevecError, ValueError, TypeError) as error:
-        raise data_error(f"{model} on {data}: {error}") from error
+    estimator, X = estimator_of(loaded), entered(loaded, table.X)
+    with explained(f"{model} on {data}", estimator):
+        found = corevec.certify(estimator, X, table.y, table.sample_weight)
     out.say(str(found))
     out.result(
         command="certify",
@@ -171,12 +147,3 @@ def read_for(model: Any, data: str, options: ReadingOptions) -> Table:
     table = read_table(data, options, known)
     forget_names(model)
     return table
-
-
-__all__ = [
-    "CERTIFY_EPILOG",
-    "PREDICT_EPILOG",
-    "certify",
-    "predict",
-    "read_for",
-]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import shlex
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +20,7 @@ from corevec.cli.fitting import (
     fields_of_fit,
     fit_model,
     in_bytes,
-    nothing_saved,
+    or_nothing,
     peak_memory,
     summary_of_fit,
     write_model,
@@ -28,6 +30,13 @@ from corevec.cli.models import (
     estimator_of,
     make_scaler,
     replaced_when_done,
+)
+from corevec.cli.options import (
+    CertificateRequired,
+    DataFile,
+    NewModelFile,
+    ScalerKind,
+    Settings,
 )
 from corevec.cli.parameters import TRAINABLE, estimator_class, model_of
 from corevec.cli.scoring import score_in_words, score_of
@@ -49,23 +58,10 @@ certificate, and the exit code is 130. A second Ctrl-C aborts.
 """
 
 
-def train(
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Data file, or - for standard input.")
-    ],
-    model: Annotated[
-        Path,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="FILE",
-            help="Model file to write: .model is LIBSVM's text, .onnx is ONNX, any "
-            "other name is corevec's own format.",
-        ),
-    ],
-    options: ReadingOptions,
-    out: OutputOptions,
-    parameters: dict[str, str],
+@dataclass(frozen=True)
+class TrainOptions:
+    """Options of ``corevec train`` beside those of the file and of the estimator."""
+
     estimator: Annotated[
         str,
         typer.Option(
@@ -74,80 +70,66 @@ def train(
             metavar="NAME",
             help=f"What to fit: {', '.join(TRAINABLE)}.",
         ),
-    ] = "CoreVectorClassifier",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="name=value of any parameter; may be repeated.",
-        ),
-    ] = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND",
-            help="Scale the columns first, saved with the model: minmax, maxabs or "
-            "standard.",
-        ),
-    ] = None,
+    ] = TRAINABLE[0]
+    set_: Settings = None
+    scale: ScalerKind = None
     test: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Data file to measure the model on."),
-    ] = None,
+    ] = None
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a one-page HTML report.")
-    ] = None,
-    require_certificate: Annotated[
-        bool,
-        typer.Option(
-            "--require-certificate", help="Exit with 1 unless the tolerance was met."
-        ),
-    ] = False,
+    ] = None
+    require_certificate: CertificateRequired = False
+
+
+def train(
+    data: DataFile,
+    model: NewModelFile,
+    options: ReadingOptions,
+    out: OutputOptions,
+    parameters: dict[str, str],
+    how: TrainOptions,
 ) -> ExitCode:
     """Fit a kernel machine on a data file and write the model to another.
 
     DATA is LIBSVM (SVMlight) text, CSV, npz, npy or Parquet; text may be compressed by
     gzip, bzip2 or xz.
     """
-    fresh = model_of(estimator_class(estimator), parameters, set_ or [])
+    fresh = model_of(estimator_class(how.estimator), parameters, how.set_ or [])
     fresh.set_params(verbose=out.verbosity)
-    for path in filter(None, (model, report)):
-        check_model_name(path, data, test)
+    for path in filter(None, (model, how.report)):
+        check_model_name(path, data, how.test)
     stages = Stages()
-    try:
-        table, tested = _read(data, test, options, stages)
+    with or_nothing(model):
+        table, tested = _read(data, how.test, options, stages)
         check_labels(table, fresh)
         out.say(f"read    {table}, {stages.seconds['read']:.2f} s")
-        fitted = _scaled_first(fresh, scale, table)
+        fitted = scaled_first(fresh, how.scale, table.is_sparse)
         with stages.stage("fit"):
             fit_model(fitted, table)
-    except KeyboardInterrupt:
-        raise nothing_saved(model) from None
     with with_names(fitted, table.names):
         size = write_model(fitted, model, stages)
     _say(fitted, stages, out)
     out.say(f"wrote   {model}, {in_bytes(size)}, {stages.seconds['write']:.2f} s")
-    score = None
+    score = None if tested is None else score_of(fitted, tested)
     if tested is not None:
-        score = score_of(fitted, tested)
         out.say(f"test    {tested.name}: {score_in_words(score)}")
-    if report is not None:
+    if how.report is not None:
         with stages.stage("report"):
-            _write_report(report, fitted, table, tested, stages)
-        out.say(f"report  {report}")
+            _write_report(how.report, fitted, table, tested, stages)
+        out.say(f"report  {how.report}")
     out.result(
         command="train",
-        data=_fields_of(table),
+        data=table.fields(),
         **fields_of_fit(fitted),
-        scale=scale,
+        scale=how.scale,
         model={"path": str(model), "bytes": size},
         test=score,
-        report=None if report is None else str(report),
-        seconds=stages.seconds,
-        peak_memory_bytes=peak_memory(),
+        report=None if how.report is None else str(how.report),
+        **stages.fields(),
     )
-    return ending(fitted, model, require_certificate)
+    return ending(fitted, model, how.require_certificate)
 
 
 def _read(
@@ -174,10 +156,10 @@ def _read(
 
 def _is_text_in_a_column(error: CliError) -> bool:
     """Whether a CSV file has text where a column of numbers was expected."""
-    from corevec.data.readers.base import NotANumberError
+    from corevec.data.readers import NotANumberError, ReaderError
 
     found = error.__cause__
-    return found is not None and isinstance(found.__cause__, NotANumberError)
+    return isinstance(found, ReaderError) and isinstance(found.record, NotANumberError)
 
 
 def check_labels(table: Table, model: Any) -> None:
@@ -194,22 +176,19 @@ def check_labels(table: Table, model: Any) -> None:
     )
 
 
-def _scaled_first(model: Any, scale: str | None, table: Table) -> Any:
+def scaled_first(model: Any, scale: str | None, is_sparse: bool) -> Any:
     """Return the estimator, or a pipeline with the requested scaler."""
     if scale is None:
         return model
     from sklearn.pipeline import Pipeline
 
-    scaler = make_scaler(scale, table.is_sparse)
+    scaler = make_scaler(scale, is_sparse)
     return Pipeline([("scale", scaler), ("model", model)])
 
 
 def _write_report(
     path: Path, model: Any, table: Table, tested: Table | None, stages: Stages
 ) -> None:
-    import shlex
-    import sys
-
     from corevec.report import write_report
 
     extra = {} if tested is None else {"X_test": tested.X, "y_test": tested.y}
@@ -240,17 +219,3 @@ def _say(model: Any, stages: Stages, out: OutputOptions) -> None:
     memory = peak_memory()
     if memory is not None:
         out.say(f"memory  {in_bytes(memory)} at most")
-
-
-def _fields_of(table: Table) -> dict[str, Any]:
-    return {
-        "path": table.name,
-        "format": table.format,
-        "rows": table.X.shape[0],
-        "columns": table.X.shape[1],
-        "sparse": table.is_sparse,
-        "skipped": table.skipped,
-    }
-
-
-__all__ = ["EPILOG", "check_labels", "train"]

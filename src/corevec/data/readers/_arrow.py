@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from corevec.data.readers.base import Array
+from corevec._runtime.types import Array
 
 
 def arrow(who: str) -> Any:
@@ -56,12 +56,7 @@ def kind_of(who: str, data_type: Any) -> str:
         data_type = data_type.value_type
     if types.is_string(data_type) or types.is_large_string(data_type):
         return "string"
-    numbers = (
-        types.is_integer,
-        types.is_floating,
-        types.is_boolean,
-        types.is_decimal,
-    )
+    numbers = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     return "number" if any(is_it(data_type) for is_it in numbers) else "other"
 
 
@@ -155,15 +150,3 @@ def _viewed(pa: Any, column: Any) -> Array:
         return np.empty(0, dtype=dtype)
     data, start = column.buffers()[1], column.offset * dtype.itemsize
     return np.frombuffer(data, dtype, len(column), start)
-
-
-__all__ = [
-    "arrow",
-    "as_floats",
-    "as_labels",
-    "as_numbers",
-    "indices",
-    "is_narrow",
-    "kind_of",
-    "parsed_csv",
-]

@@ -6,15 +6,15 @@ import logging
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from numbers import Integral
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from corevec._runtime.checks import check_choice
-from corevec._runtime.types import Array
+from corevec._runtime.checks import check_choice, is_count
 from corevec.exceptions import InvalidInputError
 
 Block = tuple[Any, ...]
@@ -35,12 +35,63 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 logger = logging.getLogger("corevec")
 
 
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a reader in a message; a program shows its own option instead."""
+
+    name: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        return self.name if self.value is None else f"{self.name}={self.value!r}"
+
+
+Part = str | Argument
+
+
 class BadRecordError(Exception):
-    """Why one record cannot be used; becomes an error or a count, with its place."""
+    """Why a record cannot be used; it is counted, or raised with its place.
+
+    ``args`` are the parts of the message, text and `Argument`.
+    """
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.args))
 
 
 class NotANumberError(BadRecordError):
     """A field that must hold a finite number holds other text."""
+
+
+class ReaderError(InvalidInputError):
+    """Exception for a file that cannot be read, or an argument of its reader.
+
+    ``parts`` are the parts of the message, text and `Argument`, without the name of the
+    function and its advice; ``record`` is the cause where it is a single record.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        parts: tuple[Part, ...] = (),
+        record: BadRecordError | None = None,
+    ):
+        super().__init__(message)
+        self.parts = parts
+        self.record = record
+
+
+def reader_error(
+    who: str, *parts: Part, advice: str = "", record: BadRecordError | None = None
+) -> ReaderError:
+    """Return the error of the function `who`, with a message made of these parts."""
+    front = f"{who}: " if who else ""
+    text = "".join(map(str, parts))
+    return ReaderError(f"{front}{text}{advice}", parts=parts, record=record)
+
+
+Listener = Callable[[str, BadRecordError], None]
 
 
 class RowStream(ABC):
@@ -78,6 +129,7 @@ class RowStream(ABC):
         self.errors = errors
         self.block_rows = int(block_rows)
         self.memory_budget = int(memory_budget)
+        self._listeners: tuple[Listener, ...] = ()
         self._start_pass()
 
     def __iter__(self) -> Iterator[Block]:
@@ -86,10 +138,11 @@ class RowStream(ABC):
         while True:
             try:
                 block = next(blocks, None)
-            except InvalidInputError as error:
-                raise InvalidInputError(
+            except ReaderError as error:
+                raise ReaderError(
                     f"{error} Rows handed out before it: {self.rows}.",
-                    parameter=error.parameter,
+                    parts=error.parts,
+                    record=error.record,
                 ) from error.__cause__
             if block is None:
                 break
@@ -107,6 +160,12 @@ class RowStream(ABC):
     def _blocks(self) -> Iterator[Block]:
         """Yield the blocks of one pass; rows before an error come before it."""
 
+    def telling(self, listener: Listener) -> Self:
+        """Return a stream that tells `listener` each bad record, with its place."""
+        stream = copy(self)
+        stream._listeners = (listener,)
+        return stream
+
     def _start_pass(self) -> None:
         self.rows = 0
         self.skipped = 0
@@ -114,16 +173,18 @@ class RowStream(ABC):
 
     def _fault(self, where: str, bad: BadRecordError) -> InvalidInputError | None:
         """Return the error to raise for a bad record; None where it is only counted."""
-        message = f"{self.who}: {where}: {bad}."
         if self.errors == "raise":
-            fault = InvalidInputError(
-                f"{message} errors='skip' leaves such records out and counts them."
+            return reader_error(
+                self.who,
+                *(f"{where}: ", *bad.args, "."),
+                advice=" errors='skip' leaves such records out and counts them.",
+                record=bad,
             )
-            fault.__cause__ = bad
-            return fault
         self.skipped += 1
         if len(self.messages) < _KEPT_MESSAGES:
-            self.messages.append(message)
+            self.messages.append(f"{self.who}: {where}: {bad}.")
+        for listener in self._listeners:
+            listener(where, bad)
         return None
 
 
@@ -132,7 +193,7 @@ def existing_files(who: str, path: Paths) -> list[Path]:
     given = [path] if isinstance(path, str | os.PathLike) else list(path)
     paths = [Path(one) for one in given]
     if not paths:
-        raise InvalidInputError(f"{who}: the list of paths is empty. Give one file.")
+        raise reader_error(who, "the list of paths is empty. Give one file.")
     for found in paths:
         if not found.exists():
             raise FileNotFoundError(f"{who}: there is no file {str(found)!r}.")
@@ -141,11 +202,9 @@ def existing_files(who: str, path: Paths) -> list[Path]:
 
 def check_count(who: str, name: str, value: Any) -> None:
     """Check a parameter that must be a whole number of at least 1."""
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_whole or int(value) < 1:
-        raise InvalidInputError(
-            f"{who}: {name}={value!r} must be a whole number of at least 1."
-        )
+    if not is_count(value):
+        given = Argument(name, value)
+        raise reader_error(who, given, " must be a whole number of at least 1.")
 
 
 def finite_number(text: str | bytes, place: str, limit: float = np.inf) -> float:
@@ -167,19 +226,3 @@ def shown(text: str | bytes) -> str:
         half = _SHOWN_CHARACTERS // 2
         text = f"{text[:half]} ... {text[-half:]}"
     return repr(text)
-
-
-__all__ = [
-    "Array",
-    "BadRecordError",
-    "Block",
-    "DEFAULT_BLOCK_ROWS",
-    "DEFAULT_MEMORY_BUDGET",
-    "NotANumberError",
-    "Paths",
-    "RowStream",
-    "check_count",
-    "existing_files",
-    "finite_number",
-    "shown",
-]

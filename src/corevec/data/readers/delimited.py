@@ -16,16 +16,17 @@ from corevec.data.readers._arrow import arrow, parsed_csv
 from corevec.data.readers.base import (
     DEFAULT_BLOCK_ROWS,
     DEFAULT_MEMORY_BUDGET,
+    Argument,
     BadRecordError,
     Block,
     Paths,
     existing_files,
     finite_number,
+    reader_error,
     shown,
 )
 from corevec.data.readers.tables import Column, Columns, TableStream, Wanted
 from corevec.data.readers.text import WholeLines
-from corevec.exceptions import InvalidInputError
 
 # Labels that may stand for a missing number as well as for a class of that name.
 _TELLS_NOTHING = ("", "nan", "na", "null", "none")
@@ -85,19 +86,12 @@ def read_csv(
     check_choice(who, "target_type", target_type, ("auto", "number", "string"))
     check_flag(who, "header", header)
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
-        raise InvalidInputError(
-            f"{who}: delimiter={delimiter!r} must be one character, such as ',', ';' "
-            r"or '\t'."
-        )
+        reason = r" must be one character, such as ',', ';' or '\t'."
+        raise reader_error(who, Argument("delimiter", delimiter), reason)
     arrow(who)
-    return CsvStream(
-        CsvFormat(delimiter, header, target_type),
-        existing_files(who, path),
-        Wanted(target, columns, sample_weight),
-        errors,
-        block_rows,
-        memory_budget,
-    )
+    format = CsvFormat(delimiter, header, target_type)
+    wanted, paths = Wanted(target, columns, sample_weight), existing_files(who, path)
+    return CsvStream(format, paths, wanted, errors, block_rows, memory_budget)
 
 
 @dataclass(frozen=True)
@@ -254,9 +248,14 @@ class CsvStream(TableStream):
         name = shown(columns.names[columns.target or 0])
         if (self._target_kind or self.format.target_type) != "string":
             place = f"in the target column {name}"
-            if self.format.target_type == "auto":
-                place += ", as in the first row (or give target_type='string')"
-            return finite_number(text.strip(), place)
+            try:
+                return finite_number(text.strip(), place)
+            except BadRecordError as bad:
+                if self.format.target_type == "auto":
+                    given = Argument("target_type", "string")
+                    more = (", as in the first row (or give ", given, ")")
+                    raise BadRecordError(*bad.args, *more) from None
+                raise
         if not text:
             raise BadRecordError(f"expected a label in the target column {name}")
         try:
@@ -294,6 +293,3 @@ def _is_number(text: str) -> bool:
     except BadRecordError:
         return False
     return True
-
-
-__all__ = ["CsvStream", "read_csv"]

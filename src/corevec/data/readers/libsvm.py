@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.backend.loops.text import ALL_READ, BY_HAND
 from corevec.data.readers.base import (
     DEFAULT_BLOCK_ROWS,
     DEFAULT_MEMORY_BUDGET,
-    Array,
     BadRecordError,
     Block,
     Paths,
+    ReaderError,
     RowStream,
     existing_files,
     shown,
@@ -92,14 +93,8 @@ def read_libsvm(
             "before its end. Give it (more than needed do no harm), or read the file "
             "once more before: n_features=scan_libsvm(path).n_features."
         )
-    return LibsvmStream(
-        who,
-        paths,
-        Rules.checked(who, n_features, zero_based, dtype),
-        errors,
-        block_rows,
-        memory_budget,
-    )
+    rules = Rules.checked(who, n_features, zero_based, dtype)
+    return LibsvmStream(who, paths, rules, errors, block_rows, memory_budget)
 
 
 @dataclass(frozen=True)
@@ -142,14 +137,8 @@ def scan_libsvm(path: Paths, *, errors: str = "raise") -> LibsvmFacts:
         Rows, columns, labels and the first index: the arguments of `read_libsvm`.
     """
     who = "scan_libsvm"
-    stream = LibsvmStream(
-        who,
-        existing_files(who, path),
-        ANY_ROWS,
-        errors,
-        DEFAULT_BLOCK_ROWS,
-        DEFAULT_MEMORY_BUDGET,
-    )
+    size = (DEFAULT_BLOCK_ROWS, DEFAULT_MEMORY_BUDGET)
+    stream = LibsvmStream(who, existing_files(who, path), ANY_ROWS, errors, *size)
     tally = LibsvmTally()
     for X, y in stream:
         tally.add(X, y)
@@ -217,7 +206,7 @@ class LibsvmStream(RowStream):
                 self._file = file
                 with self._open(file) as lines:
                     yield from self._full_blocks(lines, block)
-        except InvalidInputError:
+        except ReaderError:
             if block.n_rows:
                 yield block.hand_over()
             raise
@@ -251,18 +240,7 @@ class LibsvmStream(RowStream):
         try:
             return row_of(line, self.rules)
         except BadRecordError as bad:
-            whole = BadRecordError(f"{bad}, in {shown(line.rstrip())}")
+            whole = BadRecordError(*bad.args, f", in {shown(line.rstrip())}")
             if fault := self._fault(lines.where(lines.line), whole):
-                raise fault from None
+                raise fault from bad
             return None
-
-
-__all__ = [
-    "ANY_ROWS",
-    "LibsvmFacts",
-    "LibsvmStream",
-    "LibsvmTally",
-    "Place",
-    "read_libsvm",
-    "scan_libsvm",
-]

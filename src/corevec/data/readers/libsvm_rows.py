@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from corevec._runtime.checks import check_flag
+from corevec._runtime.types import Array
 from corevec.backend.loops.text import (
     AT,
     ENTRIES,
@@ -22,7 +23,7 @@ from corevec.backend.loops.text import (
     parse_libsvm,
 )
 from corevec.data.readers.base import (
-    Array,
+    Argument,
     BadRecordError,
     Block,
     check_count,
@@ -218,14 +219,15 @@ def _check_index(index: int, before: int, rules: Rules) -> None:
     if index == -1 and rules.first == 1:
         raise BadRecordError(
             "index 0, but the first index of the format is 1; if the columns of this "
-            "file are counted from 0, give zero_based=True"
+            "file are counted from 0, give ",
+            Argument("zero_based", True),
         )
     if index < 0:
         raise BadRecordError(f"index {written} is below the first, {rules.first}")
     if index >= rules.n_features:
         raise BadRecordError(
-            f"index {written} is beyond n_features={rules.n_features}; give a larger "
-            "n_features (scan_libsvm finds it)"
+            f"index {written} is beyond the {rules.n_features} columns expected (see ",
+            *(Argument("n_features"), ")"),
         )
     if index <= before:
         raise BadRecordError(
@@ -241,6 +243,3 @@ def _powers_of_ten() -> Array:
     high = [float(power) for power in exact]
     low = [float(power - Fraction(h)) for power, h in zip(exact, high, strict=True)]
     return np.array([high, low])
-
-
-__all__ = ["BlockInWork", "MOST_FEATURES", "Row", "Rules", "row_of"]

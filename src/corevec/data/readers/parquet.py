@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,19 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from corevec._runtime.types import Array
 from corevec.data.readers._arrow import arrow, as_floats, as_labels, kind_of
 from corevec.data.readers.base import (
     DEFAULT_BLOCK_ROWS,
     DEFAULT_MEMORY_BUDGET,
-    Array,
+    Argument,
     BadRecordError,
     Block,
     Paths,
     existing_files,
+    reader_error,
     shown,
 )
 from corevec.data.readers.tables import Column, Columns, TableStream, Wanted
-from corevec.exceptions import InvalidInputError
 
 # Column chunks are read in pieces of this size, not whole: a row group may be large.
 _READ_BYTES = 1 << 16
@@ -71,14 +73,9 @@ def read_parquet(
     """
     who = "read_parquet"
     arrow(who)
-    return ParquetStream(
-        who,
-        parquet_files(who, path),
-        Wanted(target, columns, sample_weight),
-        errors,
-        block_rows,
-        memory_budget,
-    )
+    wanted = Wanted(target, columns, sample_weight)
+    files = parquet_files(who, path)
+    return ParquetStream(who, files, wanted, errors, block_rows, memory_budget)
 
 
 class ParquetStream(TableStream):
@@ -130,9 +127,8 @@ class ParquetStream(TableStream):
             X[:, j] = as_floats(self.who, batch.column(name))
         part, there = [X], [np.isfinite(X)]
         if columns.target is not None:
-            label, known = as_labels(
-                self.who, batch.column(columns.names[columns.target])
-            )
+            name = columns.names[columns.target]
+            label, known = as_labels(self.who, batch.column(name))
             part.append(label)
             there.append(known[:, None])
         if columns.weight is not None:
@@ -152,9 +148,10 @@ def opened(who: str, path: Path) -> Iterator[Any]:
         ) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
-        raise InvalidInputError(
-            f"{who}: {path}: cannot be read as Parquet; is it whole? "
-            f"({type(error).__name__}: {error})"
+        raise reader_error(
+            who,
+            f"{path}: cannot be read as Parquet; is it whole? "
+            f"({type(error).__name__}: {error})",
         ) from error
 
 
@@ -177,25 +174,26 @@ def check_types(who: str, path: Path, schema: Any, columns: Columns) -> None:
         kind = kind_of(who, schema.field(position).type)
         allowed = {"number", "string"} if position == columns.target else {"number"}
         if kind not in allowed:
-            raise InvalidInputError(
-                f"{who}: {path}: column {shown(columns.names[position])} is "
+            raise reader_error(
+                who,
+                f"{path}: column {shown(columns.names[position])} is "
                 f"of type {schema.field(position).type}; expected "
-                f"{' or '.join(sorted(allowed))}. Choose others with columns=[...]."
+                f"{' or '.join(sorted(allowed))}. Choose others with ",
+                *(Argument("columns"), "."),
             )
 
 
 def check_unique(who: str, path: Path, columns: Columns) -> None:
     """Refuse columns that share their name: Arrow finds columns by name."""
-    names = columns.names
-    if len(set(names)) == len(names):
-        return
-    needed = [names[p] for p in columns.needed]
-    twice = [name for name in needed if names.count(name) > 1]
-    if twice:
-        raise InvalidInputError(
-            f"{who}: {path}: {names.count(twice[0])} columns have the name "
-            f"{twice[0]!r}. Rename them, or choose others with columns=[...]."
-        )
+    counts = Counter(columns.names)
+    for name in (columns.names[p] for p in columns.needed):
+        if counts[name] > 1:
+            raise reader_error(
+                who,
+                f"{path}: {counts[name]} columns have the name {name!r}. Rename them, "
+                "or choose others with ",
+                *(Argument("columns"), "."),
+            )
 
 
 def no_value(batch: Any, columns: Columns, row: int, place: int) -> BadRecordError:
@@ -221,18 +219,6 @@ def parquet_files(who: str, path: Paths) -> list[Path]:
             if not any(p[0] in "._" for p in file.relative_to(one).parts)
         ]
         if not inside:
-            raise InvalidInputError(f"{who}: {one}: no file *.parquet in this folder.")
+            raise reader_error(who, f"{one}: no file *.parquet in this folder.")
         files += inside
     return files
-
-
-__all__ = [
-    "ParquetStream",
-    "batches",
-    "check_types",
-    "check_unique",
-    "no_value",
-    "opened",
-    "parquet_files",
-    "read_parquet",
-]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -9,8 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from corevec.data.readers.base import Block, RowStream, shown
-from corevec.exceptions import InvalidInputError
+from corevec.data.readers.base import (
+    Argument,
+    Block,
+    ReaderError,
+    RowStream,
+    reader_error,
+    shown,
+)
 
 Column = str | int
 
@@ -78,7 +85,7 @@ class TableStream(RowStream):
         names = self._names_of(self.paths[0]) if self._has_names else None
         if names is None:
             return None
-        return find_columns(f"{self.who}: {self.paths[0]}", names, self.wanted)
+        return find_columns(str(self.paths[0]), names, self.wanted, self.who)
 
     @property
     def _has_names(self) -> bool:
@@ -96,15 +103,8 @@ class TableStream(RowStream):
     def _blocks(self) -> Iterator[Block]:
         for block in fixed_blocks(self._parts(), self._rows_within_budget):
             # X, then the target if there is one, then the weight if there is one.
-            yield (
-                block
-                if self.wanted.target is not None
-                else (
-                    block[0],
-                    None,
-                    *block[1:],
-                )
-            )
+            has_target = self.wanted.target is not None
+            yield block if has_target else (block[0], None, *block[1:])
 
     def _parts(self) -> Iterator[Block]:
         """Yield arrays of any number of rows: X, target, weight; those there are."""
@@ -116,73 +116,89 @@ class TableStream(RowStream):
 
     def _columns(self, path: Path, names: Iterable[str]) -> Columns:
         """Find the wanted columns in a file; the features of all files must agree."""
-        columns = find_columns(f"{self.who}: {path}", tuple(names), self.wanted)
-        first = self._first_features
-        if first is None:
+        columns = find_columns(str(path), tuple(names), self.wanted, self.who)
+        if self._first_features is None:
             self._first_features = columns.feature_names
-        else:
-            check_same_features(f"{self.who}: {path}", columns, self.paths[0], first)
+        first = self._first_features
+        check_same_features(str(path), columns, self.paths[0], first, self.who)
         return columns
 
 
-def find_columns(where: str, names: tuple[str, ...], wanted: Wanted) -> Columns:
+def find_columns(
+    where: str, names: tuple[str, ...], wanted: Wanted, who: str = ""
+) -> Columns:
     """Return the positions of the wanted columns among `names`."""
-    target = _position(where, names, "target", wanted.target)
-    weight = _position(where, names, "sample_weight", wanted.sample_weight)
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, name in enumerate(names):
+        places[name].append(place)
+
+    def position_of(role: str, column: Column | None) -> int | None:
+        if column is None:
+            return None
+        try:
+            return _position(column, places, names)
+        except LookupError as error:
+            subject = (f"{where}: ", Argument(role, column))
+            raise reader_error(who, *subject, str(error)) from None
+
+    target = position_of("target", wanted.target)
+    weight = position_of("sample_weight", wanted.sample_weight)
     used = {target, weight}
     if wanted.columns is None:
         features = [p for p in range(len(names)) if p not in used]
     else:
-        found = [_position(where, names, "columns", c) for c in wanted.columns]
+        found = [position_of("columns", column) for column in wanted.columns]
         features = [p for p in found if p is not None]
-    twice = [names[p] for p in features if p in used or features.count(p) > 1]
+    asked = Counter(features)
+    twice = [names[p] for p in features if p in used or asked[p] > 1]
     if twice:
-        raise InvalidInputError(
+        raise reader_error(
+            who,
             f"{where}: column {twice[0]!r} is asked for twice. Give each column one "
-            "role: feature, target or sample_weight."
+            "role: feature, target or sample_weight.",
         )
     if not features:
-        raise InvalidInputError(
+        raise reader_error(
+            who,
             f"{where}: no column is left for X among {_listed(names)}. Is this the "
-            "right delimiter?"
+            "right delimiter?",
         )
     return Columns(names, tuple(features), target, weight)
 
 
 def check_same_features(
-    where: str, columns: Columns, first_path: Path, first: list[str]
+    where: str, columns: Columns, first_path: Path, first: list[str], who: str = ""
 ) -> None:
     """Check that a file has the features of the first file."""
     if first != columns.feature_names:
-        raise InvalidInputError(
+        raise reader_error(
+            who,
             f"{where}: its features {_listed(columns.feature_names)} are not those of "
-            f"{first_path}, {_listed(first)}. Name the features with columns=[...]."
+            f"{first_path}, {_listed(first)}. Name the features with ",
+            *(Argument("columns"), "."),
         )
 
 
 def _position(
-    where: str, names: tuple[str, ...], role: str, column: Column | None
-) -> int | None:
-    if column is None:
-        return None
+    column: Column, places: dict[str, list[int]], names: tuple[str, ...]
+) -> int:
+    """Return the position of a column; raise a LookupError that says what is wrong."""
     if isinstance(column, str):
-        if names.count(column) == 1:
-            return names.index(column)
-        how_often = "no column" if column not in names else "more than one column"
-        raise InvalidInputError(
-            f"{where}: {role}={column!r} names {how_often} among {_listed(names)}. "
-            "Give a name or a position, counted from 0."
+        found = places.get(column, [])
+        if len(found) == 1:
+            return found[0]
+        raise LookupError(
+            f" names {'more than one' if found else 'no'} column among "
+            f"{_listed(names)}. Give a name or a position, counted from 0."
         )
-    if isinstance(column, Integral) and not isinstance(column, bool):
-        if -len(names) <= column < len(names):
-            return int(column) % len(names)
-        raise InvalidInputError(
-            f"{where}: {role}={column!r} is beyond the {len(names)} columns "
-            f"{_listed(names)}; positions count from 0."
+    if not isinstance(column, Integral) or isinstance(column, bool):
+        raise LookupError(" must be the name of a column or its position.")
+    if not -len(names) <= column < len(names):
+        raise LookupError(
+            f" is beyond the {len(names)} columns {_listed(names)}; positions count "
+            "from 0."
         )
-    raise InvalidInputError(
-        f"{where}: {role}={column!r} must be the name of a column or its position."
-    )
+    return int(column) % len(names)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -195,7 +211,7 @@ def fixed_blocks(
 ) -> Iterator[Block]:
     """Cut parts of any length into blocks of one length, the last one shorter.
 
-    ``rows_for(n_features)`` is that length. An `InvalidInputError` of `parts` passes on
+    ``rows_for(n_features)`` is that length. A `ReaderError` of `parts` passes on
     after the rows that came before it.
     """
     held: list[Block] = []
@@ -215,7 +231,7 @@ def fixed_blocks(
             # A copy: a view would keep the blocks handed out alive.
             held = [tuple(column[end:].copy() for column in whole)]
             count -= end
-    except InvalidInputError:
+    except ReaderError:
         if count:
             yield _joined(held)
         raise
@@ -227,14 +243,3 @@ def _joined(parts: list[Block]) -> Block:
     if len(parts) == 1:
         return parts[0]
     return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
-
-
-__all__ = [
-    "Column",
-    "Columns",
-    "TableStream",
-    "Wanted",
-    "check_same_features",
-    "find_columns",
-    "fixed_blocks",
-]

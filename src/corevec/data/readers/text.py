@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from corevec.exceptions import InvalidInputError
+from corevec.data.readers.base import reader_error
 
 _READ_BYTES = 1 << 17
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -76,10 +76,11 @@ class WholeLines:
             if self._filled == len(self.store):
                 self._grow()
         if self._damage is not None:
-            raise InvalidInputError(
-                f"{self.who}: {self.path}: the file is cut off or damaged after line "
+            raise reader_error(
+                self.who,
+                f"{self.path}: the file is cut off or damaged after line "
                 f"{self.line} ({type(self._damage).__name__}: {self._damage}). Fetch "
-                "or make it again."
+                "or make it again.",
             ) from self._damage
         return False
 
@@ -167,10 +168,11 @@ class WholeLines:
     def _grow(self) -> None:
         if len(self.store) >= self._longest:
             quotes = " (a double quote without its second one?)" if self._quoted else ""
-            raise InvalidInputError(
-                f"{self.who}: {self.where(self.line + 1)} is longer than memory_budget="
+            raise reader_error(
+                self.who,
+                f"{self.where(self.line + 1)} is longer than memory_budget="
                 f"{self._longest} bytes{quotes}. Is this a text file? Give a larger "
-                "memory_budget if so."
+                "memory_budget if so.",
             )
         self._set_store(self.store + bytes(len(self.store)))
 
@@ -187,6 +189,3 @@ def is_compressed(path: Path) -> bool:
 
 def _unpacker(head: bytes) -> Any:
     return next((unpack for mark, unpack in _COMPRESSED if mark.match(head)), None)
-
-
-__all__ = ["WholeLines", "is_compressed"]
