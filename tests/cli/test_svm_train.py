@@ -17,11 +17,11 @@ from sklearn.svm import SVC
 
 import corevec
 from corevec import formats
-from corevec.cli import main
-from corevec.cli.errors import CliError
-from corevec.cli.letters import (
+from corevec.cli import (
     PREDICT_FILES,
     TRAIN_FILES,
+    CliError,
+    main,
     predict_letters,
     train_letters,
 )
