@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import sys
+import time
 import tracemalloc
 from decimal import Decimal, localcontext
 
@@ -20,7 +21,13 @@ from sklearn.linear_model import SGDClassifier
 
 from corevec import InvalidInputError
 from corevec.backend.loops.text import ALL_READ
-from corevec.data.readers import BlockInWork, Rules, WholeLines
+from corevec.data.readers import (
+    BlockInWork,
+    Rules,
+    Wanted,
+    WholeLines,
+    find_columns,
+)
 from corevec.streams import read_csv, read_libsvm, read_parquet, scan_libsvm
 
 ODD = (
@@ -271,7 +278,7 @@ BAD_LINES = {
     "1 3:1 2:1": "index 2 comes after 3; expected ascending indices, each once",
     "1 3:1 3:1": "index 3 comes after 3; expected ascending",
     "1 6:1": "index 6 is beyond the 5 columns expected .see n_features",
-    "1 99999999999999999999:1": "index 9{20} is beyond n_features=5",
+    "1 99999999999999999999:1": "index 9{20} is beyond the 5 columns",
 }
 
 
@@ -674,6 +681,17 @@ def test_csv_parameters_that_cannot_be_used(tmp_path, given, message):
     path = written(tmp_path, "a,y\n1,2\n")
     with pytest.raises(InvalidInputError, match="read_csv: " + message):
         read_csv(path, target="y", **given)
+
+
+@pytest.mark.parametrize("chosen", [None, [f"c{j}" for j in range(39_999)]])
+def test_forty_thousand_columns_are_found_in_a_moment(chosen):
+    """Each column was compared with every other: 8 s, where one pass takes 0.04 s."""
+    names = tuple(f"c{j}" for j in range(40_000))
+    begun = time.process_time()
+    found = find_columns("f", names, Wanted("c39999", chosen, None))
+    assert time.process_time() - begun < 1.5
+    assert found.features == tuple(range(39_999))
+    assert found.target == 39_999
 
 
 def test_files_with_other_columns_are_refused_or_sorted_out(tmp_path):

@@ -16,7 +16,7 @@ from corevec.data.readers.detect import first_line, format_by_name, format_of
 from corevec.data.readers.libsvm import LibsvmFacts, read_libsvm, scan_libsvm
 from corevec.data.readers.libsvm_rows import BlockInWork, Rules
 from corevec.data.readers.parquet import read_parquet
-from corevec.data.readers.tables import Columns
+from corevec.data.readers.tables import Columns, Wanted, find_columns
 from corevec.data.readers.text import WholeLines
 
 __all__ = [
@@ -31,8 +31,10 @@ __all__ = [
     "Paths",
     "RowStream",
     "Rules",
+    "Wanted",
     "WholeLines",
     "existing_files",
+    "find_columns",
     "first_line",
     "format_by_name",
     "format_of",
