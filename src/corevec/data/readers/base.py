@@ -190,7 +190,13 @@ class RowStream(ABC):
 
 def existing_files(who: str, path: Paths) -> list[Path]:
     """Return the given path or paths as a list; each must exist."""
-    given = [path] if isinstance(path, str | os.PathLike) else list(path)
+    given = [path] if isinstance(path, str | os.PathLike) else path
+    if not isinstance(given, Iterable) or hasattr(given, "columns"):
+        raise reader_error(
+            who,
+            f"expected a path or a list of paths, got a {type(given).__name__}. Rows "
+            "in memory are given to fit; a data frame can be written to Parquet.",
+        )
     paths = [Path(one) for one in given]
     if not paths:
         raise reader_error(who, "the list of paths is empty. Give one file.")
