@@ -45,6 +45,7 @@ COMMANDS = (
     "info",
     "svm-train",
     "svm-predict",
+    "svm-scale",
 )
 FIT = ["--C", "10", "--gamma", "0.5", "--random-state", "0"]
 

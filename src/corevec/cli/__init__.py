@@ -20,6 +20,7 @@ _LAZY = {
     "ReadingOptions": "data",
     "TRAINABLE": "parameters",
     "TRAIN_FILES": "letters",
+    "fit_sigmoids": "probability",
     "predict_letters": "letters",
     "read_table": "data",
     "texts_of": "parameters",

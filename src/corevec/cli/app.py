@@ -57,8 +57,8 @@ def build_app(arguments: list[str]) -> typer.Typer:
         more = _estimator_options(function.__name__, arguments)
         named = app.command(function.__name__, short_help=short, epilog=epilog)
         named(expanded(function, more))
-    _add_letters(app, libsvm.svm_train, letters.TRAIN_HELP, letters.TRAIN_FILES)
-    _add_letters(app, libsvm.svm_predict, letters.PREDICT_HELP, letters.PREDICT_FILES)
+    for function, text, files in _LETTERS:
+        _add_letters(app, function, text, files)
     return app
 
 
@@ -72,6 +72,13 @@ _COMMANDS: tuple[tuple[Callable[..., Any], str, str | None], ...] = (
     (stream.stream, "learn from a file or a pipe in one pass", stream.EPILOG),
     (surface.surface, "points to a triangle mesh", surface.EPILOG),
     (info.info, "versions, threads, caches", None),
+)
+
+
+_LETTERS: tuple[tuple[Callable[[list[str]], Any], str, str], ...] = (
+    (libsvm.svm_train, letters.TRAIN_HELP, letters.TRAIN_FILES),
+    (libsvm.svm_predict, letters.PREDICT_HELP, letters.PREDICT_FILES),
+    (libsvm.svm_scale, letters.SCALE_HELP, letters.SCALE_FILES),
 )
 
 
@@ -146,8 +153,8 @@ def _asked_estimator(arguments: list[str]) -> str | None:
 
 def command_names() -> list[str]:
     """Return the names of all commands."""
-    named = [function.__name__ for function, _, _ in _COMMANDS]
-    return [*named, "svm-train", "svm-predict"]
+    functions = [row[0] for row in (*_COMMANDS, *_LETTERS)]
+    return [function.__name__.replace("_", "-") for function in functions]
 
 
 def command_like(name: str) -> str:
