@@ -638,12 +638,43 @@ def test_check_of_csv_and_arrays(folder, capsys):
         False,
         True,
     ]
+    assert "3 bad lines" in out
     np.save("bad.npy", [[1.0, np.inf]])
     code, out, _ = run(capsys, "check", "bad.npy")
     assert code == 3
     assert "row 1, column 2: inf" in out
     Path("empty.txt").write_text("")
     assert run(capsys, "check", "empty.txt")[0] == 3
+
+
+def test_check_counts_bad_cells_by_column(folder, capsys):
+    """A column of words in a million rows gave a million lines."""
+    rows = [f"{i},p{i},{'' if i % 10 == 3 else i},{i % 2}" for i in range(1000)]
+    Path("d.csv").write_text("\n".join(["a,word,b,y", *rows, "1,2", ""]))
+    code, out, _ = run(capsys, "check", "d.csv", "--target", "y")
+    assert code == 3
+    assert out.splitlines()[:3] == [
+        "d.csv, line 1002: expected 4 fields, got 2, in '1,2'.",
+        "d.csv, line 2: column 'word' holds 'p0', no finite number; 999 more rows "
+        "likewise. --drop 'word' leaves the column out.",
+        "d.csv, line 5: column 'b' holds '', no finite number; 99 more rows likewise.",
+    ]
+    assert "1,001 bad lines" in out
+    code, out, _ = run(capsys, "check", "d.csv", "--target", "y", "--drop", "word")
+    assert "column 'word'" not in out
+    assert "900 good rows, 2 columns" in out
+    found = json.loads(run(capsys, "check", "d.csv", "--target", "y", "--json")[1])
+    assert len(found["bad"]) == 3
+
+
+def test_check_counts_nulls_of_parquet_by_column(folder, capsys):
+    rows = pd.DataFrame({"a": [1.0, None, None, 2.0], "b": [1, 2, 3, 4]})
+    rows.to_parquet("d.parquet")
+    code, out, _ = run(capsys, "check", "d.parquet")
+    assert code == 3
+    assert "row 2: column 'a' holds 'None'" in out
+    assert "1 more rows likewise" in out
+    assert "2 bad lines" in out
 
 
 @pytest.mark.parametrize(
@@ -749,6 +780,37 @@ def test_a_model_of_one_pass_is_never_said_to_be_certified(folder, capsys, comma
         assert code == 1
         assert "Bound of a ball, not of the machine that predicts:" in out
         assert "StreamingBallClassifier does not measure" in err
+
+
+@pytest.mark.parametrize("kind", ["standard", "minmax", "maxabs"])
+def test_a_stream_is_scaled_and_its_model_holds_the_scaler(folder, capsys, moons, kind):
+    X, y = moons
+    X = X * [1.0, 1e4] + [0.0, 3e4]
+    np.savez("d.npz", X=X, y=y)
+    words = ["--scale", kind, "-m", "m.corevec", "--block-rows", "50"]
+    found = told(capsys, "stream", "d.npz", *words)
+    scaler = {
+        "standard": StandardScaler(),
+        "minmax": MinMaxScaler((-1, 1)),
+        "maxabs": MaxAbsScaler(),
+    }[kind].fit(X)
+    twin = corevec.StreamingBallClassifier()
+    for start in range(0, 400, 50):
+        rows = slice(start, start + 50)
+        twin.partial_fit(scaler.transform(X[rows]), y[rows], classes=[-1, 1])
+    assert "scale" in found["seconds"]
+    # The moments of blocks are merged: rounding, against one pass over all rows.
+    model = formats.load("m.corevec")
+    assert np.allclose(model[-1].coef_, twin.coef_, rtol=1e-9)
+    predicted = told(capsys, "predict", "d.npz", "-m", "m.corevec")["predictions"]
+    assert predicted == twin.predict(scaler.transform(X)).tolist()
+
+
+def test_a_pipe_cannot_be_scaled(folder, capsys):
+    how = ["--format", "libsvm", "--n-features", "2", "--scale", "standard"]
+    code, _, err = run(capsys, "stream", "-", *how)
+    assert code == 2
+    assert "--scale needs a pass of its own" in err
 
 
 def test_stream_from_a_pipe(folder, moons):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,19 @@ _MOST_LABELS = 20
 
 
 @dataclass
+class BadCells:
+    """The first value of a column that is no finite number, and how many there are."""
+
+    first: str
+    count: int = 0
+
+
+@dataclass
 class Findings:
-    """Counts of one pass over a file; bad lines are reported immediately."""
+    """Counts of one pass over a file.
+
+    Bad lines are reported immediately, bad cells in a summary of their column.
+    """
 
     name: str
     tell: Callable[[str], None]
@@ -40,6 +52,7 @@ class Findings:
     entries: int = 0
     bad: int = 0
     labels: Counter[str] | None = field(default_factory=Counter)
+    cells: dict[str, BadCells] = field(default_factory=dict)
 
     def add(self, X: Any, y: Any) -> None:
         """Count a block."""
@@ -66,6 +79,28 @@ class Findings:
         self.bad += 1
         self.tell(message.replace(str(path), self.name))
 
+    def add_record(self, path: Path, where: str, bad: BadRecordError) -> None:
+        """Count a bad record; report it, unless its columns are to be summarised."""
+        if not bad.cells:
+            self.add_bad(path, f"{where}: {joined(bad.args)}.")
+            return
+        self.bad += 1
+        for column, text in bad.cells:
+            first = f"{where}: column {column!r} holds {text!r}, no finite number"
+            named = first.replace(str(path), self.name)
+            self.cells.setdefault(column, BadCells(named)).count += 1
+
+    def tell_columns(self) -> None:
+        """Report the columns that have bad cells."""
+        for column, cells in self.cells.items():
+            more = (
+                f"; {cells.count - 1:,} more rows likewise" if cells.count > 1 else ""
+            )
+            # A column whose values are mostly text is no column of numbers.
+            is_text = 2 * cells.count > self.rows + self.bad
+            hint = f" --drop {column!r} leaves the column out." if is_text else ""
+            self.tell(f"{cells.first}{more}.{hint}")
+
 
 def check(
     data: DataFile,
@@ -74,7 +109,8 @@ def check(
 ) -> ExitCode:
     """Read a data file and report every invalid line with the reason.
 
-    Exit code 0 if every line is good, 3 if any is not.
+    Values of CSV and Parquet that are no finite numbers are counted by column. The exit
+    code is 0 if every line is good, 3 if any is not.
     """
     kept: list[str] = []
     tell = kept.append if out.json else out.say
@@ -84,6 +120,8 @@ def check(
         try:
             _go_through(path, format, options, findings)
         except CliError as error:  # an error of the whole file
+            if error.code is ExitCode.USAGE:
+                raise
             findings.add_bad(path, str(error))
         if not findings.rows and not findings.bad:
             findings.add_bad(path, f"{path}: there is no row in this file.")
@@ -100,12 +138,11 @@ def _go_through(
         return
     stream = open_stream(path, format, replace(options, skip_bad_rows=True))
 
-    def fault(where: str, bad: BadRecordError) -> None:
-        findings.add_bad(path, f"{where}: {joined(bad.args)}.")
-
+    stream = stream.telling(partial(findings.add_record, path))
     with reading(ExitCode.BAD_DATA):
-        for block in stream.telling(fault):
+        for block in stream:
             findings.add(block[0], block[1])
+    findings.tell_columns()
 
 
 def _say(format: str, findings: Findings, bad: list[str], out: OutputOptions) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corevec.cli.columns import Known, check_by_position, columns_to_read
+from corevec.cli.columns import Known, check_by_position, columns_to_read, listed
 from corevec.cli.errors import ExitCode, data_error, reading, usage_error
 from corevec.cli.guess import as_file, delimiter_of, format_of, has_header
 
@@ -46,6 +46,20 @@ class ReadingOptions:
     weight_column: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="Column of row weights (CSV, Parquet)."),
+    ] = None
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Columns of CSV or Parquet to use, with commas: names or numbers from "
+            "0; default: all but labels and weights.",
+        ),
+    ] = None
+    drop: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES", help="Columns of CSV or Parquet to leave out, with commas."
+        ),
     ] = None
     header: Annotated[
         bool | None,
@@ -173,7 +187,8 @@ def _from_columns(
     header: Columns | None = stream.header()
     if header is not None and known is not None and known.names is not None:
         wanted = columns_to_read(name, header, known.names)
-        stream = open_stream(path, format, options, columns=wanted)
+        if wanted is not None:
+            stream = open_stream(path, format, options, columns=wanted)
     table = _joined_dense(_blocks_in(name, stream))
     names = stream.feature_names
     return replace(
@@ -205,35 +220,63 @@ def open_stream(
 
     how["errors"] = "skip" if options.skip_bad_rows else "raise"
     if format == "libsvm":
+        _refuse_columns(path, options)
         return read_libsvm(
             path,
             n_features=options.n_features or _ANY_COLUMNS,
             zero_based=options.zero_based,
             **how,
         )
-    columns: dict[str, Any] = {
-        "target": _column(options.target),
-        "sample_weight": _column(options.weight_column),
-    }
-    if format == "parquet":
-        return read_parquet(path, **columns, **how)
+    how["target"] = _column(options.target)
+    how["sample_weight"] = _column(options.weight_column)
+    if options.columns is not None:
+        how.setdefault("columns", [_column(c) for c in options.columns.split(",")])
+    reader: Any = read_parquet
+    if format == "csv":
+        reader, how = read_csv, how | _csv_arguments(path, options)
+    if options.drop is not None and how.get("columns") is None:
+        how["columns"] = _without(path, options.drop, reader(path, **how).header())
+    return reader(path, **how)
+
+
+def _csv_arguments(path: Path, options: ReadingOptions) -> dict[str, Any]:
     delimiter = delimiter_of(path, options.delimiter)
     header = options.header
     if header is None:
         header = has_header(path, delimiter)
-    if isinstance(columns["target"], str) and not header:
+    if isinstance(_column(options.target), str) and not header:
         raise usage_error(
-            f"--target {columns['target']!r} names a column, but {path} has no header. "
+            f"--target {options.target!r} names a column, but {path} has no header. "
             "Give its number from 0, or --header."
         )
-    return read_csv(
-        path,
-        delimiter=delimiter,
-        header=header,
-        target_type=options.target_type,
-        **columns,
-        **how,
-    )
+    target_type = options.target_type
+    return {"delimiter": delimiter, "header": header, "target_type": target_type}
+
+
+def _without(path: Path, dropped: str, header: Columns | None) -> list[str]:
+    """Return the names of the features without those of ``--drop``."""
+    if header is None:
+        raise usage_error(
+            f"--drop {dropped!r} names columns, but {path} has no header. Give the "
+            "numbers of the others with --columns."
+        )
+    every = header.names
+    left_out = set()
+    for column in map(_column, dropped.split(",")):
+        is_name = isinstance(column, str)
+        if not (column in every if is_name else -len(every) <= column < len(every)):
+            raise data_error(
+                f"{path}: --drop {column!r} is no column among {listed(every)}."
+            )
+        left_out.add(column if is_name else every[column])
+    return [name for name in header.feature_names if name not in left_out]
+
+
+def _refuse_columns(name: object, options: ReadingOptions) -> None:
+    given = {"--columns": options.columns, "--drop": options.drop}
+    for option, value in given.items():
+        if value is not None:
+            raise usage_error(f"{option} {value!r}: {name} has no names of columns.")
 
 
 @contextmanager
@@ -274,6 +317,7 @@ def blocks_of(table: Table, block_rows: int) -> Iterator[tuple[Any, Any]]:
 def _from_arrays(name: str, path: Path, format: str, options: ReadingOptions) -> Table:
     from corevec.cli.arrays import load_npy, load_npz
 
+    _refuse_columns(name, options)
     if format == "npz":
         return Table(name, format, *load_npz(path))
     rows = load_npy(path)
@@ -324,8 +368,8 @@ def _joined_libsvm(blocks: list[Any], options: ReadingOptions) -> Table:
     return Table("", "", X, labels)
 
 
-def _column(text: str | None) -> str | int | None:
-    """Return the number of a column if the text is a number, else its name."""
+def _column(text: str | None) -> Any:
+    """Return the number of a column if the text is a number, else its name, or None."""
     if text is None:
         return None
     try:

@@ -266,7 +266,9 @@ def estimator_for(letters: TrainLetters, verbose: int) -> Any:
         "verbose": verbose,
     }
     if letters.s == 2:
-        return corevec.CoreVectorOneClass(nu=letters.n, **shared)
+        # LIBSVM's -n 1 makes every row a vector; our nu is below 1 and does so there.
+        nu = 1 - 1e-9 if letters.n == 1 else letters.n
+        return corevec.CoreVectorOneClass(nu=nu, **shared)
     if letters.s == 3:
         C, tube = letters.c, letters.p
         return corevec.CoreVectorRegressor(C=C, mu=None, tube=tube, **shared)

@@ -123,6 +123,13 @@ def make_scaler(kind: str, is_sparse: bool) -> Any:
     return MaxAbsScaler() if kind == "maxabs" else MinMaxScaler((-1, 1))
 
 
+def in_pipeline(scaler: Any, model: Any) -> Any:
+    """Return a pipeline of a scaler and a model."""
+    from sklearn.pipeline import Pipeline
+
+    return Pipeline([("scale", scaler), ("model", model)])
+
+
 def estimator_of(model: Any) -> Any:
     """Return the estimator at the end of a pipeline, or the model itself."""
     return model[-1] if hasattr(model, "steps") else model

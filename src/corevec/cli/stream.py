@@ -13,7 +13,7 @@ import typer
 from corevec.cli.columns import with_names
 from corevec.cli.console import OutputOptions
 from corevec.cli.data import ReadingOptions, stream_of
-from corevec.cli.errors import ExitCode, reading, usage_error
+from corevec.cli.errors import ExitCode, data_error, reading, usage_error
 from corevec.cli.fitting import (
     Stages,
     explained,
@@ -25,8 +25,8 @@ from corevec.cli.fitting import (
     write_model,
 )
 from corevec.cli.guess import existing, format_of
-from corevec.cli.models import check_model_name
-from corevec.cli.options import DataFile, Settings
+from corevec.cli.models import check_model_name, in_pipeline, make_scaler
+from corevec.cli.options import DataFile, ScalerKind, Settings
 from corevec.cli.parameters import STREAMABLE, estimator_class, model_of, value_of
 
 EPILOG = """\
@@ -35,9 +35,11 @@ Examples:
   corevec stream webspam.txt.gz --model m.corevec
   zcat log.gz | corevec stream - --format libsvm --n-features 1000 --classes=-1,1
   corevec stream rows.csv --target label --n-balls 16 --model m.corevec --json
+  corevec stream rows.csv --target label --scale standard --model m.corevec
 
 LIBSVM text from a file is read once before, to count its columns and labels, unless
---n-features and --classes are given. Ctrl-C keeps the model of the rows so far.
+--n-features and --classes are given; --scale takes a pass of its own. Ctrl-C keeps the
+model of the rows so far.
 """
 
 
@@ -67,6 +69,7 @@ class StreamOptions:
         typer.Option(metavar="ROWS", help="Rows per block: predicted, then learned."),
     ] = 1000
     set_: Settings = None
+    scale: ScalerKind = None
 
 
 def stream(
@@ -88,13 +91,18 @@ def stream(
     fresh.set_params(verbose=out.verbosity)
     stages = Stages()
     options, known = _facts(data, options, how.classes)
+    scaler = None
+    if how.scale is not None:
+        with stages.stage("scale"):
+            scaler = _fitted_scaler(data, options, how)
     with stages.stage("stream"), stream_of(data, options, how.block_rows) as blocks:
-        counted = _Counted(blocks)
+        counted = _Counted(blocks, scaler)
         _fit(fresh, counted, known, data)
     size = None
     if how.model is not None:
-        with with_names(fresh, counted.names):
-            size = write_model(fresh, how.model, stages)
+        whole = fresh if scaler is None else in_pipeline(scaler, fresh)
+        with with_names(whole, counted.names):
+            size = write_model(whole, how.model, stages)
     _say(fresh, counted, stages, out)
     if how.model is not None:
         out.say(f"wrote   {how.model}, {in_bytes(size or 0)}")
@@ -116,17 +124,38 @@ def stream(
     return ExitCode.OK
 
 
-class _Counted:
-    """Blocks of rows, with a counter of the rows."""
+def _fitted_scaler(data: str, options: ReadingOptions, how: StreamOptions) -> Any:
+    """Return a scaler of this kind, fitted in a pass of its own."""
+    if data == "-":
+        raise usage_error(
+            "--scale needs a pass of its own before the rows are learned, and standard "
+            "input can be read once. Give a file."
+        )
+    scaler = None
+    with stream_of(data, options, how.block_rows) as blocks, reading(ExitCode.BAD_DATA):
+        for block in blocks:
+            if scaler is None:
+                scaler = make_scaler(str(how.scale), hasattr(block[0], "tocsr"))
+            scaler.partial_fit(block[0])
+    if scaler is None:
+        raise data_error(f"{data}: there is no row in this file.")
+    return scaler
 
-    def __init__(self, blocks: Any):
+
+class _Counted:
+    """Blocks of rows, scaled if there is a scaler, with a counter of the rows."""
+
+    def __init__(self, blocks: Any, scaler: Any):
         self.blocks = blocks
+        self.scaler = scaler
         self.rows = 0
 
     def __iter__(self) -> Iterator[Any]:
         with reading(ExitCode.BAD_DATA):
             for block in self.blocks:
                 self.rows += block[0].shape[0]
+                if self.scaler is not None:
+                    block = (self.scaler.transform(block[0]), *block[1:])
                 yield block
 
     @property

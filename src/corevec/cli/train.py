@@ -28,6 +28,7 @@ from corevec.cli.fitting import (
 from corevec.cli.models import (
     check_model_name,
     estimator_of,
+    in_pipeline,
     make_scaler,
     replaced_when_done,
 )
@@ -178,12 +179,7 @@ def check_labels(table: Table, model: Any) -> None:
 
 def scaled_first(model: Any, scale: str | None, is_sparse: bool) -> Any:
     """Return the estimator, or a pipeline with the requested scaler."""
-    if scale is None:
-        return model
-    from sklearn.pipeline import Pipeline
-
-    scaler = make_scaler(scale, is_sparse)
-    return Pipeline([("scale", scaler), ("model", model)])
+    return model if scale is None else in_pipeline(make_scaler(scale, is_sparse), model)
 
 
 def _write_report(

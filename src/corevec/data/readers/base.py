@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,8 +52,13 @@ Part = str | Argument
 class BadRecordError(Exception):
     """Why a record cannot be used; it is counted, or raised with its place.
 
-    ``args`` are the parts of the message, text and `Argument`.
+    ``args`` are the parts of the message, text and `Argument`; ``cells`` the name and
+    the text of each column without a finite number, where that is the reason.
     """
+
+    def __init__(self, *parts: Part, cells: Sequence[tuple[str, str]] = ()):
+        super().__init__(*parts)
+        self.cells = cells
 
     def __str__(self) -> str:
         return "".join(map(str, self.args))

@@ -19,6 +19,7 @@ from corevec.data.readers.base import (
     Argument,
     BadRecordError,
     Block,
+    NotANumberError,
     Paths,
     existing_files,
     finite_number,
@@ -233,16 +234,22 @@ class CsvStream(TableStream):
                 f"{shown(self.format.delimiter.join(fields))}"
             )
 
-        def number(position: int) -> float:
-            place = f"in column {shown(columns.names[position])}"
-            return finite_number(fields[position].strip(), place)
-
-        row: list[Any] = [[number(position) for position in columns.features]]
+        numbers = [*columns.features]
+        numbers += [] if columns.weight is None else [columns.weight]
+        try:
+            values = [self._number(fields, columns, position) for position in numbers]
+        except NotANumberError as bad:
+            found = ((columns.names[p], fields[p].strip()) for p in numbers)
+            bad.cells = [cell for cell in found if not _is_number(cell[1])]
+            raise
+        row: list[Any] = [values[: len(columns.features)]]
         if columns.target is not None:
             row.append(self._label(fields[columns.target], columns))
-        if columns.weight is not None:
-            row.append(number(columns.weight))
-        return tuple(row)
+        return (*row, *values[len(columns.features) :])
+
+    def _number(self, fields: list[str], columns: Columns, position: int) -> float:
+        place = f"in column {shown(columns.names[position])}"
+        return finite_number(fields[position].strip(), place)
 
     def _label(self, text: str, columns: Columns) -> float | str:
         name = shown(columns.names[columns.target or 0])

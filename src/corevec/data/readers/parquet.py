@@ -111,6 +111,10 @@ class ParquetStream(TableStream):
         good = np.asarray(there.all(axis=1))
         for row in np.flatnonzero(~good):
             bad = no_value(batch, columns, int(row), int(np.argmin(there[row])))
+            missing = (
+                columns.names[columns.needed[p]] for p in np.flatnonzero(~there[row])
+            )
+            bad.cells = [(name, str(batch.column(name)[row])) for name in missing]
             fault = self._fault(f"{path}, row {n_before + int(row) + 1}", bad)
             if fault is not None:
                 good[row:] = False
