@@ -720,6 +720,33 @@ def test_models_are_converted(folder, capsys, model_file, moons):
     assert 100 < os.path.getsize("a.onnx") < os.path.getsize("b.onnx")
 
 
+@pytest.mark.parametrize(
+    ("train", "destination", "remedy"),
+    [
+        (["moons.txt", "--scale", "standard"], "a.model", "`corevec scale --save`"),
+        (["moons.txt", "--kernel", "laplacian"], "a.model", "--kernel linear, poly"),
+        (["moons.txt", "--cells", "150"], "a.model", "without --cells"),
+        (["moons.txt", "--cells", "150"], "a.onnx", "without --cells"),
+        (["three.npz"], "a.model", "--multi-class ovo"),
+        (["words.npz"], "a.model", "Train on numbers"),
+    ],
+)
+def test_models_that_a_format_cannot_hold_are_refused_with_a_command(
+    folder, capsys, moons, train, destination, remedy
+):
+    X, y = moons
+    np.savez("three.npz", X=X, y=np.arange(400) % 3)
+    np.savez("words.npz", X=X, y=np.where(y > 0, "up", "down"))
+    ran(capsys, "train", *train, "-m", "m.corevec", "--max-iter", "3", "-q")
+    code, _, err = run(capsys, "convert", "m.corevec", destination)
+    assert code == 2
+    assert remedy in err
+    assert "a.corevec" in err
+    assert "save_" not in err
+    assert "formats" not in err
+    assert not Path(destination).exists()
+
+
 def test_scale_fits_saves_and_applies(folder, capsys, moons):
     X, y = moons
     dump_svmlight_file(X[:100], y[:100], "few.txt", zero_based=False)

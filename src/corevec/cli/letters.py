@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from corevec.cli.errors import usage_error
+from corevec.cli.models import LIBSVM_KERNELS
 
 TRAIN_FILES = "training_set_file [model_file]"
 PREDICT_FILES = "test_file model_file output_file"
@@ -78,7 +79,6 @@ _NO_NU = (
     "-s {}: {} is not there yet: the nu machines come with a later version of corevec. "
     "Use -s {} until then."
 )
-_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 
 @dataclass
@@ -255,7 +255,7 @@ def estimator_for(letters: TrainLetters, verbose: int) -> Any:
     import corevec
 
     shared: dict[str, Any] = {
-        "kernel": _KERNELS[letters.t],
+        "kernel": LIBSVM_KERNELS[letters.t],
         # In LIBSVM gamma = 0 also means 1/num_features.
         "gamma": letters.g or "auto",
         "degree": letters.d,

@@ -12,6 +12,7 @@ from typing import Any
 from corevec.cli.errors import CliError, ExitCode, cannot, reading, usage_error, writing
 
 LIBSVM_SUFFIXES = (".model", ".libsvm")
+LIBSVM_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 SCALERS = ("minmax", "maxabs", "standard")
 
 
@@ -20,6 +21,8 @@ def save_model(model: Any, path: Path, *, double: bool = False) -> int:
     from corevec import formats
 
     suffix = path.suffix.lower()
+    if suffix in (*LIBSVM_SUFFIXES, ".onnx"):
+        _check_foreign(model, path, suffix in LIBSVM_SUFFIXES)
     with writing(path):
         if suffix in LIBSVM_SUFFIXES:
             formats.save_libsvm(model, path)
@@ -28,6 +31,43 @@ def save_model(model: Any, path: Path, *, double: bool = False) -> int:
         else:
             formats.save(model, path)
     return path.stat().st_size
+
+
+def _check_foreign(model: Any, path: Path, is_libsvm: bool) -> None:
+    """Refuse a model that a foreign format cannot hold, with the command that helps."""
+    for reason in _obstacles(model, is_libsvm):
+        raise usage_error(
+            f"{path}: the model cannot be written so: {reason}, or write corevec's own "
+            f"format, which keeps every model: {path.stem}.corevec."
+        )
+
+
+def _obstacles(model: Any, is_libsvm: bool) -> Iterator[str]:
+    """Yield why a foreign format cannot hold a model, each with the remedy."""
+    given = estimator_of(model).get_params(deep=False)
+    if given.get("cells") is not None:
+        yield "it has a machine per cell, and the format one. Train without --cells"
+    if not is_libsvm:
+        return
+    if hasattr(model, "steps"):
+        yield (
+            "LIBSVM's text has no place for its scaler. Scale the data with `corevec "
+            "scale --save` and train on the result"
+        )
+    kernel = given.get("kernel", "linear")
+    if kernel not in LIBSVM_KERNELS:
+        kernels = ", ".join(LIBSVM_KERNELS)
+        yield f"LIBSVM has no kernel {kernel!r}. Train with --kernel {kernels}"
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return
+    if len(classes) > 2 and given.get("multi_class", "ovo") != "ovo":
+        yield (
+            "it has a machine per class, and LIBSVM one per pair of classes. Train "
+            "with --multi-class ovo"
+        )
+    if classes.dtype.kind in "OUS":
+        yield "its labels are text, and those of LIBSVM numbers. Train on numbers"
 
 
 def check_model_name(path: Path, *inputs: str | None) -> None:
