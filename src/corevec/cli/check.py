@@ -19,13 +19,6 @@ from corevec.cli.scoring import value_lines
 if TYPE_CHECKING:
     from corevec.data.readers import BadRecordError
 
-EPILOG = """\
-\b
-Examples:
-  corevec check a9a.txt
-  corevec check rows.csv --target label --json
-  xzcat rows.xz | corevec check - --format libsvm
-"""
 # More distinct labels than this are regression targets.
 _MOST_LABELS = 20
 
@@ -111,6 +104,12 @@ def check(
 
     Values of CSV and Parquet that are no finite numbers are counted by column. The exit
     code is 0 if every line is good, 3 if any is not.
+
+    Examples
+    --------
+      corevec check a9a.txt
+      corevec check rows.csv --target label --json
+      xzcat rows.xz | corevec check - --format libsvm
     """
     kept: list[str] = []
     tell = kept.append if out.json else out.say

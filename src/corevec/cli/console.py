@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -21,23 +21,24 @@ _SECONDS_BETWEEN_LINES = 1.0
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """What a command writes."""
+    """What a command writes.
 
-    json: Annotated[
-        bool, typer.Option("--json", help="One JSON object on standard output.")
-    ] = False
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress and no summary.")
-    ] = False
-    verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose", "-v", help="Seconds, peak memory and the whole certificate."
-        ),
-    ] = False
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error.")
-    ] = False
+    Parameters
+    ----------
+    json
+        One JSON object on standard output.
+    quiet
+        No progress and no summary.
+    verbose
+        Seconds, peak memory and the whole certificate.
+    debug
+        Show the traceback of an error.
+    """
+
+    json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    debug: bool = False
 
     def say(self, text: str) -> None:
         """Write a line of the summary, except with --json or --quiet."""

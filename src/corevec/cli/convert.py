@@ -23,30 +23,28 @@ from corevec.cli.models import (
     replaced_when_done,
     save_model,
 )
-from corevec.cli.options import DataFile, Destination, WrittenFormat
+from corevec.cli.options import DataFile, Destination
 from corevec.cli.predict import read_for
 from corevec.cli.writers import write_data, write_text
 
-CONVERT_EPILOG = """\
-\b
-Examples:
-  corevec convert a9a.txt a9a.npz
-  corevec convert rows.csv rows.libsvm.gz --target label
-  corevec convert rows.csv - --target label --to libsvm      (to standard output)
-  corevec convert a9a.corevec a9a.model                      (for LIBSVM's svm-predict)
-  corevec convert libsvm.model m.corevec
-  corevec convert a9a.corevec a9a.onnx
-"""
-SCALE_EPILOG = """\
-\b
-Examples:
-  corevec scale train.csv train.npz --target label --save scaler.corevec
-  corevec scale test.csv test.npz --target label --load scaler.corevec
-
-To scale and fit in one: corevec train ... --scale standard, which saves both.
-"""
 # Rows per written block.
 _BLOCK = 8192
+
+
+@dataclass(frozen=True)
+class ConvertOptions:
+    """Options of ``corevec convert`` beside those of the files.
+
+    Parameters
+    ----------
+    to : FORMAT
+        Format to write; by default by the suffix.
+    double
+        ONNX in double precision, not single.
+    """
+
+    to: str | None = None
+    double: bool = False
 
 
 def convert(
@@ -56,47 +54,57 @@ def convert(
     destination: Destination,
     options: ReadingOptions,
     out: OutputOptions,
-    to: WrittenFormat = None,
-    double: Annotated[
-        bool, typer.Option("--double", help="ONNX in double precision, not single.")
-    ] = False,
+    how: ConvertOptions,
 ) -> ExitCode:
     """Convert a data file, or a model file, into another format.
 
     Data: LIBSVM text, CSV, npz, npy, Parquet. Models: corevec's own, LIBSVM's text
     (.model), and to ONNX (.onnx).
+
+    Examples
+    --------
+      corevec convert a9a.txt a9a.npz
+      corevec convert rows.csv rows.libsvm.gz --target label
+      corevec convert rows.csv - --target label --to libsvm    (to standard output)
+      corevec convert a9a.corevec a9a.model            (for LIBSVM's svm-predict)
+      corevec convert libsvm.model m.corevec
+      corevec convert a9a.corevec a9a.onnx
     """
     path = Path(destination)
     if source != "-" and is_model(Path(source)):
         check_model_name(path)
-        size = save_model(load_model(source), path, double=double)
+        size = save_model(load_model(source), path, double=how.double)
         out.say(f"wrote   {path}, {in_bytes(size)}")
         out.result(command="convert", source=source, model=destination, bytes=size)
         return ExitCode.OK
     table = read_table(source, options)
     if destination != "-":
         out.say(f"read    {table}")
-    rows = _write(table, destination, to, out)
+    rows = _write(table, destination, how.to, out)
     out.result(command="convert", source=source, data=destination, rows=rows)
     return ExitCode.OK
 
 
 @dataclass(frozen=True)
 class ScaleOptions:
-    """Options of ``corevec scale`` beside those of the files."""
+    """Options of ``corevec scale`` beside those of the files.
 
-    kind: Annotated[
-        str, typer.Option(metavar="KIND", help="minmax (to -1..1), maxabs or standard.")
-    ] = "minmax"
-    save: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the fitted scaler to this file."),
-    ] = None
-    load: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Use the scaler in this file; fit nothing."),
-    ] = None
-    to: WrittenFormat = None
+    Parameters
+    ----------
+    kind : KIND
+        minmax (to -1..1), maxabs or standard.
+    save : FILE
+        Write the fitted scaler to this file.
+    load : FILE
+        Use the scaler in this file; fit nothing.
+    to : FORMAT
+        Format to write; by default by the suffix.
+    """
+
+    kind: str = "minmax"
+    save: Path | None = None
+    load: str | None = None
+    to: str | None = None
 
 
 def scale(
@@ -106,7 +114,15 @@ def scale(
     out: OutputOptions,
     how: ScaleOptions,
 ) -> ExitCode:
-    """Scale the columns of a data file: fit, save and apply, or load and apply."""
+    """Scale the columns of a data file: fit, save and apply, or load and apply.
+
+    To scale and fit in one: corevec train ... --scale standard, which saves both.
+
+    Examples
+    --------
+      corevec scale train.csv train.npz --target label --save scaler.corevec
+      corevec scale test.csv test.npz --target label --load scaler.corevec
+    """
     if how.load is not None and how.save is not None:
         raise usage_error("--save and --load exclude each other: --load fits nothing.")
     if how.load is None:
@@ -115,8 +131,8 @@ def scale(
     else:
         scaler = _loaded_scaler(how.load)
         table = read_for(scaler, data, options)
+    check_model_name(how.save)
     if how.save is not None:
-        check_model_name(how.save)
         with with_names(scaler, table.names):
             save_model(scaler, how.save)
     scaled = replace(table, X=scaler.transform(table.X))

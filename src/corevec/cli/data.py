@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from corevec.cli.columns import Known, check_by_position, columns_to_read, listed
 from corevec.cli.errors import ExitCode, data_error, reading, usage_error
@@ -23,77 +21,51 @@ _ANY_COLUMNS = 2**31 - 1
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """Options for reading a data file."""
+    """Options for reading a data file.
 
-    format: Annotated[
-        str,
-        typer.Option(
-            metavar="FORMAT",
-            help="libsvm, csv, npz, npy or parquet; auto detects it by content.",
-        ),
-    ] = "auto"
-    target: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Label column of CSV, Parquet or npy: its name, or its number from 0 "
-            "(-1 is the last).",
-        ),
-    ] = None
-    target_type: Annotated[
-        str, typer.Option(metavar="TYPE", help="Labels of CSV: auto, number or string.")
-    ] = "auto"
-    weight_column: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column of row weights (CSV, Parquet)."),
-    ] = None
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Columns of CSV or Parquet to use, with commas: names or numbers from "
-            "0; default: all but labels and weights.",
-        ),
-    ] = None
-    drop: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES", help="Columns of CSV or Parquet to leave out, with commas."
-        ),
-    ] = None
-    header: Annotated[
-        bool | None,
-        typer.Option(
-            "--header/--no-header",
-            help="Whether CSV begins with names; by default if its first line is not "
-            "all numbers.",
-            show_default=False,
-        ),
-    ] = None
-    delimiter: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHARACTER",
-            help="Character between CSV fields; default: , ; or tab.",
-        ),
-    ] = None
-    zero_based: Annotated[
-        bool, typer.Option("--zero-based", help="LIBSVM indices count from 0, not 1.")
-    ] = False
-    n_features: Annotated[
-        int | None,
-        typer.Option(
-            metavar="NUMBER", help="Columns of LIBSVM text, if more than are used."
-        ),
-    ] = None
-    dense: Annotated[
-        bool,
-        typer.Option("--dense", help="Hold LIBSVM rows as a dense array in any case."),
-    ] = False
-    skip_bad_rows: Annotated[
-        bool,
-        typer.Option("--skip-bad-rows", help="Leave out bad rows, and count them."),
-    ] = False
+    Parameters
+    ----------
+    format : FORMAT
+        libsvm, csv, npz, npy or parquet; auto detects it by content.
+    target : COLUMN
+        Label column of CSV, Parquet or npy: its name, or its number from 0 (-1 is
+        the last).
+    target_type : TYPE
+        Labels of CSV: auto, number or string.
+    weight_column : COLUMN
+        Column of row weights (CSV, Parquet).
+    columns : NAMES
+        Columns of CSV or Parquet to use, with commas: names or numbers from 0;
+        default: all but labels and weights.
+    drop : NAMES
+        Columns of CSV or Parquet to leave out, with commas.
+    header
+        Whether CSV begins with names; by default if its first line is not all
+        numbers.
+    delimiter : CHARACTER
+        Character between CSV fields; default: , ; or tab.
+    zero_based
+        LIBSVM indices count from 0, not 1.
+    n_features : NUMBER
+        Columns of LIBSVM text, if more than are used.
+    dense
+        Hold LIBSVM rows as a dense array in any case.
+    skip_bad_rows
+        Leave out bad rows, and count them.
+    """
+
+    format: str = "auto"
+    target: str | None = None
+    target_type: str = "auto"
+    weight_column: str | None = None
+    columns: str | None = None
+    drop: str | None = None
+    header: bool | None = None
+    delimiter: str | None = None
+    zero_based: bool = False
+    n_features: int | None = None
+    dense: bool = False
+    skip_bad_rows: bool = False
 
 
 @dataclass(frozen=True)

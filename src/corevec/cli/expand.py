@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, get_type_hints
+
+from corevec.cli.options import options_in
 
 
 def expanded(
@@ -25,7 +27,7 @@ def expanded(
     shown: list[inspect.Parameter] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name in groups:
-            shown += _fields_of(groups[parameter.name])
+            shown += options_in(groups[parameter.name])
         elif parameter.name != "parameters":
             shown.append(parameter.replace(annotation=hints[parameter.name]))
     taken = {parameter.name for parameter in shown}
@@ -47,18 +49,3 @@ def expanded(
     command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in shown}
     return command
-
-
-def _fields_of(group: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty
-            if field.default is MISSING
-            else field.default,
-            annotation=hints[field.name],
-        )
-        for field in fields(group)
-    ]

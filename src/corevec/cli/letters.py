@@ -13,64 +13,6 @@ from corevec.cli.models import LIBSVM_KERNELS
 TRAIN_FILES = "training_set_file [model_file]"
 PREDICT_FILES = "test_file model_file output_file"
 SCALE_FILES = "data_file"
-TRAIN_HELP = """\
-LIBSVM's svm-train by its option letters; the model file is LIBSVM's text, which its
-svm-predict reads. Solved differently: the slack is squared (L2-SVM) and the bias is
-penalised; -e is the relative duality gap.
-
-\b
--s svm_type      0 C-SVC, 2 one-class, 3 epsilon-SVR (default 0; 1 and 4, the nu
-                 machines, are not there yet)
--t kernel_type   0 linear, 1 polynomial, 2 RBF, 3 sigmoid (default 2)
--d degree        of the polynomial kernel (default 3)
--g gamma         of the kernel (default 1/num_features)
--r coef0         of the polynomial and sigmoid kernels (default 0)
--c cost          C of C-SVC and epsilon-SVR (default 1)
--n nu            of one-class: the share of rows outside (default 0.5)
--p epsilon       width of the tube of epsilon-SVR (default 0.1)
--m memory        megabytes for kernel values (default 256)
--e tolerance     relative duality gap (default 0.001)
--h shrinking     0 or 1, ignored: there is no shrinking
--b probability   1 adds the sigmoids of Platt, by five folds, for svm-predict -b 1
-                 (C-SVC; default 0)
--wi weight       multiplies C of class i, as in -w1 5 -w-1 1
--v n             n-fold cross-validation; writes no model
--q               quiet
-
-\b
-Examples:
-  corevec svm-train -c 10 -g 0.5 a9a a9a.model
-  corevec svm-train -s 3 -p 0.2 -t 2 cpusmall
-  corevec svm-train -v 5 heart_scale
-"""
-PREDICT_HELP = """\
-LIBSVM's svm-predict: reads LIBSVM's model text and corevec's own models.
-
-\b
--b probability   1 writes the labels first, then the label of each row and the
-                 probability of each label (default 0)
--q               quiet
-
-\b
-Example:
-  corevec svm-predict a9a.t a9a.model a9a.predicted
-"""
-SCALE_HELP = """\
-LIBSVM's svm-scale: LIBSVM text in, scaled LIBSVM text on standard output. Columns with
-one value only are left out, as there.
-
-\b
--l lower         of the columns (default -1)
--u upper         of the columns (default 1)
--y lower upper   scale the labels too (default: leave them)
--s file          save the ranges to this file, which LIBSVM's svm-scale reads
--r file          restore the ranges from this file, svm-scale's or ours
-
-\b
-Examples:
-  corevec svm-scale -l 0 -s a9a.range a9a > a9a.scaled
-  corevec svm-scale -r a9a.range a9a.t > a9a.t.scaled
-"""
 DIFFERENCE = (
     "unlike LIBSVM: squared slack (L2-SVM), penalised bias, -e is the relative duality "
     "gap; -h is ignored"

@@ -70,8 +70,10 @@ def _obstacles(model: Any, is_libsvm: bool) -> Iterator[str]:
         yield "its labels are text, and those of LIBSVM numbers. Train on numbers"
 
 
-def check_model_name(path: Path, *inputs: str | None) -> None:
+def check_model_name(path: Path | None, *inputs: str | None) -> None:
     """Refuse an output path that cannot be written, before a long fit."""
+    if path is None:
+        return
     if str(path) == "-":
         raise usage_error("'-' cannot be written to here. Give the name of a file.")
     if any(name is not None and _same_file(path, Path(name)) for name in inputs):

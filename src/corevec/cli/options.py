@@ -1,9 +1,15 @@
-"""Arguments and options that several commands share."""
+"""Options of the commands: how they are declared, and those that several share.
+
+A group of options is a frozen dataclass, with the help in its docstring.
+"""
 
 from __future__ import annotations
 
+import inspect
+import re
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -13,49 +19,73 @@ DataFile = Annotated[
 Destination = Annotated[
     str, typer.Argument(metavar="DESTINATION", help="File to write, or - for text.")
 ]
+_MODEL = ("--model", "-m")
 ModelFile = Annotated[
     str,
     typer.Option(
-        "--model",
-        "-m",
-        metavar="FILE",
-        help="Model file: corevec's own, or LIBSVM's text.",
+        *_MODEL, metavar="FILE", help="Model file: corevec's own, or LIBSVM's text."
     ),
 ]
 NewModelFile = Annotated[
     Path,
     typer.Option(
-        "--model",
-        "-m",
+        *_MODEL,
         metavar="FILE",
         help="Model file to write: .model is LIBSVM's text, .onnx is ONNX, any other "
         "name is corevec's own format.",
     ),
 ]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="name=value of any parameter; may be repeated.",
-    ),
-]
-WrittenFormat = Annotated[
-    str | None,
-    typer.Option("--to", metavar="FORMAT", help="Format; by default by the suffix."),
-]
-CertificateRequired = Annotated[
-    bool,
-    typer.Option(
-        "--require-certificate", help="Exit with 1 unless the tolerance is met."
-    ),
-]
-ScalerKind = Annotated[
-    str | None,
-    typer.Option(
-        "--scale",
-        metavar="KIND",
-        help="Scale the columns first, saved with the model: minmax, maxabs or "
-        "standard.",
-    ),
-]
+
+
+# Options with a letter, in whichever group they stand.
+_LETTERS = {
+    "estimator": "-e",
+    "model": "-m",
+    "output": "-o",
+    "quiet": "-q",
+    "verbose": "-v",
+}
+
+
+def options_in(group: Any) -> list[inspect.Parameter]:
+    """Return the options of a group: its fields, with the texts of its docstring.
+
+    A group is a dataclass whose numpydoc section of parameters has the metavar in the
+    place of the type.
+    """
+    texts = documented(group.__doc__ or "")
+    hints = get_type_hints(group)
+    found = []
+    for part in fields(group):
+        hint, (metavar, text) = hints[part.name], texts.get(part.name, ("", ""))
+        names = [option_name(part.name)]
+        if hint == bool | None:
+            names = [f"{names[0]}/--no-{names[0][2:]}"]
+        if part.name in _LETTERS:
+            names.append(_LETTERS[part.name])
+        info = typer.Option(part.default, *names, metavar=metavar or None, help=text)
+        kind = inspect.Parameter.KEYWORD_ONLY
+        found.append(inspect.Parameter(part.name, kind, default=info, annotation=hint))
+    return found
+
+
+def option_name(parameter: str) -> str:
+    """Return the option for a parameter: ``max_time`` is ``--max-time``."""
+    return "--" + parameter.rstrip("_").replace("_", "-")
+
+
+def documented(docstring: str) -> dict[str, tuple[str, str]]:
+    """Return the type and the text of each parameter in a numpydoc docstring."""
+    section = re.search(
+        r"Parameters\n-+\n(.*?)(?=\n\n[A-Z]\w+\n-+\n|\Z)",
+        inspect.cleandoc(docstring),
+        re.DOTALL,
+    )
+    found: dict[str, tuple[str, str]] = {}
+    if section is None:
+        return found
+    entries = re.split(r"^(\w+(?:, \w+)*)(?: : (.*))?$", section[1], flags=re.MULTILINE)
+    for names, kind, text in zip(*(entries[i::3] for i in (1, 2, 3)), strict=True):
+        entry = (kind or "", " ".join(text.split()))
+        found.update(dict.fromkeys(names.split(", "), entry))
+    return found

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from corevec.cli.errors import usage_error
+from corevec.cli.options import documented, option_name
 
 # Estimators that fit rows (and labels) and predict. CoreVectorRanker also needs the
 # queries of the rows, which the readers ignore.
@@ -43,11 +44,6 @@ def estimator_class(name: str, allowed: Iterable[str] = TRAINABLE) -> Any:
     close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
     hint = f" Did you mean {by_lower[close[0]]}?" if close else ""
     raise usage_error(f"--estimator {name!r} is not one of {', '.join(allowed)}.{hint}")
-
-
-def option_name(parameter: str) -> str:
-    """Return the option for a parameter: ``max_time`` is ``--max-time``."""
-    return "--" + parameter.replace("_", "-")
 
 
 def options_of(estimator: Any) -> list[inspect.Parameter]:
@@ -86,7 +82,8 @@ def texts_of(estimator: Any) -> dict[str, str]:
     """
     import corevec
 
-    texts = parameter_texts(estimator.__doc__ or "")
+    found = documented(estimator.__doc__ or "")
+    texts = {name: _plain(*entry) for name, entry in found.items()}
     for name, text in texts.items():
         reference = re.match(r"As in (\w+)(?:\.|, )", text)
         if reference and reference[1] in corevec.__all__:
@@ -96,33 +93,21 @@ def texts_of(estimator: Any) -> dict[str, str]:
     return texts
 
 
-def parameter_texts(docstring: str) -> dict[str, str]:
-    """Return the text of each parameter in a numpydoc docstring."""
-    section = re.search(
-        r"Parameters\n-+\n(.*?)(?=\n\n[A-Z]\w+\n-+\n|\Z)",
-        inspect.cleandoc(docstring),
-        re.DOTALL,
-    )
-    texts: dict[str, str] = {}
-    if section is None:
-        return texts
-    entries = re.split(r"^(\w+(?:, \w+)*)(?: : (.*))?$", section[1], flags=re.MULTILINE)
-    for names, kind, text in zip(*(entries[i::3] for i in (1, 2, 3)), strict=True):
-        plain = " ".join(text.split()).replace(":math:", "").replace(r"\|", "|")
-        plain = plain.replace("`", "")
-        choices = re.match(r".*\}", kind or "")
-        if choices:
-            plain = f"{choices[0]}: {plain}"
-        texts.update(dict.fromkeys(names.split(", "), plain))
-    return texts
+def _plain(kind: str, text: str) -> str:
+    """Return the text of a parameter without markup, after its choices if any."""
+    plain = text.replace(":math:", "").replace(r"\|", "|").replace("`", "")
+    choices = re.match(r".*\}", kind)
+    return f"{choices[0]}: {plain}" if choices else plain
 
 
-def model_of(estimator: Any, given: dict[str, str], sets: list[str]) -> Any:
+def model_of(
+    estimator: Any, given: dict[str, str], sets: list[str] | None, verbose: int
+) -> Any:
     """Return the estimator with parameters that are given as text."""
     model = estimator(**{name: value_of(text) for name, text in given.items()})
-    set_parameters(model, sets)
+    set_parameters(model, sets or [])
     check_early(model)
-    return model
+    return model.set_params(verbose=verbose)
 
 
 def check_early(model: Any) -> None:

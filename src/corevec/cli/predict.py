@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -21,7 +21,7 @@ from corevec.cli.models import (
     needs_dense_rows,
     replaced_when_done,
 )
-from corevec.cli.options import CertificateRequired, DataFile, ModelFile, Settings
+from corevec.cli.options import DataFile, ModelFile
 from corevec.cli.parameters import set_parameters
 from corevec.cli.scoring import (
     predictions_of,
@@ -31,20 +31,37 @@ from corevec.cli.scoring import (
     write_lines,
 )
 
-PREDICT_EPILOG = """\
-\b
-Examples:
-  corevec predict a9a.t --model a9a.corevec --output a9a.predicted
-  corevec predict a9a.t --model a9a.corevec | sort | uniq -c
-  corevec predict rows.csv --target label --model rows.corevec --json
-  corevec predict a9a.t --model libsvm.model --decision      (svm-train's own model)
-"""
-CERTIFY_EPILOG = """\
-\b
-Examples:
-  corevec certify a9a.txt --model a9a.corevec
-  corevec certify a9a.txt --model libsvm.model --set C=10      (of LIBSVM's answer)
-"""
+
+@dataclass(frozen=True)
+class PredictOptions:
+    """Options of ``corevec predict`` beside those of the files.
+
+    Parameters
+    ----------
+    output : FILE
+        Where to; default: standard output.
+    decision
+        Decision values, not labels.
+    """
+
+    output: Path | None = None
+    decision: bool = False
+
+
+@dataclass(frozen=True)
+class CertifyOptions:
+    """Options of ``corevec certify`` beside those of the files.
+
+    Parameters
+    ----------
+    require_certificate
+        Exit with 1 unless the tolerance is met.
+    set_ : NAME=VALUE
+        Parameter that a LIBSVM model file lacks: C=10, or nu, epsilon.
+    """
+
+    require_certificate: bool = False
+    set_: list[str] | None = None
 
 
 def predict(
@@ -52,15 +69,7 @@ def predict(
     model: ModelFile,
     options: ReadingOptions,
     out: OutputOptions,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Where to; default: standard output."
-        ),
-    ] = None,
-    decision: Annotated[
-        bool, typer.Option("--decision", help="Decision values, not labels.")
-    ] = False,
+    how: PredictOptions,
 ) -> ExitCode:
     """Write the predictions of a model for the rows of a data file, one per line.
 
@@ -69,7 +78,15 @@ def predict(
 
     Columns of CSV with a header and of Parquet are found by the names that the model
     holds, in any order; others are left out, and a missing one is an error.
+
+    Examples
+    --------
+      corevec predict a9a.t --model a9a.corevec --output a9a.predicted
+      corevec predict a9a.t --model a9a.corevec | sort | uniq -c
+      corevec predict rows.csv --target label --model rows.corevec --json
+      corevec predict a9a.t --model libsvm.model --decision      (svm-train's own model)
     """
+    output = how.output
     if output is not None and not output.is_char_device():  # /dev/null
         check_model_name(output, data, model)
     stages = Stages()
@@ -77,9 +94,9 @@ def predict(
         loaded = load_model(model)
         table = read_for(loaded, data, options)
     with stages.stage("predict"):
-        method = "decision_function" if decision else "predict"
+        method = "decision_function" if how.decision else "predict"
         values = predictions_of(loaded, table, method)
-    score = None if decision else score_of(loaded, table, values)
+    score = None if how.decision else score_of(loaded, table, values)
     if output is not None:
         with writing(output), replaced_when_done(output) as part:
             write_lines(part, values)
@@ -105,18 +122,22 @@ def certify(
     model: ModelFile,
     options: ReadingOptions,
     out: OutputOptions,
-    require_certificate: CertificateRequired = False,
-    set_: Settings = None,
+    how: CertifyOptions,
 ) -> ExitCode:
     """Measure the duality gap of a model on the rows of a data file.
 
     On the training rows this repeats the certificate of the fit; also for a model that
     LIBSVM's svm-train wrote. Columns are found by name, as by `corevec predict`.
+
+    Examples
+    --------
+      corevec certify a9a.txt --model a9a.corevec
+      corevec certify a9a.txt --model libsvm.model --set C=10      (of LIBSVM's answer)
     """
     import corevec
 
     loaded = load_model(model)
-    set_parameters(estimator_of(loaded), set_ or [])
+    set_parameters(estimator_of(loaded), how.set_ or [])
     table = read_for(loaded, data, options)
     estimator, X = estimator_of(loaded), entered(loaded, table.X)
     with explained(f"{model} on {data}", estimator):
@@ -129,7 +150,7 @@ def certify(
         certificate=certificate_fields(found),
         peak_memory_bytes=peak_memory(),
     )
-    missed = require_certificate and not found.converged
+    missed = how.require_certificate and not found.converged
     return ExitCode.NOT_CERTIFIED if missed else ExitCode.OK
 
 

@@ -6,9 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from corevec.cli.columns import with_names
 from corevec.cli.console import OutputOptions
@@ -26,50 +24,36 @@ from corevec.cli.fitting import (
 )
 from corevec.cli.guess import existing, format_of
 from corevec.cli.models import check_model_name, in_pipeline, make_scaler
-from corevec.cli.options import DataFile, ScalerKind, Settings
+from corevec.cli.options import DataFile
 from corevec.cli.parameters import STREAMABLE, estimator_class, model_of, value_of
-
-EPILOG = """\
-\b
-Examples:
-  corevec stream webspam.txt.gz --model m.corevec
-  zcat log.gz | corevec stream - --format libsvm --n-features 1000 --classes=-1,1
-  corevec stream rows.csv --target label --n-balls 16 --model m.corevec --json
-  corevec stream rows.csv --target label --scale standard --model m.corevec
-
-LIBSVM text from a file is read once before, to count its columns and labels, unless
---n-features and --classes are given; --scale takes a pass of its own. Ctrl-C keeps the
-model of the rows so far.
-"""
 
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """Options of ``corevec stream`` beside those of the file and of the estimator."""
+    """Options of ``corevec stream`` beside those of the file and of the estimator.
 
-    model: Annotated[
-        Path | None,
-        typer.Option("--model", "-m", metavar="FILE", help="Model file to write."),
-    ] = None
-    estimator: Annotated[
-        str,
-        typer.Option(
-            "--estimator", "-e", metavar="NAME", help=f"{' or '.join(STREAMABLE)}."
-        ),
-    ] = STREAMABLE[0]
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LABELS",
-            help="All labels of the stream, with commas: --classes=-1,1.",
-        ),
-    ] = None
-    block_rows: Annotated[
-        int,
-        typer.Option(metavar="ROWS", help="Rows per block: predicted, then learned."),
-    ] = 1000
-    set_: Settings = None
-    scale: ScalerKind = None
+    Parameters
+    ----------
+    model : FILE
+        Model file to write.
+    estimator : NAME
+        StreamingBallClassifier or StreamingOneClass.
+    classes : LABELS
+        All labels of the stream, with commas: --classes=-1,1.
+    block_rows : ROWS
+        Rows per block: predicted, then learned.
+    set_ : NAME=VALUE
+        name=value of any parameter; may be repeated.
+    scale : KIND
+        Scale the columns first, saved with the model: minmax, maxabs or standard.
+    """
+
+    model: Path | None = None
+    estimator: str = STREAMABLE[0]
+    classes: str | None = None
+    block_rows: int = 1000
+    set_: list[str] | None = None
+    scale: str | None = None
 
 
 def stream(
@@ -83,36 +67,42 @@ def stream(
 
     Each block of rows is predicted before it is learned; the share that was right is
     the accuracy. Memory does not grow with the number of rows.
+
+    LIBSVM text from a file is read once before, to count its columns and labels, unless
+    --n-features and --classes are given; --scale takes a pass of its own. Ctrl-C keeps
+    the model of the rows so far.
+
+    Examples
+    --------
+      corevec stream webspam.txt.gz --model m.corevec
+      zcat log.gz | corevec stream - --format libsvm --n-features 1000 --classes=-1,1
+      corevec stream rows.csv --target label --n-balls 16 --model m.corevec --json
+      corevec stream rows.csv --target label --scale standard --model m.corevec
     """
     estimator = estimator_class(how.estimator, STREAMABLE)
-    fresh = model_of(estimator, parameters, how.set_ or [])
-    if how.model is not None:
-        check_model_name(how.model, data)
-    fresh.set_params(verbose=out.verbosity)
+    fresh = model_of(estimator, parameters, how.set_, out.verbosity)
+    check_model_name(how.model, data)
     stages = Stages()
     options, known = _facts(data, options, how.classes)
-    scaler = None
-    if how.scale is not None:
-        with stages.stage("scale"):
-            scaler = _fitted_scaler(data, options, how)
+    with stages.stage("scale"):
+        scaler = _fitted_scaler(data, options, how)
     with stages.stage("stream"), stream_of(data, options, how.block_rows) as blocks:
         counted = _Counted(blocks, scaler)
         _fit(fresh, counted, known, data)
+    _say(fresh, counted, stages, out)
     size = None
     if how.model is not None:
         whole = fresh if scaler is None else in_pipeline(scaler, fresh)
         with with_names(whole, counted.names):
             size = write_model(whole, how.model, stages)
-    _say(fresh, counted, stages, out)
-    if how.model is not None:
-        out.say(f"wrote   {how.model}, {in_bytes(size or 0)}")
+        out.say(f"wrote   {how.model}, {in_bytes(size)}")
     out.result(
         command="stream",
         rows=counted.rows,
         skipped=counted.skipped,
         test_then_train_accuracy=_accuracy(fresh),
         **fields_of_fit(fresh),
-        model=None if how.model is None else {"path": str(how.model), "bytes": size},
+        model=None if size is None else {"path": str(how.model), "bytes": size},
         **stages.fields(),
     )
     if was_interrupted(fresh):
@@ -125,7 +115,9 @@ def stream(
 
 
 def _fitted_scaler(data: str, options: ReadingOptions, how: StreamOptions) -> Any:
-    """Return a scaler of this kind, fitted in a pass of its own."""
+    """Return a scaler, fitted in a pass of its own; None if none is asked for."""
+    if how.scale is None:
+        return None
     if data == "-":
         raise usage_error(
             "--scale needs a pass of its own before the rows are learned, and standard "
@@ -135,7 +127,7 @@ def _fitted_scaler(data: str, options: ReadingOptions, how: StreamOptions) -> An
     with stream_of(data, options, how.block_rows) as blocks, reading(ExitCode.BAD_DATA):
         for block in blocks:
             if scaler is None:
-                scaler = make_scaler(str(how.scale), hasattr(block[0], "tocsr"))
+                scaler = make_scaler(how.scale, hasattr(block[0], "tocsr"))
             scaler.partial_fit(block[0])
     if scaler is None:
         raise data_error(f"{data}: there is no row in this file.")

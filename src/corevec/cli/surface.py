@@ -20,51 +20,54 @@ from corevec.cli.fitting import (
     was_interrupted,
 )
 from corevec.cli.models import check_model_name, replaced_when_done
-from corevec.cli.options import Settings
 from corevec.cli.parameters import model_of
 
-EPILOG = """\
-\b
-Examples:
-  corevec surface bunny.xyz bunny.ply
-  corevec surface scan.npy scan.obj --resolution 256 --tube 0.5
-  corevec surface points.csv mesh.stl --formulation one-set
-
-Points are three columns, x y z, or six with normals: CSV, npy, npz, Parquet, or text
-with blanks between (.xyz, .pts, .asc). Needs scikit-image (pip install
-"corevec[surface]").
-"""
+Points = Annotated[str, typer.Argument(metavar="POINTS", help="File of points, or -.")]
+Mesh = Annotated[
+    Path, typer.Argument(metavar="MESH", help="Mesh to write: .ply, .obj or .stl.")
+]
 _BLANK_TEXT = (".xyz", ".pts", ".asc", ".xyzn")
 
 
 @dataclass(frozen=True)
 class SurfaceOptions:
-    """Options of ``corevec surface`` beside those of the file and of the estimator."""
+    """Options of ``corevec surface`` beside those of the file and of the estimator.
 
-    resolution: Annotated[
-        int,
-        typer.Option(metavar="CELLS", help="Cells along the longest side of the box."),
-    ] = 128
-    set_: Settings = None
+    Parameters
+    ----------
+    resolution : CELLS
+        Cells along the longest side of the box.
+    set_ : NAME=VALUE
+        name=value of any parameter; may be repeated.
+    """
+
+    resolution: int = 128
+    set_: list[str] | None = None
 
 
 def surface(
-    points: Annotated[
-        str, typer.Argument(metavar="POINTS", help="File of points, or -.")
-    ],
-    mesh: Annotated[
-        Path, typer.Argument(metavar="MESH", help="Mesh to write: .ply, .obj or .stl.")
-    ],
+    points: Points,
+    mesh: Mesh,
     options: ReadingOptions,
     out: OutputOptions,
     parameters: dict[str, str],
     how: SurfaceOptions,
 ) -> ExitCode:
-    """Fit an implicit surface to points and write it as a triangle mesh."""
+    """Fit an implicit surface to points and write it as a triangle mesh.
+
+    Points are three columns, x y z, or six with normals: CSV, npy, npz, Parquet, or
+    text with blanks between (.xyz, .pts, .asc). Needs scikit-image (pip install
+    "corevec[surface]").
+
+    Examples
+    --------
+      corevec surface bunny.xyz bunny.ply
+      corevec surface scan.npy scan.obj --resolution 256 --tube 0.5
+      corevec surface points.csv mesh.stl --formulation one-set
+    """
     from corevec import ImplicitSurface
 
-    model = model_of(ImplicitSurface, parameters, how.set_ or [])
-    model.set_params(verbose=out.verbosity)
+    model = model_of(ImplicitSurface, parameters, how.set_, out.verbosity)
     if mesh.suffix.lower() not in (".ply", ".obj", ".stl"):
         raise usage_error(f"{str(mesh)!r} must end in .ply, .obj or .stl.")
     check_model_name(mesh)

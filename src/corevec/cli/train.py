@@ -6,9 +6,7 @@ import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from corevec.cli.columns import Known, with_names
 from corevec.cli.console import OutputOptions
@@ -32,56 +30,39 @@ from corevec.cli.models import (
     make_scaler,
     replaced_when_done,
 )
-from corevec.cli.options import (
-    CertificateRequired,
-    DataFile,
-    NewModelFile,
-    ScalerKind,
-    Settings,
-)
+from corevec.cli.options import DataFile, NewModelFile
 from corevec.cli.parameters import TRAINABLE, estimator_class, model_of
 from corevec.cli.scoring import score_in_words, score_of
-
-EPILOG = """\
-\b
-Examples:
-  corevec train a9a.txt --model a9a.corevec --C 10 --gamma 0.05
-  corevec train rows.csv --target label --scale standard --model rows.corevec
-  corevec train rows.npz --model m.corevec --estimator CoreVectorRegressor --mu 0.2
-  corevec train a9a.txt --model a9a.model --multi-class ovo      (LIBSVM's format)
-  corevec train a9a.txt --model m.corevec --max-time 60 --require-certificate
-  corevec train a9a.txt --model m.corevec --test a9a.t --report a9a.html
-  zcat rows.gz | corevec train - --model m.corevec --json
-  corevec train --estimator SVDD --help                  (the parameters of SVDD)
-
-Ctrl-C ends the fit after its round: the best model so far is saved with its
-certificate, and the exit code is 130. A second Ctrl-C aborts.
-"""
 
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """Options of ``corevec train`` beside those of the file and of the estimator."""
+    """Options of ``corevec train`` beside those of the file and of the estimator.
 
-    estimator: Annotated[
-        str,
-        typer.Option(
-            "--estimator",
-            "-e",
-            metavar="NAME",
-            help=f"What to fit: {', '.join(TRAINABLE)}.",
-        ),
-    ] = TRAINABLE[0]
-    set_: Settings = None
-    scale: ScalerKind = None
-    test: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Data file to measure the model on."),
-    ] = None
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a one-page HTML report.")
-    ] = None
-    require_certificate: CertificateRequired = False
+    Parameters
+    ----------
+    estimator : NAME
+        What to fit: CoreVectorClassifier, CoreVectorOneClass,
+        CoreVectorRegressor, SVDD, StreamingBallClassifier, StreamingOneClass,
+        StructuralSVM, SubspaceClassifier, SubspaceRegressor.
+    set_ : NAME=VALUE
+        name=value of any parameter; may be repeated.
+    scale : KIND
+        Scale the columns first, saved with the model: minmax, maxabs or standard.
+    test : FILE
+        Data file to measure the model on.
+    report : FILE
+        Write a one-page HTML report.
+    require_certificate
+        Exit with 1 unless the tolerance is met.
+    """
+
+    estimator: str = TRAINABLE[0]
+    set_: list[str] | None = None
+    scale: str | None = None
+    test: str | None = None
+    report: Path | None = None
+    require_certificate: bool = False
 
 
 def train(
@@ -96,11 +77,25 @@ def train(
 
     DATA is LIBSVM (SVMlight) text, CSV, npz, npy or Parquet; text may be compressed by
     gzip, bzip2 or xz.
+
+    Ctrl-C ends the fit after its round: the best model so far is saved with its
+    certificate, and the exit code is 130. A second Ctrl-C aborts.
+
+    Examples
+    --------
+      corevec train a9a.txt --model a9a.corevec --C 10 --gamma 0.05
+      corevec train rows.csv --target label --scale standard --model rows.corevec
+      corevec train rows.npz --model m.corevec --estimator CoreVectorRegressor --mu 0.2
+      corevec train a9a.txt --model a9a.model --multi-class ovo      (LIBSVM's format)
+      corevec train a9a.txt --model m.corevec --max-time 60 --require-certificate
+      corevec train a9a.txt --model m.corevec --test a9a.t --report a9a.html
+      zcat rows.gz | corevec train - --model m.corevec --json
+      corevec train --estimator SVDD --help                  (the parameters of SVDD)
     """
-    fresh = model_of(estimator_class(how.estimator), parameters, how.set_ or [])
-    fresh.set_params(verbose=out.verbosity)
-    for path in filter(None, (model, how.report)):
-        check_model_name(path, data, how.test)
+    estimator = estimator_class(how.estimator)
+    fresh = model_of(estimator, parameters, how.set_, out.verbosity)
+    check_model_name(model, data, how.test)
+    check_model_name(how.report, data, how.test)
     stages = Stages()
     with or_nothing(model):
         table, tested = _read(data, how.test, options, stages)
@@ -111,14 +106,12 @@ def train(
             fit_model(fitted, table)
     with with_names(fitted, table.names):
         size = write_model(fitted, model, stages)
-    _say(fitted, stages, out)
-    out.say(f"wrote   {model}, {in_bytes(size)}, {stages.seconds['write']:.2f} s")
+    _say(fitted, f"{model}, {in_bytes(size)}", stages, out)
     score = None if tested is None else score_of(fitted, tested)
     if tested is not None:
         out.say(f"test    {tested.name}: {score_in_words(score)}")
     if how.report is not None:
-        with stages.stage("report"):
-            _write_report(how.report, fitted, table, tested, stages)
+        _write_report(how.report, fitted, table, tested, stages)
         out.say(f"report  {how.report}")
     out.result(
         command="train",
@@ -188,7 +181,9 @@ def _write_report(
     from corevec.report import write_report
 
     extra = {} if tested is None else {"X_test": tested.X, "y_test": tested.y}
-    with writing(path), replaced_when_done(path) as part:
+    seconds = stages.seconds["fit"]
+    stage = stages.stage("report")
+    with stage, writing(path), replaced_when_done(path) as part:
         write_report(
             part,
             model,
@@ -196,16 +191,20 @@ def _write_report(
             table.y,
             command=shlex.join(["corevec", *sys.argv[1:]]),
             data_name=table.name,
-            seconds=stages.seconds["fit"],
+            seconds=seconds,
             **extra,
         )
 
 
-def _say(model: Any, stages: Stages, out: OutputOptions) -> None:
+def _say(model: Any, written: str, stages: Stages, out: OutputOptions) -> None:
     for line in summary_of_fit(model, stages.seconds["fit"]):
         out.say(line)
-    if not out.verbose:
-        return
+    if out.verbose:
+        _say_more(model, stages, out)
+    out.say(f"wrote   {written}, {stages.seconds['write']:.2f} s")
+
+
+def _say_more(model: Any, stages: Stages, out: OutputOptions) -> None:
     for name in ("certificate_", "ball_bound_"):
         found = getattr(estimator_of(model), name, None)
         if found is not None:
