@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corevec.cli.console import OutputOptions
-from corevec.cli.data import ReadingOptions, open_stream, read_table
+from corevec.cli.data import ReadingOptions, open_stream, read_table, refuse_encoding
 from corevec.cli.errors import CliError, ExitCode, joined, reading
 from corevec.cli.guess import as_file, format_of
 from corevec.cli.options import DataFile
@@ -111,6 +111,7 @@ def check(
       corevec check rows.csv --target label --json
       xzcat rows.xz | corevec check - --format libsvm
     """
+    refuse_encoding(options)
     kept: list[str] = []
     tell = kept.append if out.json else out.say
     findings = Findings("standard input" if data == "-" else data, tell)

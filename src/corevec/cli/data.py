@@ -13,6 +13,7 @@ from corevec.cli.errors import ExitCode, data_error, reading, usage_error
 from corevec.cli.guess import as_file, delimiter_of, format_of, has_header
 
 if TYPE_CHECKING:
+    from corevec.cli.encoding import Encoding
     from corevec.data.readers import Columns, RowStream
 
 # Columns of LIBSVM text before they are counted: the largest index of SciPy.
@@ -39,6 +40,12 @@ class ReadingOptions:
         default: all but labels and weights.
     drop : NAMES
         Columns of CSV or Parquet to leave out, with commas.
+    categorical : NAMES
+        Columns of CSV or Parquet to take as categories, with commas; auto takes every
+        column of text. One column of 0 and 1 per category, kept in the model.
+    missing : KIND
+        Fill missing numbers of CSV or Parquet: mean or median of their column, kept
+        in the model. By default they are errors.
     header
         Whether CSV begins with names; by default if its first line is not all
         numbers.
@@ -60,6 +67,8 @@ class ReadingOptions:
     weight_column: str | None = None
     columns: str | None = None
     drop: str | None = None
+    categorical: str | None = None
+    missing: str | None = None
     header: bool | None = None
     delimiter: str | None = None
     zero_based: bool = False
@@ -80,6 +89,7 @@ class Table:
     skipped: int = 0
     names: tuple[str, ...] | None = None  # of the columns of X
     target_name: str | None = None
+    encoding: Encoding | None = None  # of text and missing numbers in X
 
     @property
     def is_sparse(self) -> bool:
@@ -122,20 +132,50 @@ class Table:
         return f"{self.name}: {rows:,} rows, {columns:,} columns, {kind}{skipped}"
 
 
+def read_encoded(
+    name: str, options: ReadingOptions, known: Known | None = None
+) -> Table:
+    """Read a whole data file for a model that may hold an encoding of its columns."""
+    from corevec.cli.encoding import Encoding
+
+    encoding = Encoding.asked_for(options) if known is None else known.encoding
+    return _read(name, options, known, encoding)
+
+
 def read_table(name: str, options: ReadingOptions, known: Known | None = None) -> Table:
-    """Read a whole data file, or standard input for ``-``.
+    """Read a whole data file of numbers, or standard input for ``-``.
 
     For a fitted model, `known` are the columns that it was fitted on: those of the file
     are taken by their names, in the model's order, where both have names.
     """
+    refuse_encoding(options)
+    return _read(name, options, known, None)
+
+
+def refuse_encoding(options: ReadingOptions) -> None:
+    """Refuse the options of an encoding, which only a model can hold."""
+    given = {"--categorical": options.categorical, "--missing": options.missing}
+    for option, value in given.items():
+        if value is not None:
+            raise usage_error(f"{option} {value!r} is for `corevec train` only.")
+
+
+def _read(
+    name: str, options: ReadingOptions, known: Known | None, encoding: Encoding | None
+) -> Table:
     with as_file(name) as path, reading(ExitCode.BAD_DATA):
         format = format_of(path, options.format)
+        if encoding is not None and format not in ("csv", "parquet"):
+            raise usage_error(
+                f"{name}: a model with --categorical or --missing needs CSV or Parquet."
+            )
         if format in ("npy", "npz"):
             table = _from_arrays(name, path, format, options)
         elif format == "libsvm":
             table = _from_libsvm(name, path, options)
         else:
-            table = _from_columns(name, path, format, options, known)
+            stream, header = _table_stream(name, path, format, options, known)
+            table = _from_stream(name, format, stream, header, encoding)
     if known is not None and (known.names is None or table.names is None):
         check_by_position(name, table.X.shape[1], table.names, known)
     return table
@@ -147,21 +187,30 @@ def _from_libsvm(name: str, path: Path, options: ReadingOptions) -> Table:
     return replace(table, name=name, format="libsvm", skipped=stream.skipped)
 
 
-def _from_columns(
-    name: str,
-    path: Path,
-    format: str,
-    options: ReadingOptions,
-    known: Known | None,
-) -> Table:
-    """Return the rows of CSV or Parquet; with names, the columns of the model."""
+def _table_stream(
+    name: str, path: Path, format: str, options: ReadingOptions, known: Known | None
+) -> tuple[Any, Columns | None]:
+    """Return the stream of a table, with the columns of the model, and its header."""
     stream: Any = open_stream(path, format, options)
     header: Columns | None = stream.header()
     if header is not None and known is not None and known.names is not None:
         wanted = columns_to_read(name, header, known.names)
         if wanted is not None:
             stream = open_stream(path, format, options, columns=wanted)
-    table = _joined_dense(_blocks_in(name, stream))
+    return stream, header
+
+
+def _from_stream(
+    name: str,
+    format: str,
+    stream: Any,
+    header: Columns | None,
+    encoding: Encoding | None,
+) -> Table:
+    if encoding is None:
+        table = _joined_dense(_blocks_in(name, stream))
+    else:
+        table = _encoded(name, stream, encoding)
     names = stream.feature_names
     return replace(
         table,
@@ -170,6 +219,31 @@ def _from_columns(
         skipped=stream.skipped,
         names=None if names is None else tuple(names),
         target_name=None if header is None else header.target_name,
+    )
+
+
+def _encoded(name: str, stream: Any, encoding: Encoding) -> Table:
+    """Return rows with text and missing numbers, and their encoding."""
+    import numpy as np
+
+    from corevec.cli.encoding import labels_of
+
+    texts = [fields for _, fields in stream.texts()]
+    if not texts:
+        raise data_error(f"{name}: there is no row in this file.")
+    wanted, names = stream.wanted, stream.column_names
+    columns = [*zip(*texts, strict=True)]
+    weight = columns.pop() if wanted.sample_weight is not None else None
+    target = columns.pop() if wanted.target is not None else None
+    rows = [list(fields[: len(names)]) for fields in texts]
+    X, categorical = encoding.columns(name, names, rows)
+    return Table(
+        "",
+        "",
+        X,
+        None if target is None else labels_of(target),
+        None if weight is None else np.array(weight, dtype=np.float64),
+        encoding=replace(encoding, categorical=tuple(categorical)),
     )
 
 

@@ -46,7 +46,10 @@ def _obstacles(model: Any, is_libsvm: bool) -> Iterator[str]:
     """Yield why a foreign format cannot hold a model, each with the remedy."""
     given = estimator_of(model).get_params(deep=False)
     if given.get("cells") is not None:
-        yield "it has a machine per cell, and the format one. Train without --cells"
+        yield (
+            "it has several kernel expansions, one per cell, and the format holds one. "
+            "Train without --cells"
+        )
     if not is_libsvm:
         return
     if hasattr(model, "steps"):
@@ -165,11 +168,12 @@ def make_scaler(kind: str, is_sparse: bool) -> Any:
     return MaxAbsScaler() if kind == "maxabs" else MinMaxScaler((-1, 1))
 
 
-def in_pipeline(scaler: Any, model: Any) -> Any:
-    """Return a pipeline of a scaler and a model."""
+def in_pipeline(model: Any, **steps: Any) -> Any:
+    """Return a pipeline of the steps that are not None before a model, if any."""
     from sklearn.pipeline import Pipeline
 
-    return Pipeline([("scale", scaler), ("model", model)])
+    given = [(name, step) for name, step in steps.items() if step is not None]
+    return Pipeline([*given, ("model", model)]) if given else model
 
 
 def estimator_of(model: Any) -> Any:

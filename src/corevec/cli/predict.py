@@ -10,7 +10,7 @@ import typer
 
 from corevec.cli.columns import forget_names, known_columns
 from corevec.cli.console import OutputOptions, certificate_fields
-from corevec.cli.data import ReadingOptions, Table, read_table
+from corevec.cli.data import ReadingOptions, Table, read_encoded
 from corevec.cli.errors import ExitCode, usage_error, writing
 from corevec.cli.fitting import Stages, explained, peak_memory
 from corevec.cli.models import (
@@ -165,6 +165,6 @@ def read_for(model: Any, data: str, options: ReadingOptions) -> Table:
             )
         dense = options.dense or needs_dense_rows(model)
         options = replace(options, n_features=known.width, dense=dense)
-    table = read_table(data, options, known)
+    table = read_encoded(data, options, known)
     forget_names(model)
     return table

@@ -10,7 +10,7 @@ from typing import Any
 
 from corevec.cli.columns import with_names
 from corevec.cli.console import OutputOptions
-from corevec.cli.data import ReadingOptions, stream_of
+from corevec.cli.data import ReadingOptions, refuse_encoding, stream_of
 from corevec.cli.errors import ExitCode, data_error, reading, usage_error
 from corevec.cli.fitting import (
     Stages,
@@ -83,6 +83,7 @@ def stream(
     fresh = model_of(estimator, parameters, how.set_, out.verbosity)
     check_model_name(how.model, data)
     stages = Stages()
+    refuse_encoding(options)
     options, known = _facts(data, options, how.classes)
     with stages.stage("scale"):
         scaler = _fitted_scaler(data, options, how)
@@ -92,7 +93,7 @@ def stream(
     _say(fresh, counted, stages, out)
     size = None
     if how.model is not None:
-        whole = fresh if scaler is None else in_pipeline(scaler, fresh)
+        whole = in_pipeline(fresh, scale=scaler)
         with with_names(whole, counted.names):
             size = write_model(whole, how.model, stages)
         out.say(f"wrote   {how.model}, {in_bytes(size)}")

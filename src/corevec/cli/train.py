@@ -10,7 +10,7 @@ from typing import Any
 
 from corevec.cli.columns import Known, with_names
 from corevec.cli.console import OutputOptions
-from corevec.cli.data import ReadingOptions, Table, read_table
+from corevec.cli.data import ReadingOptions, Table, read_encoded
 from corevec.cli.errors import CliError, ExitCode, data_error, usage_error, writing
 from corevec.cli.fitting import (
     Stages,
@@ -101,7 +101,7 @@ def train(
         table, tested = _read(data, how.test, options, stages)
         check_labels(table, fresh)
         out.say(f"read    {table}, {stages.seconds['read']:.2f} s")
-        fitted = scaled_first(fresh, how.scale, table.is_sparse)
+        fitted = with_steps(fresh, how.scale, table)
         with stages.stage("fit"):
             fit_model(fitted, table)
     with with_names(fitted, table.names):
@@ -134,7 +134,7 @@ def _read(
         import corevec.data.readers  # noqa: F401 - not part of the reading time
     with stages.stage("read"):
         try:
-            table = read_table(data, options)
+            table = read_encoded(data, options)
         except CliError as error:
             if options.target is None and _is_text_in_a_column(error):
                 hint = "If that column holds the labels, give --target."
@@ -143,9 +143,10 @@ def _read(
     if test is None:
         return table, None
     width = table.X.shape[1]
+    known = Known(width, table.names, table.encoding)
     dense = options.dense or not table.is_sparse
     options = replace(options, n_features=width, dense=dense)
-    return table, read_table(test, options, Known(width, table.names))
+    return table, read_encoded(test, options, known)
 
 
 def _is_text_in_a_column(error: CliError) -> bool:
@@ -170,9 +171,11 @@ def check_labels(table: Table, model: Any) -> None:
     )
 
 
-def scaled_first(model: Any, scale: str | None, is_sparse: bool) -> Any:
-    """Return the estimator, or a pipeline with the requested scaler."""
-    return model if scale is None else in_pipeline(make_scaler(scale, is_sparse), model)
+def with_steps(model: Any, scale: str | None, table: Table) -> Any:
+    """Return the estimator, or a pipeline with the encoder and the scaler before it."""
+    scaler = None if scale is None else make_scaler(scale, table.is_sparse)
+    encoder = table.encoding and table.encoding.transformer(table.X.shape[1])
+    return in_pipeline(model, encode=encoder, scale=scaler)
 
 
 def _write_report(

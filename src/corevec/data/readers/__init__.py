@@ -9,6 +9,7 @@ from corevec.data.readers.base import (
     ReaderError,
     RowStream,
     existing_files,
+    finite_number,
     shown,
 )
 from corevec.data.readers.delimited import read_csv
@@ -16,7 +17,7 @@ from corevec.data.readers.detect import first_line, format_by_name, format_of
 from corevec.data.readers.libsvm import LibsvmFacts, read_libsvm, scan_libsvm
 from corevec.data.readers.libsvm_rows import BlockInWork, Rules
 from corevec.data.readers.parquet import read_parquet
-from corevec.data.readers.tables import Columns, Wanted, find_columns
+from corevec.data.readers.tables import Columns, TableStream, Wanted, find_columns
 from corevec.data.readers.text import WholeLines
 
 __all__ = [
@@ -31,10 +32,12 @@ __all__ = [
     "Paths",
     "RowStream",
     "Rules",
+    "TableStream",
     "Wanted",
     "WholeLines",
     "existing_files",
     "find_columns",
+    "finite_number",
     "first_line",
     "format_by_name",
     "format_of",

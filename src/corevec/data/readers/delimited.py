@@ -168,6 +168,31 @@ class CsvStream(TableStream):
                     if columns is not None:
                         yield from self._chunk(lines, columns)
 
+    def texts(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the place and the texts of each record: features, target, weight."""
+        self._start_pass()
+        for path in self.paths:
+            with self._lines(path) as lines:
+                columns = None
+                while lines.more():
+                    columns = columns or self._begin(lines)
+                    if columns is not None:
+                        yield from self._texts(lines, columns)
+                        lines.skip_all()
+
+    def _texts(
+        self, lines: WholeLines, columns: Columns
+    ) -> Iterator[tuple[str, list[str]]]:
+        for first, _, fields in self.format.records(lines.whole_lines()):
+            where = lines.where(lines.line + first)
+            try:
+                self._check_length(fields, columns)
+            except BadRecordError as bad:
+                if fault := self._fault(where, bad):
+                    raise fault from bad
+                continue
+            yield where, [fields[position] for position in columns.needed]
+
     def _begin(self, lines: WholeLines) -> Columns | None:
         """Find the columns by the first record, and pass it if it is the header."""
         for _, last, fields in self.format.records(lines.whole_lines()):
@@ -228,12 +253,7 @@ class CsvStream(TableStream):
 
     def _row(self, fields: list[str], columns: Columns) -> Block:
         """Return (features, target, weight) of a record, those there are."""
-        if len(fields) != len(columns.names):
-            raise BadRecordError(
-                f"expected {len(columns.names)} fields, got {len(fields)}, in "
-                f"{shown(self.format.delimiter.join(fields))}"
-            )
-
+        self._check_length(fields, columns)
         numbers = [*columns.features]
         numbers += [] if columns.weight is None else [columns.weight]
         try:
@@ -246,6 +266,13 @@ class CsvStream(TableStream):
         if columns.target is not None:
             row.append(self._label(fields[columns.target], columns))
         return (*row, *values[len(columns.features) :])
+
+    def _check_length(self, fields: list[str], columns: Columns) -> None:
+        if len(fields) != len(columns.names):
+            raise BadRecordError(
+                f"expected {len(columns.names)} fields, got {len(fields)}, in "
+                f"{shown(self.format.delimiter.join(fields))}"
+            )
 
     def _number(self, fields: list[str], columns: Columns, position: int) -> float:
         place = f"in column {shown(columns.names[position])}"

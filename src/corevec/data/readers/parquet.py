@@ -92,6 +92,22 @@ class ParquetStream(TableStream):
                 yield from self._part(path, n_rows, batch, columns)
                 n_rows += batch.num_rows
 
+    def texts(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the place and the texts of each record: features, target, weight."""
+        self._start_pass()
+        for path in self.paths:
+            with opened(self.who, path) as file:
+                columns = self._columns(path, file.schema_arrow.names)
+                check_unique(self.who, path, columns)
+                row = 0
+                names = [columns.names[position] for position in columns.needed]
+                for batch in batches(file, columns, self.block_rows):
+                    parts = [batch.column(name).to_pylist() for name in names]
+                    for values in zip(*parts, strict=True):
+                        row += 1
+                        texts = ["" if v is None else str(v) for v in values]
+                        yield f"{path}, row {row}", texts
+
     def _batches(self, path: Path) -> Iterator[tuple[Any, Columns]]:
         """Yield the batches of one file."""
         with opened(self.who, path) as file:

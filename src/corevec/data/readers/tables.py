@@ -80,6 +80,11 @@ class TableStream(RowStream):
         """Names of the features in the latest pass; None where nothing names them."""
         return self._first_features if self._has_names else None
 
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the features in the latest pass; numbers where none are given."""
+        return self._first_features or []
+
     def header(self) -> Columns | None:
         """Return the columns of the first file, before any pass; None without names."""
         names = self._names_of(self.paths[0]) if self._has_names else None
@@ -105,6 +110,13 @@ class TableStream(RowStream):
             # X, then the target if there is one, then the weight if there is one.
             has_target = self.wanted.target is not None
             yield block if has_target else (block[0], None, *block[1:])
+
+    def texts(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the place and the texts of each record: features, target, weight.
+
+        What is missing is an empty text. A record of another length is bad.
+        """
+        raise NotImplementedError
 
     def _parts(self) -> Iterator[Block]:
         """Yield arrays of any number of rows: X, target, weight; those there are."""
