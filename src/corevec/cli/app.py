@@ -21,7 +21,7 @@ from corevec.cli import (
     train,
 )
 from corevec.cli.errors import EXIT_CODES
-from corevec.cli.expand import expanded
+from corevec.cli.options import expanded
 from corevec.cli.parameters import STREAMABLE, TRAINABLE, estimator_class, options_of
 
 HELP = """\

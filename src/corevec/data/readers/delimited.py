@@ -1,4 +1,4 @@
-"""CSV and its kin, block by block."""
+"""CSV files in blocks of rows."""
 
 from __future__ import annotations
 
@@ -160,38 +160,37 @@ class CsvStream(TableStream):
         return WholeLines(self.who, path, chunk, budget, quoted=True)
 
     def _parts(self) -> Iterator[Block]:
-        for path in self.paths:
-            with self._lines(path) as lines:
-                columns = None
-                while lines.more():
-                    columns = columns or self._begin(lines)
-                    if columns is not None:
-                        yield from self._chunk(lines, columns)
+        for lines, columns in self._chunks():
+            part = self._part_at_once(lines.whole_lines(), columns)
+            if part is None:
+                yield from self._records_by_hand(lines, columns)
+            else:
+                yield part
 
     def texts(self) -> Iterator[tuple[str, list[str]]]:
         """Yield the place and the texts of each record: features, target, weight."""
         self._start_pass()
+        for lines, columns in self._chunks():
+            for first, _, fields in self.format.records(lines.whole_lines()):
+                where = lines.where(lines.line + first)
+                try:
+                    self._check_length(fields, columns)
+                except BadRecordError as bad:
+                    if fault := self._fault(where, bad):
+                        raise fault from bad
+                else:
+                    yield where, [fields[position] for position in columns.needed]
+
+    def _chunks(self) -> Iterator[tuple[WholeLines, Columns]]:
+        """Yield the lines of each chunk behind the header, and the columns."""
         for path in self.paths:
             with self._lines(path) as lines:
                 columns = None
                 while lines.more():
                     columns = columns or self._begin(lines)
                     if columns is not None:
-                        yield from self._texts(lines, columns)
+                        yield lines, columns
                         lines.skip_all()
-
-    def _texts(
-        self, lines: WholeLines, columns: Columns
-    ) -> Iterator[tuple[str, list[str]]]:
-        for first, _, fields in self.format.records(lines.whole_lines()):
-            where = lines.where(lines.line + first)
-            try:
-                self._check_length(fields, columns)
-            except BadRecordError as bad:
-                if fault := self._fault(where, bad):
-                    raise fault from bad
-                continue
-            yield where, [fields[position] for position in columns.needed]
 
     def _begin(self, lines: WholeLines) -> Columns | None:
         """Find the columns by the first record, and pass it if it is the header."""
@@ -202,15 +201,6 @@ class CsvStream(TableStream):
             return self._columns(lines.path, _names(fields))
         lines.skip_all()
         return None
-
-    def _chunk(self, lines: WholeLines, columns: Columns) -> Iterator[Block]:
-        """Yield the rows of the lines in the buffer: at once, or one by one."""
-        part = self._part_at_once(lines.whole_lines(), columns)
-        if part is None:
-            yield from self._records_by_hand(lines, columns)
-        else:
-            yield part
-        lines.skip_all()
 
     def _part_at_once(self, text: memoryview, columns: Columns) -> Block | None:
         """Return the rows of `text`; None where any of them is not plain."""
