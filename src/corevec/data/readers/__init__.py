@@ -15,7 +15,7 @@ from corevec.data.readers.base import (
 from corevec.data.readers.delimited import read_csv
 from corevec.data.readers.detect import first_line, format_by_name, format_of
 from corevec.data.readers.libsvm import LibsvmFacts, read_libsvm, scan_libsvm
-from corevec.data.readers.libsvm_rows import BlockInWork, Rules
+from corevec.data.readers.libsvm_rows import RowBuffer, Rules
 from corevec.data.readers.parquet import read_parquet
 from corevec.data.readers.tables import Columns, TableStream, Wanted, find_columns
 from corevec.data.readers.text import WholeLines
@@ -23,7 +23,7 @@ from corevec.data.readers.text import WholeLines
 __all__ = [
     "Argument",
     "BadRecordError",
-    "BlockInWork",
+    "RowBuffer",
     "Columns",
     "ReaderError",
     "LibsvmFacts",

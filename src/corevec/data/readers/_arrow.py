@@ -90,7 +90,7 @@ def is_narrow(who: str, data_type: Any) -> bool:
 
 
 def as_labels(who: str, column: Any) -> tuple[Array, Array]:
-    """Return an Arrow array of labels as NumPy's, and which of them are there.
+    """Return an Arrow array of labels as a NumPy array, and which are not null.
 
     Whole numbers and booleans stay what they are, other numbers become float64.
     """
@@ -117,7 +117,7 @@ def indices(who: str, numbers: Array) -> Any:
 
 
 def _words(pa: Any, column: Any) -> Array:
-    """Return text as NumPy's; each different word is made once, not once per row."""
+    """Return text as a NumPy array; each distinct text is converted once."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     words = np.array([*column.dictionary.to_pylist(), ""], dtype=str)
@@ -126,7 +126,7 @@ def _words(pa: Any, column: Any) -> Array:
 
 
 def _filled(pa: Any, column: Any, value: float) -> Array:
-    """Return an Arrow array as NumPy's, with `value` for nulls."""
+    """Return an Arrow array as a NumPy array, with `value` for nulls."""
     values = _viewed(pa, column)
     if column.null_count == 0:
         return values
@@ -140,7 +140,7 @@ def _there(pa: Any, column: Any) -> Array:
 
 
 def _viewed(pa: Any, column: Any) -> Array:
-    """Return NumPy's view of an Arrow array; what is null there is anything here.
+    """Return a NumPy view of an Arrow array; nulls have arbitrary values.
 
     Not by `to_numpy`, which imports pandas where that is installed: 0.5 s and 25 MB.
     """

@@ -1,4 +1,4 @@
-"""What every reader of files shares: passes, blocks of a fixed size, bad records."""
+"""Base class of the readers: passes over files, and the handling of bad records."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from corevec.exceptions import InvalidInputError
 Block = tuple[Any, ...]
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
-# 8192 rows of 100 numbers are 6 MB: some ms of work per block, against some 0.1 ms
-# that the Python around a block costs.
+# 8192 rows of 100 numbers are 6 MB: parsing takes milliseconds per block, against the
+# 0.1 ms of overhead of Python per block.
 DEFAULT_BLOCK_ROWS = 8192
 # 64 MiB: 1,024 float64 columns at the default number of rows.
 DEFAULT_MEMORY_BUDGET = 1 << 26
 # Enough to see a pattern in what was skipped; the count has no limit.
 _KEPT_MESSAGES = 5
 _SHOWN_CHARACTERS = 60
-# What float() takes, less blanks, underscores, nan and infinity.
-# One way only to match digits: `\d+\.?\d*` takes n^2 steps for n digits and a letter.
+# The syntax of float() without blanks, underscores, nan and infinity. Digits match in
+# one way only: `\d+\.?\d*` takes n^2 steps for n digits and a letter.
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 logger = logging.getLogger("corevec")
@@ -100,22 +100,22 @@ Listener = Callable[[str, BadRecordError], None]
 
 
 class RowStream(ABC):
-    """Blocks ``(X, y)`` or ``(X, y, sample_weight)`` of files, in bounded memory.
+    """Iterable of the blocks ``(X, y)`` or ``(X, y, sample_weight)`` of files.
 
-    Each ``iter()`` opens the files anew and is one pass. Rows in front of a bad record
-    are handed out before its error is raised.
+    Memory is bounded by the size of a block. Each ``iter()`` opens the files again and
+    is one pass. The rows before a bad record are yielded before its error is raised.
 
     Attributes
     ----------
     rows : int
-        Rows handed out so far in the latest pass.
+        Rows yielded so far in the latest pass.
     skipped : int
-        Records left out so far in the latest pass, with ``errors="skip"``.
+        Records skipped so far in the latest pass, with ``errors="skip"``.
     messages : list of str
-        What was wrong with the first five of them.
+        The reasons for the first five of them.
     """
 
-    # Text read at once: with the arrays made of it, within a second-level cache.
+    # Bytes of text per chunk: with the arrays parsed from it, it fits a level-2 cache.
     _chunk_bytes = 1 << 20
 
     def __init__(
@@ -145,7 +145,7 @@ class RowStream(ABC):
                 block = next(blocks, None)
             except ReaderError as error:
                 raise ReaderError(
-                    f"{error} Rows handed out before it: {self.rows}.",
+                    f"{error} Rows yielded before it: {self.rows}.",
                     parts=error.parts,
                     record=error.record,
                 ) from error.__cause__
@@ -163,7 +163,7 @@ class RowStream(ABC):
 
     @abstractmethod
     def _blocks(self) -> Iterator[Block]:
-        """Yield the blocks of one pass; rows before an error come before it."""
+        """Yield the blocks of one pass; the rows before an error are yielded first."""
 
     def telling(self, listener: Listener) -> Self:
         """Return a stream that tells `listener` each bad record, with its place."""
@@ -182,7 +182,7 @@ class RowStream(ABC):
             return reader_error(
                 self.who,
                 *(f"{where}: ", *bad.args, "."),
-                advice=" errors='skip' leaves such records out and counts them.",
+                advice=" errors='skip' skips such records and counts them.",
                 record=bad,
             )
         self.skipped += 1
@@ -230,7 +230,7 @@ def finite_number(text: str | bytes, place: str, limit: float = np.inf) -> float
 
 
 def shown(text: str | bytes) -> str:
-    """Return the text quoted for a message, its middle left out where it is long."""
+    """Return the text quoted for a message; the middle of a long text is omitted."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", errors="backslashreplace")
     if len(text) > _SHOWN_CHARACTERS:

@@ -29,7 +29,7 @@ from corevec.data.readers.base import (
 from corevec.data.readers.tables import Column, Columns, TableStream, Wanted
 from corevec.data.readers.text import WholeLines
 
-# Labels that may stand for a missing number as well as for a class of that name.
+# Labels that may mean a missing number or a class of that name.
 _TELLS_NOTHING = ("", "nan", "na", "null", "none")
 
 
@@ -59,7 +59,7 @@ def read_csv(
     columns : list of str or int, default=None
         Columns of X, in this order; None means all but target and weight.
     sample_weight : str or int, default=None
-        Column of the weights, handed out as third part of each block.
+        Column of the weights, the third part of each block.
     target_type : {"auto", "number", "string"}, default="auto"
         What labels are: float64 or text. "auto" goes by the first row.
     delimiter : str, default=","
@@ -72,10 +72,10 @@ def read_csv(
         Bytes of a block, which has fewer rows where they are long, and of a line. The
         reader needs about twice that beside the block.
     errors : {"raise", "skip"}, default="raise"
-        What becomes of a record with another number of fields than the header, or
-        with anything but finite numbers where numbers are expected: an error with
-        file, line and column, or a count in `skipped`. A file that is cut off or
-        damaged is always an error.
+        How to treat a record with another number of fields than the header, or
+        without a finite number where one is expected: raise an error with file, line
+        and column, or skip the record and count it in `skipped`. A truncated or damaged
+        file always raises an error.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def read_csv(
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """How the text is to be read: delimiter, header or not, type of the target."""
+    """The format of the text: delimiter, header or not, type of the target."""
 
     delimiter: str
     header: bool
@@ -106,7 +106,7 @@ class CsvFormat:
     def records(self, text: memoryview) -> Iterator[tuple[int, int, list[str]]]:
         """Yield (first line, last line, fields) of each record that is not blank.
 
-        Bytes that are not UTF-8 do no harm in fields that nobody reads.
+        Bytes that are not UTF-8 are accepted in fields that are not read.
         """
         lines = (line.decode("utf-8", "surrogateescape") for line in io.BytesIO(text))
         reader = csv.reader(lines, delimiter=self.delimiter)
@@ -163,7 +163,7 @@ class CsvStream(TableStream):
         for lines, columns in self._chunks():
             part = self._part_at_once(lines.whole_lines(), columns)
             if part is None:
-                yield from self._records_by_hand(lines, columns)
+                yield from self._records(lines, columns)
             else:
                 yield part
 
@@ -182,7 +182,7 @@ class CsvStream(TableStream):
                     yield where, [fields[position] for position in columns.needed]
 
     def _chunks(self) -> Iterator[tuple[WholeLines, Columns]]:
-        """Yield the lines of each chunk behind the header, and the columns."""
+        """Yield the lines of each chunk after the header, with the columns."""
         for path in self.paths:
             with self._lines(path) as lines:
                 columns = None
@@ -193,7 +193,7 @@ class CsvStream(TableStream):
                         lines.skip_all()
 
     def _begin(self, lines: WholeLines) -> Columns | None:
-        """Find the columns by the first record, and pass it if it is the header."""
+        """Find the columns from the first record; consume it if it is the header."""
         for _, last, fields in self.format.records(lines.whole_lines()):
             if not self.format.header:
                 return self._columns(lines.path, map(str, range(len(fields))))
@@ -203,7 +203,7 @@ class CsvStream(TableStream):
         return None
 
     def _part_at_once(self, text: memoryview, columns: Columns) -> Block | None:
-        """Return the rows of `text`; None where any of them is not plain."""
+        """Return the rows of `text`; None if any of them needs the slow path."""
         kinds = dict.fromkeys(columns.needed, "number")
         if columns.target is not None:
             kinds[columns.target] = self._kind_of_target(text, columns)
@@ -212,7 +212,7 @@ class CsvStream(TableStream):
         return None if found is None else _plain_part(found, len(columns.features))
 
     def _kind_of_target(self, text: memoryview, columns: Columns) -> str:
-        """Return "number" or "string", once and for all rows of the pass."""
+        """Return "number" or "string", the same for all rows of the pass."""
         if self.format.target_type != "auto":
             return self.format.target_type
         if self._target_kind is None:
@@ -225,8 +225,8 @@ class CsvStream(TableStream):
                     break
         return self._target_kind or "number"
 
-    def _records_by_hand(self, lines: WholeLines, columns: Columns) -> Iterator[Block]:
-        """Yield the good records of the lines and count the bad ones, or raise."""
+    def _records(self, lines: WholeLines, columns: Columns) -> Iterator[Block]:
+        """Yield the good records of the lines, parsed one by one."""
         good: list[Block] = []
         fault = None
         for first, _, fields in self.format.records(lines.whole_lines()):
@@ -242,7 +242,7 @@ class CsvStream(TableStream):
             raise fault
 
     def _row(self, fields: list[str], columns: Columns) -> Block:
-        """Return (features, target, weight) of a record, those there are."""
+        """Return the features of a record and, if requested, its target and weight."""
         self._check_length(fields, columns)
         numbers = [*columns.features]
         numbers += [] if columns.weight is None else [columns.weight]

@@ -55,15 +55,15 @@ def read_parquet(
         Columns of X, in this order; None means all but target and weight. All must be
         numbers or booleans.
     sample_weight : str or int, default=None
-        Column of the weights, handed out as third part of each block.
+        Column of the weights, the third part of each block.
     block_rows : int, default=8192
         Rows of a block; the last one may be shorter.
     memory_budget : int, default=2**26
         Bytes of a block, which has fewer rows where they are long. The reader needs
         about twice that beside the block, and a page of each column.
     errors : {"raise", "skip"}, default="raise"
-        What becomes of a row with a null, nan or infinity: an error with file, row
-        (the first is 1) and column, or a count in `skipped`.
+        How to treat a row with a null, nan or infinity: raise an error with file, row
+        (the first is 1) and column, or skip the row and count it in `skipped`.
 
     Returns
     -------
@@ -121,7 +121,7 @@ class ParquetStream(TableStream):
     def _part(
         self, path: Path, n_before: int, batch: Any, columns: Columns
     ) -> Iterator[Block]:
-        """Yield the rows of a batch; those before a bad one come before its error."""
+        """Yield the rows of a batch, those before a bad row before its error."""
         part, there = self._arrays(batch, columns)
         fault = None
         good = np.asarray(there.all(axis=1))
@@ -160,7 +160,7 @@ class ParquetStream(TableStream):
 
 @contextmanager
 def opened(who: str, path: Path) -> Iterator[Any]:
-    """Give a Parquet file to read, with the errors of Arrow as ours."""
+    """Provide an open Parquet file; convert the errors of Arrow."""
     pa = arrow(who)
     try:
         with pa.parquet.ParquetFile(
@@ -178,7 +178,7 @@ def opened(who: str, path: Path) -> Iterator[Any]:
 def batches(
     file: Any, columns: Columns, rows: int, groups: list[int] | None = None
 ) -> Iterator[Any]:
-    """Yield batches of about so many rows of the row groups, with what is needed."""
+    """Yield batches of at most `rows` rows of the row groups: the needed columns."""
     wanted = range(file.num_row_groups) if groups is None else groups
     yield from file.iter_batches(
         batch_size=rows,
@@ -217,7 +217,7 @@ def check_unique(who: str, path: Path, columns: Columns) -> None:
 
 
 def no_value(batch: Any, columns: Columns, row: int, place: int) -> BadRecordError:
-    """Return what is wrong with a row that lacks the needed column at this place."""
+    """Return the reason why a row without a value in this needed column is bad."""
     name = columns.names[columns.needed[place]]
     value = batch.column(name)[row].as_py()
     return BadRecordError(

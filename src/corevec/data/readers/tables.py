@@ -1,4 +1,4 @@
-"""Files with columns: which of them are features, target and weight; dense blocks."""
+"""Base class of the readers of tables: features, target and weight by column."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Columns:
 
     @property
     def target_name(self) -> str | None:
-        """Name of the target; None where none is read."""
+        """Name of the target; None if no target is read."""
         return None if self.target is None else self.names[self.target]
 
 
 class TableStream(RowStream):
-    """Blocks of dense rows out of files with columns."""
+    """Iterable of blocks of dense rows of files with columns."""
 
     def __init__(
         self,
@@ -77,16 +77,16 @@ class TableStream(RowStream):
 
     @property
     def feature_names(self) -> list[str] | None:
-        """Names of the features in the latest pass; None where nothing names them."""
+        """Names of the features in the latest pass; None if the files have no names."""
         return self._first_features if self._has_names else None
 
     @property
     def column_names(self) -> list[str]:
-        """Names of the features in the latest pass; numbers where none are given."""
+        """Names of the features in the latest pass; their numbers if there are none."""
         return self._first_features or []
 
     def header(self) -> Columns | None:
-        """Return the columns of the first file, before any pass; None without names."""
+        """Return the columns of the first file; None if it has no names."""
         names = self._names_of(self.paths[0]) if self._has_names else None
         if names is None:
             return None
@@ -98,7 +98,7 @@ class TableStream(RowStream):
         return True
 
     def _names_of(self, path: Path) -> tuple[str, ...] | None:
-        """Return the names of a file's columns; None where it holds nothing."""
+        """Return the names of the columns of a file; None if the file is empty."""
         raise NotImplementedError
 
     def _start_pass(self) -> None:
@@ -107,7 +107,7 @@ class TableStream(RowStream):
 
     def _blocks(self) -> Iterator[Block]:
         for block in fixed_blocks(self._parts(), self._rows_within_budget):
-            # X, then the target if there is one, then the weight if there is one.
+            # A part is X, then the target and the weight if they are requested.
             has_target = self.wanted.target is not None
             yield block if has_target else (block[0], None, *block[1:])
 
@@ -119,7 +119,7 @@ class TableStream(RowStream):
         raise NotImplementedError
 
     def _parts(self) -> Iterator[Block]:
-        """Yield arrays of any number of rows: X, target, weight; those there are."""
+        """Yield X and, if requested, target and weight, of any number of rows."""
         raise NotImplementedError
 
     def _rows_within_budget(self, n_features: int) -> int:
@@ -221,7 +221,7 @@ def _listed(names: Sequence[str]) -> str:
 def fixed_blocks(
     parts: Iterable[Block], rows_for: Callable[[int], int]
 ) -> Iterator[Block]:
-    """Cut parts of any length into blocks of one length, the last one shorter.
+    """Yield blocks of one length, the last one shorter, from parts of any length.
 
     ``rows_for(n_features)`` is that length. A `ReaderError` of `parts` passes on
     after the rows that came before it.
@@ -240,7 +240,7 @@ def fixed_blocks(
             end = count - count % rows
             for start in range(0, end, rows):
                 yield tuple(column[start : start + rows] for column in whole)
-            # A copy: a view would keep the blocks handed out alive.
+            # A copy: a view would keep the yielded blocks in memory.
             held = [tuple(column[end:].copy() for column in whole)]
             count -= end
     except ReaderError:
