@@ -143,3 +143,31 @@ def test_what_cannot_be_encoded(folder, capsys, people, words, code, says):
     assert found == code
     assert says in err
     assert not Path("m.corevec").exists()
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("30,Bonn,1,1,", "row 3 has no label"),
+        ("30,Bonn,1,heavy,yes", "row 3: the column of --weight-column holds 'heavy'"),
+        ("30,Bonn,1,,yes", "row 3: the column of --weight-column holds ''"),
+        ("30,Bonn", "line 4: expected 5 fields, got 2"),
+    ],
+)
+def test_bad_labels_weights_and_records_are_named(folder, capsys, row, says):
+    good = "20,Kiel,1,1,no\n40,Bonn,,2,yes\n"
+    Path("d.csv").write_text(f"age,town,income,w,label\n{good}{row}\n")
+    how = ["--target", "label", "--weight-column", "w"]
+    code, _, err = run(capsys, "train", "d.csv", "-m", "m.corevec", *ENCODE, *how)
+    assert code == 3
+    assert says in err
+
+
+def test_the_type_of_the_labels_can_be_given(folder, capsys, people):
+    numbered = people.assign(label=np.where(people["label"] == "yes", 1, 0))
+    data = write(numbered, "d.csv")
+    how = ["train", data, "-m", "m.corevec", *ENCODE, "--target", "label"]
+    told(capsys, *how)
+    assert formats.load("m.corevec").classes_.tolist() == [0.0, 1.0]
+    told(capsys, *how, "--target-type", "string")
+    assert formats.load("m.corevec").classes_.tolist() == ["0", "1"]

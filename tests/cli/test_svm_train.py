@@ -539,6 +539,14 @@ def test_help_names_every_letter(capsys):
     assert PREDICT_FILES in capsys.readouterr().out
 
 
+def test_one_class_only_is_refused_with_its_label(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("one").write_text("7 1:1\n7 1:2\n")
+    assert main(["svm-train", "-q", "one", "m"]) == 3
+    assert "all rows have the label 7" in capsys.readouterr().err
+    assert not Path("m").exists()
+
+
 def test_bad_data_and_model_files(moons, capsys):
     Path("bad").write_text("1 1:1\n-1 2:1 1:x\n")
     assert main(["svm-train", "-q", "bad", "m"]) == 3

@@ -175,7 +175,19 @@ def _read(
             table = _from_libsvm(name, path, options)
         else:
             stream, header = _table_stream(name, path, format, options, known)
-            table = _from_stream(name, format, stream, header, encoding)
+            if encoding is None:
+                table = _joined_dense(_blocks_in(name, stream))
+            else:
+                table = _encoded(name, stream, options, encoding)
+            names = stream.feature_names
+            table = replace(
+                table,
+                name=name,
+                format=format,
+                skipped=stream.skipped,
+                names=None if names is None else tuple(names),
+                target_name=None if header is None else header.target_name,
+            )
     if known is not None and (known.names is None or table.names is None):
         check_by_position(name, table.X.shape[1], table.names, known)
     return table
@@ -200,33 +212,11 @@ def _table_stream(
     return stream, header
 
 
-def _from_stream(
-    name: str,
-    format: str,
-    stream: Any,
-    header: Columns | None,
-    encoding: Encoding | None,
+def _encoded(
+    name: str, stream: Any, options: ReadingOptions, encoding: Encoding
 ) -> Table:
-    if encoding is None:
-        table = _joined_dense(_blocks_in(name, stream))
-    else:
-        table = _encoded(name, stream, encoding)
-    names = stream.feature_names
-    return replace(
-        table,
-        name=name,
-        format=format,
-        skipped=stream.skipped,
-        names=None if names is None else tuple(names),
-        target_name=None if header is None else header.target_name,
-    )
-
-
-def _encoded(name: str, stream: Any, encoding: Encoding) -> Table:
     """Return rows with text and missing numbers, and their encoding."""
-    import numpy as np
-
-    from corevec.cli.encoding import labels_of
+    from corevec.cli.encoding import complete_numbers, labels_of
 
     texts = [fields for _, fields in stream.texts()]
     if not texts:
@@ -241,8 +231,8 @@ def _encoded(name: str, stream: Any, encoding: Encoding) -> Table:
         "",
         "",
         X,
-        None if target is None else labels_of(target),
-        None if weight is None else np.array(weight, dtype=np.float64),
+        None if target is None else labels_of(name, target, options.target_type),
+        None if weight is None else complete_numbers(name, "--weight-column", weight),
         encoding=replace(encoding, categorical=tuple(categorical)),
     )
 

@@ -122,12 +122,28 @@ class Encoding:
         return ColumnTransformer([step for step in steps if step[2]])
 
 
-def labels_of(texts: Sequence[str]) -> Array:
-    """Return labels: numbers if all are, else text."""
-    numbers = _numbers(texts)
+def labels_of(where: str, texts: Sequence[str], kind: str) -> Array:
+    """Return labels: numbers if all are, or if `kind` asks for them, else text."""
+    plain = [text.strip() for text in texts]
+    if "" in plain:
+        raise data_error(f"{where}: row {plain.index('') + 1} has no label.")
+    if kind == "number":
+        return complete_numbers(where, "--target", texts)
+    numbers = None if kind == "string" else _numbers(texts)
     if numbers is None or np.isnan(numbers).any():
-        return np.array([text.strip() for text in texts])
+        return np.array(plain)
     return numbers
+
+
+def complete_numbers(where: str, option: str, texts: Sequence[str]) -> Array:
+    """Return the numbers of a column that must have one in every row."""
+    for row, text in enumerate(texts):
+        if _number(text) is None:
+            raise data_error(
+                f"{where}: row {row + 1}: the column of {option} holds {text!r}, no "
+                "finite number."
+            )
+    return np.array(texts, dtype=np.float64)
 
 
 def _numbers(texts: Sequence[str]) -> Array | None:

@@ -104,6 +104,11 @@ def _fitted(letters: TrainLetters, table: Table, verbosity: int) -> tuple[Any, A
     if letters.s != 0:
         return fit_model(model, table), None
     labels, first, codes = np.unique(table.y, return_index=True, return_inverse=True)
+    if len(labels) == 1:
+        raise data_error(
+            f"{table.name}: all rows have the label {labels[0]:g}; a classifier needs "
+            "two classes at least."
+        )
     order = np.argsort(first)
     if len(order) == 2:  # the file begins with the class of positive values, 1
         order = order[::-1]
