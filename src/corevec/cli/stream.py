@@ -83,7 +83,6 @@ def stream(
     fresh = model_of(estimator, parameters, how.set_, out.verbosity)
     check_model_name(how.model, data)
     stages = Stages()
-    refuse_encoding(options)
     options, known = _facts(data, options, how.classes)
     with stages.stage("scale"):
         scaler = _fitted_scaler(data, options, how)
@@ -182,6 +181,7 @@ def _facts(
     data: str, options: ReadingOptions, classes: str | None
 ) -> tuple[ReadingOptions, list[Any] | None]:
     """Return the number of columns and the labels, counted if necessary."""
+    refuse_encoding(options)
     known = None if classes is None else [value_of(one) for one in classes.split(",")]
     if data == "-":
         if options.format == "libsvm" and options.n_features is None:

@@ -166,7 +166,19 @@ class RowStream(ABC):
         """Yield the blocks of one pass; the rows before an error are yielded first."""
 
     def telling(self, listener: Listener) -> Self:
-        """Return a stream that tells `listener` each bad record, with its place."""
+        """Return a stream that reports each bad record that it skips.
+
+        Parameters
+        ----------
+        listener : callable
+            Called with the place of the record, as text, and the reason: an exception
+            whose text says what is wrong.
+
+        Returns
+        -------
+        RowStream
+            The same blocks.
+        """
         stream = copy(self)
         stream._listeners = (listener,)
         return stream
