@@ -18,7 +18,6 @@ from corevec.data.readers.base import (
     BadRecordError,
     Block,
     Paths,
-    ReaderError,
     RowStream,
     existing_files,
     shown,
@@ -206,7 +205,7 @@ class LibsvmStream(RowStream):
                 self._file = file
                 with self._open(file) as lines:
                     yield from self._full_blocks(lines, block)
-        except ReaderError:
+        except InvalidInputError:
             if block.n_rows:
                 yield block.take_block()
             raise
