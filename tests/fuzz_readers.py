@@ -33,8 +33,7 @@ from sklearn.preprocessing import StandardScaler
 
 import corevec
 from corevec import formats
-from corevec.cli.data import ReadingOptions, read_table
-from corevec.cli.errors import CliError
+from corevec.cli import CliError, ReadingOptions, read_table
 from corevec.exceptions import CorevecError
 
 # What a reader may say: its own error, or that the system cannot open the file.

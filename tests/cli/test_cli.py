@@ -31,9 +31,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 import corevec
 from corevec import formats
-from corevec.cli import main
-from corevec.cli.errors import ExitCode
-from corevec.cli.parameters import TRAINABLE, texts_of, value_of
+from corevec.cli import TRAINABLE, ExitCode, main, texts_of, value_of
 
 COMMANDS = (
     "train",
@@ -47,6 +45,7 @@ COMMANDS = (
     "info",
     "svm-train",
     "svm-predict",
+    "svm-scale",
 )
 FIT = ["--C", "10", "--gamma", "0.5", "--random-state", "0"]
 
@@ -522,7 +521,6 @@ def test_a_certificate_can_be_required(folder, capsys):
     assert code == 0
     assert "NOT certified" in out
     assert "warning: CoreVectorClassifier stopped by max_iter" in err
-    assert "Raise --max-iter" in err
     code, out, err = run(capsys, *hard, "--low-rank", "false", "--require-certificate")
     assert code == 1
     assert "the model is in m.corevec all the same" in err
@@ -583,7 +581,7 @@ def test_columns_that_the_model_does_not_know(folder, capsys, model_file):
     Path("wide.txt").write_text("1 1:1 3:1\n")
     code, _, err = run(capsys, "predict", "wide.txt", "-m", model_file)
     assert code == 3
-    assert "line 1: index 3 is beyond the 2 columns expected" in err
+    assert "line 1: index 3 is beyond the 2 columns expected (see --n-features)" in err
     Path("wide.csv").write_text("a,b,c\n1,2,3\n")
     code, _, err = run(capsys, "predict", "wide.csv", "-m", model_file)
     assert code == 3
@@ -640,12 +638,43 @@ def test_check_of_csv_and_arrays(folder, capsys):
         False,
         True,
     ]
+    assert "3 bad lines" in out
     np.save("bad.npy", [[1.0, np.inf]])
     code, out, _ = run(capsys, "check", "bad.npy")
     assert code == 3
     assert "row 1, column 2: inf" in out
     Path("empty.txt").write_text("")
     assert run(capsys, "check", "empty.txt")[0] == 3
+
+
+def test_check_counts_bad_cells_by_column(folder, capsys):
+    """A column of words in a million rows gave a million lines."""
+    rows = [f"{i},p{i},{'' if i % 10 == 3 else i},{i % 2}" for i in range(1000)]
+    Path("d.csv").write_text("\n".join(["a,word,b,y", *rows, "1,2", ""]))
+    code, out, _ = run(capsys, "check", "d.csv", "--target", "y")
+    assert code == 3
+    assert out.splitlines()[:3] == [
+        "d.csv, line 1002: expected 4 fields, got 2, in '1,2'.",
+        "d.csv, line 2: column 'word' holds 'p0', no finite number; 999 more rows "
+        "likewise. --drop 'word' leaves the column out.",
+        "d.csv, line 5: column 'b' holds '', no finite number; 99 more rows likewise.",
+    ]
+    assert "1,001 bad lines" in out
+    code, out, _ = run(capsys, "check", "d.csv", "--target", "y", "--drop", "word")
+    assert "column 'word'" not in out
+    assert "900 good rows, 2 columns" in out
+    found = json.loads(run(capsys, "check", "d.csv", "--target", "y", "--json")[1])
+    assert len(found["bad"]) == 3
+
+
+def test_check_counts_nulls_of_parquet_by_column(folder, capsys):
+    rows = pd.DataFrame({"a": [1.0, None, None, 2.0], "b": [1, 2, 3, 4]})
+    rows.to_parquet("d.parquet")
+    code, out, _ = run(capsys, "check", "d.parquet")
+    assert code == 3
+    assert "row 2: column 'a' holds 'None'" in out
+    assert "1 more rows likewise" in out
+    assert "2 bad lines" in out
 
 
 @pytest.mark.parametrize(
@@ -689,6 +718,33 @@ def test_models_are_converted(folder, capsys, model_file, moons):
     ran(capsys, "convert", model_file, "a.onnx")
     ran(capsys, "convert", model_file, "b.onnx", "--double")
     assert 100 < os.path.getsize("a.onnx") < os.path.getsize("b.onnx")
+
+
+@pytest.mark.parametrize(
+    ("train", "destination", "remedy"),
+    [
+        (["moons.txt", "--scale", "standard"], "a.model", "`corevec scale --save`"),
+        (["moons.txt", "--kernel", "laplacian"], "a.model", "--kernel linear, poly"),
+        (["moons.txt", "--cells", "150"], "a.model", "without --cells"),
+        (["moons.txt", "--cells", "150"], "a.onnx", "without --cells"),
+        (["three.npz"], "a.model", "--multi-class ovo"),
+        (["words.npz"], "a.model", "Train on numbers"),
+    ],
+)
+def test_models_that_a_format_cannot_hold_are_refused_with_a_command(
+    folder, capsys, moons, train, destination, remedy
+):
+    X, y = moons
+    np.savez("three.npz", X=X, y=np.arange(400) % 3)
+    np.savez("words.npz", X=X, y=np.where(y > 0, "up", "down"))
+    ran(capsys, "train", *train, "-m", "m.corevec", "--max-iter", "3", "-q")
+    code, _, err = run(capsys, "convert", "m.corevec", destination)
+    assert code == 2
+    assert remedy in err
+    assert "a.corevec" in err
+    assert "save_" not in err
+    assert "formats" not in err
+    assert not Path(destination).exists()
 
 
 def test_scale_fits_saves_and_applies(folder, capsys, moons):
@@ -751,6 +807,37 @@ def test_a_model_of_one_pass_is_never_said_to_be_certified(folder, capsys, comma
         assert code == 1
         assert "Bound of a ball, not of the machine that predicts:" in out
         assert "StreamingBallClassifier does not measure" in err
+
+
+@pytest.mark.parametrize("kind", ["standard", "minmax", "maxabs"])
+def test_a_stream_is_scaled_and_its_model_holds_the_scaler(folder, capsys, moons, kind):
+    X, y = moons
+    X = X * [1.0, 1e4] + [0.0, 3e4]
+    np.savez("d.npz", X=X, y=y)
+    words = ["--scale", kind, "-m", "m.corevec", "--block-rows", "50"]
+    found = told(capsys, "stream", "d.npz", *words)
+    scaler = {
+        "standard": StandardScaler(),
+        "minmax": MinMaxScaler((-1, 1)),
+        "maxabs": MaxAbsScaler(),
+    }[kind].fit(X)
+    twin = corevec.StreamingBallClassifier()
+    for start in range(0, 400, 50):
+        rows = slice(start, start + 50)
+        twin.partial_fit(scaler.transform(X[rows]), y[rows], classes=[-1, 1])
+    assert "scale" in found["seconds"]
+    # The moments of blocks are merged: rounding, against one pass over all rows.
+    model = formats.load("m.corevec")
+    assert np.allclose(model[-1].coef_, twin.coef_, rtol=1e-9)
+    predicted = told(capsys, "predict", "d.npz", "-m", "m.corevec")["predictions"]
+    assert predicted == twin.predict(scaler.transform(X)).tolist()
+
+
+def test_a_pipe_cannot_be_scaled(folder, capsys):
+    how = ["--format", "libsvm", "--n-features", "2", "--scale", "standard"]
+    code, _, err = run(capsys, "stream", "-", *how)
+    assert code == 2
+    assert "--scale needs a pass of its own" in err
 
 
 def test_stream_from_a_pipe(folder, moons):
@@ -886,8 +973,7 @@ def test_ctrl_c_anywhere_else_is_one_line(folder, capsys, monkeypatch, command):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("corevec.cli.models.is_libsvm_model", interrupted)
-    monkeypatch.setattr("corevec.data.readers.read_libsvm", interrupted)
+    monkeypatch.setattr(Path, "open", interrupted)
     more = [] if command == "check" else ["-m", "moons.txt"]
     code, out, err = run(capsys, command, "moons.txt", *more)
     assert (code, out) == (130, "")

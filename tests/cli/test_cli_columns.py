@@ -326,3 +326,59 @@ def test_libsvm_text_holds_no_names(people, capsys):
     code, _, err = run(capsys, "predict", data, "-m", "m.model", *words)
     assert code == 0
     assert "the model has no names of columns, train.csv has" in err
+
+
+# Columns by choice
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(
+    "choice",
+    [
+        ["--columns", "age,income,visits"],
+        ["--columns", "0,1,visits"],
+        ["--drop", "id"],
+        ["--drop", "-1"],
+    ],
+)
+def test_columns_are_chosen_or_left_out(people, capsys, suffix, choice):
+    data = write(people, f"all{suffix}", [*NAMES, "label", "id"])
+    how = ["--target", "label", *choice]
+    found = told(capsys, "train", data, "-m", "m.corevec", *FIT, *how)
+    assert found["data"]["columns"] == 3
+    assert formats.load("m.corevec").feature_names_in_.tolist() == NAMES
+    predicted = told(capsys, "predict", data, "-m", "m.corevec", *how)["predictions"]
+    assert predicted == expected(people)
+    # The model knows its columns: the choice need not be repeated.
+    again = told(capsys, "predict", data, "-m", "m.corevec")["predictions"]
+    assert again == predicted
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["--drop", "height"], 3, "--drop 'height' is no column among 'age'"),
+        (["--drop", "9"], 3, "--drop 9 is no column"),
+        (["--columns", "age,height"], 3, "--columns 'height' names no column"),
+        (["--columns", "age,label"], 3, "column 'label' is asked for twice"),
+        (["--drop", "age", "--no-header", "--target", "0"], 2, "no header"),
+    ],
+)
+def test_columns_that_cannot_be_chosen(people, capsys, words, code, says):
+    data = write(people, "d.csv", [*NAMES, "label"])
+    found, _, err = run(
+        capsys, "train", data, "-m", "m.corevec", "--target", "label", *words
+    )
+    assert found == code
+    assert says in err
+
+
+@pytest.mark.parametrize("name", ["d.txt", "d.npy", "d.npz"])
+def test_files_without_names_have_no_columns_to_choose(people, capsys, name):
+    Path("d.txt").write_text("1 1:1\n2 1:2\n")
+    np.save("d.npy", np.ones((2, 2)))
+    np.savez("d.npz", X=np.ones((2, 2)), y=[0, 1])
+    assert run(capsys, "check", name, "--columns", "age")[0] == 2
+    code, _, err = run(capsys, "train", name, "-m", "m", "--columns", "age")
+    assert code == 2
+    assert f"--columns 'age': {name} has no names of columns" in err

@@ -7,22 +7,29 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import (
     dump_svmlight_file,
     load_iris,
+    load_svmlight_file,
     make_friedman1,
     make_moons,
 )
+from sklearn.model_selection import KFold
+from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC
 
 import corevec
 from corevec import formats
-from corevec.cli import main
-from corevec.cli.errors import CliError
-from corevec.cli.letters import (
+from corevec.cli import (
     PREDICT_FILES,
     TRAIN_FILES,
+    CliError,
+    ReadingOptions,
+    fit_sigmoids,
+    main,
     predict_letters,
+    read_table,
     train_letters,
 )
 
@@ -247,12 +254,14 @@ def test_the_answer_is_close_to_libsvms_where_the_problems_are(moons):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("-s 1 data", "-s 1: there is no nu-SVC here. Use -s 0"),
-        ("-s 4 data", "-s 4: there is no nu-SVR here. Use -s 3"),
-        ("-s 9 data", "-s 9 must be 0, 2 or 3"),
+        ("-s 1 data", "-s 1: nu-SVC is not there yet"),
+        ("-s 4 data", "-s 4: nu-SVR is not there yet"),
+        ("-s 9 data", "-s 9 must be 0 or 2 or 3"),
         ("-t 4 data", "kernel='precomputed'"),
-        ("-t 7 data", "-t 7 must be 0, 1, 2 or 3"),
-        ("-b 1 data", "CalibratedClassifierCV"),
+        ("-t 7 data", "-t 7 must be 0 or 1 or 2 or 3"),
+        ("-b 2 data", "-b 2 must be 0 or 1"),
+        ("-s 3 -b 1 data", "-b 1 must be 0"),
+        ("-h 2 data", "-h 2 must be 0 or 1"),
         ("-v 1 data", "-v 1 must be at least 2"),
         ("-c ten data", "-c needs a number, got 'ten'"),
         ("-t 1.5 data", "-t needs a whole number, got '1.5'"),
@@ -269,12 +278,13 @@ def test_wrong_letters(capsys, words, says):
     err = capsys.readouterr().err
     assert says in err
     assert len(err.splitlines()) == 1
+    assert err.count("svm-train") == 1
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("-b 1 a b c", "CalibratedClassifierCV"),
+        ("-b 7 a b c", "-b 7 must be 0 or 1"),
         ("-x a b c", "no option '-x'"),
         ("a b", "expected test_file model_file output_file, got 2"),
     ],
@@ -283,6 +293,239 @@ def test_wrong_letters_of_svm_predict(words, says):
     with pytest.raises(CliError) as caught:
         predict_letters(words.split())
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("classes", [(1, -1), (-1, 1), (3, 1, 2), (2, 3, 1, 0)])
+def test_the_label_that_is_seen_first_comes_first(tmp_path, monkeypatch, classes):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    y = np.concatenate([classes, rng.choice(classes, 80)])
+    X = rng.normal(size=(len(y), 2)) + 2 * np.column_stack([y, y % 2])
+    written("train", X, y)
+    assert main(["svm-train", "-c", "10", "-g", "0.3", "-q", "train", "m"]) == 0
+    text = Path("m").read_text()
+    assert f"\nlabel {' '.join(map(str, classes))}\n" in text
+    twin = corevec.CoreVectorClassifier(
+        C=10.0, gamma=0.3, multi_class="ovo", tol=1e-3, random_state=0
+    )
+    found = formats.load_libsvm("m")
+    assert np.array_equal(found.predict(X), twin.fit(X, y).predict(X))
+
+
+def test_weights_go_with_their_labels_in_any_order(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y = make_moons(120, noise=0.3, random_state=0)
+    written("train", X, np.where(y, 7, 4))
+    twin = corevec.CoreVectorClassifier(
+        gamma="auto", class_weight={7: 9.0}, random_state=0
+    )
+    twin.fit(X, np.where(y, 7, 4))
+    assert main(["svm-train", "-w7", "9", "-q", "train", "m"]) == 0
+    assert np.array_equal(formats.load_libsvm("m").predict(X), twin.predict(X))
+
+
+def test_labels_are_cut_to_whole_numbers_as_by_libsvm(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    X, y = make_moons(80, noise=0.1, random_state=0)
+    written("train", X, np.where(y, 1.9, -1.2))
+    assert main(["svm-train", "-g", "1", "train", "m"]) == 0
+    assert "labels are cut to whole numbers" in capsys.readouterr().err
+    assert "\nlabel 1 -1\n" in Path("m").read_text() or (
+        "\nlabel -1 1\n" in Path("m").read_text()
+    )
+
+
+def test_what_svm_train_prints(moons, capsys):
+    assert main(["svm-train", "-c", "10", "-g", "0.5", "train", "m"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    text = formats.load_libsvm("m").text_
+    n = len(text.coef)
+    assert out[0].startswith("optimization finished, #iter = ")
+    assert out[1].endswith(f"rho = {text.rho[0]:.6f}")
+    assert out[1].startswith("obj = -")
+    assert out[2] == f"nu = {np.abs(text.coef).sum() / (10 * 200):.6f}"
+    assert out[3:5] == [f"nSV = {n}, nBSV = 0", f"Total nSV = {n}"]
+    assert out[5].startswith("certified: ")
+
+
+def test_more_folds_than_rows_leave_one_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    X = np.array([[0.0], [0.1], [0.2], [3.0], [3.1], [3.2]])
+    written("train", X, [1, 1, 1, 2, 2, 2])
+    assert main(["svm-train", "-v", "50", "-g", "1", "-q", "train"]) == 0
+    out, err = capsys.readouterr()
+    assert "6 folds" in err
+    assert out == "Cross Validation Accuracy = 100%\n"
+
+
+# Probabilities
+
+
+def probabilities_in(name):
+    """Return the labels of the first line, the predictions and the probabilities."""
+    head, *rest = Path(name).read_text().splitlines()
+    assert head.startswith("labels ")
+    table = np.array([line.split() for line in rest], dtype=float)
+    return [int(label) for label in head.split()[1:]], table[:, 0], table[:, 1:]
+
+
+def test_probabilities_of_two_classes_are_the_sigmoid_of_the_value(moons, capsys):
+    assert (
+        main(["svm-train", "-c", "10", "-g", "0.5", "-b", "1", "-q", "train", "m"]) == 0
+    )
+    assert main(["svm-predict", "-b", "1", "test", "m", "out"]) == 0
+    assert capsys.readouterr().out.startswith("Accuracy = 9")
+    labels, predicted, shares = probabilities_in("out")
+    model = formats.load_libsvm("m")
+    assert labels == model.text_.labels.tolist()
+    A, B = (float(model.text_.extras[name][0]) for name in ("probA", "probB"))
+    X = np.array(load_svmlight_file("test")[0].toarray())
+    value = model.pair_values(X)[:, 0]
+    # %g writes six digits.
+    assert np.allclose(shares[:, 0], 1 / (1 + np.exp(A * value + B)), atol=1e-5)
+    assert np.allclose(shares.sum(axis=1), 1, atol=2e-6)
+    assert np.array_equal(predicted, np.array(labels)[shares.argmax(axis=1)])
+    # The machine is right more often than not: a greater value, a greater share.
+    assert A < 0
+
+
+def test_the_sigmoid_is_as_likely_as_any(moons):
+    """No small step of A or B makes the held-out values likelier (Platt's targets)."""
+    y = load_svmlight_file("train")[1]
+    table = read_table("train", ReadingOptions(format="libsvm"))
+    model = corevec.CoreVectorClassifier(C=10.0, gamma=0.5, random_state=0)
+    found = fit_sigmoids(model, table, np.array([1, -1]), {})
+    A, B = found["probA"][0], found["probB"][0]
+    values, is_first = np.empty(len(y)), y == 1
+    for fitted, held in KFold(5, shuffle=True, random_state=0).split(table.X):
+        twin = clone(model).fit(table.X[fitted], is_first[fitted].astype(int))
+        values[held] = twin.decision_function(table.X[held])
+    n, m = is_first.sum(), (~is_first).sum()
+    target = np.where(is_first, (n + 1) / (n + 2), 1 / (m + 2))
+
+    def loss(a, b):
+        z = a * values + b
+        return np.sum(
+            target * np.log1p(np.exp(z)) + (1 - target) * np.log1p(np.exp(-z))
+        )
+
+    for da, db in ((1e-2, 0), (-1e-2, 0), (0, 1e-2), (0, -1e-2)):
+        assert loss(A + da, B + db) > loss(A, B)
+
+
+def test_probabilities_of_several_classes_couple_the_pairs(iris):
+    """Each is the least-squares solution of the equations of the pairs."""
+    assert (
+        main(["svm-train", "-c", "1", "-g", "0.2", "-b", "1", "-q", "train", "m"]) == 0
+    )
+    assert main(["svm-predict", "-b", "1", "-q", "test", "m", "out"]) == 0
+    _, predicted, shares = probabilities_in("out")
+    truth = load_svmlight_file("test")[1]
+    assert np.mean(predicted == truth) > 0.9
+    assert np.allclose(shares.sum(axis=1), 1, atol=1e-5)
+    model = formats.load_libsvm("m")
+    X = load_svmlight_file("test")[0].toarray()
+    A, B = (model.text_.extras[name] for name in ("probA", "probB"))
+    r = 1 / (1 + np.exp(model.pair_values(X) * A + B))
+    pairs = [(0, 1), (0, 2), (1, 2)]
+
+    def misfit(p, row):
+        terms = [
+            ((1 - r[row, k]) * p[i] - r[row, k] * p[j]) ** 2
+            for k, (i, j) in enumerate(pairs)
+        ]
+        return sum(terms)
+
+    rng = np.random.default_rng(0)
+    for row in range(0, len(X), 7):
+        p = shares[row] / shares[row].sum()
+        for other in rng.dirichlet(np.ones(3), 50):
+            mixed = 0.99 * p + 0.01 * other
+            # Six digits of p are written.
+            assert misfit(mixed, row) > misfit(p, row) - 1e-5
+
+
+@needs_libsvm
+def test_svm_predict_reads_our_probabilities(iris):
+    assert (
+        main(["svm-train", "-c", "1", "-g", "0.2", "-b", "1", "-q", "train", "m"]) == 0
+    )
+    assert main(["svm-predict", "-b", "1", "-q", "test", "m", "ours"]) == 0
+    libsvm("svm-predict", "-b", "1", "test", "m", "theirs")
+    ours, theirs = probabilities_in("ours"), probabilities_in("theirs")
+    assert ours[0] == theirs[0]
+    # svm-predict iterates to 0.005 / n_classes.
+    assert np.allclose(ours[2], theirs[2], atol=0.005)
+
+
+def test_a_model_without_probabilities_says_so(moons, capsys):
+    assert main(["svm-train", "-q", "train", "m"]) == 0
+    assert main(["svm-predict", "-b", "1", "test", "m", "out"]) == 4
+    assert "Train it with -b 1" in capsys.readouterr().err
+
+
+# Scaling
+
+
+RANGE = "x\n-1 1\n1 0 4\n3 -2 0\n"
+
+
+def test_svm_scale_writes_what_libsvm_defines(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("d").write_text("1 1:4 2:7 3:-2\n-1 1:1 2:7\n1 2:7 3:-1\n")
+    assert main(["svm-scale", "-s", "r", "d"]) == 0
+    # Column 2 is constant and left out; what is absent is 0, and zeros are not written.
+    assert capsys.readouterr().out == "1 1:1 3:-1\n-1 1:-0.5 3:1\n1 1:-1\n"
+    assert Path("r").read_text() == RANGE
+    assert main(["svm-scale", "-l", "0", "-u", "2", "-y", "0", "1", "d"]) == 0
+    assert capsys.readouterr().out == "1 1:2\n0 1:0.5 3:2\n1 3:1\n"
+
+
+def test_ranges_are_restored_for_other_rows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("r").write_text(RANGE)
+    # Wider and narrower than the ranges: column 9 is left out, column 3 is 0.
+    Path("t").write_text("2 1:8 9:5\n")
+    assert main(["svm-scale", "-r", "r", "t"]) == 0
+    assert capsys.readouterr().out == "2 1:3 3:1\n"
+    Path("n").write_text("2 1:2\n")
+    assert main(["svm-scale", "-r", "r", "n"]) == 0
+    assert capsys.readouterr().out == "2 3:1\n"
+
+
+def test_ranges_agree_with_scikit_learn_both_ways(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    X, y = load_iris(return_X_y=True)
+    written("train", X[::2], y[::2])
+    written("test", X[1::2], y[1::2])
+    assert (
+        main(["svm-scale", "-l", "0", "-u", "1", "-y", "0", "5", "-s", "r", "train"])
+        == 0
+    )
+    capsys.readouterr()
+    assert main(["svm-scale", "-r", "r", "test"]) == 0
+    Path("out").write_text(capsys.readouterr().out)
+    found, labels = load_svmlight_file("out", n_features=4)
+    scaler = MinMaxScaler().fit(X[::2])
+    assert np.allclose(found.toarray(), scaler.transform(X[1::2]), rtol=1e-12)
+    assert np.allclose(labels, y[1::2] * 2.5, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("-l 1 -u 1 d", 2),
+        ("-y 1 0 d", 2),
+        ("-s a -r r d", 2),
+        ("-r nowhere d", 3),
+        ("-r d d", 3),
+        ("-y 1", 2),
+    ],
+)
+def test_wrong_letters_of_svm_scale(tmp_path, monkeypatch, words, code):
+    monkeypatch.chdir(tmp_path)
+    Path("d").write_text("1 1:4\n2 1:3\n")
+    assert main(["svm-scale", *words.split()]) == code
 
 
 def test_help_names_every_letter(capsys):
@@ -294,6 +537,14 @@ def test_help_names_every_letter(capsys):
     assert TRAIN_FILES in out
     assert main(["svm-predict", "--help"]) == 0
     assert PREDICT_FILES in capsys.readouterr().out
+
+
+def test_one_class_only_is_refused_with_its_label(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("one").write_text("7 1:1\n7 1:2\n")
+    assert main(["svm-train", "-q", "one", "m"]) == 3
+    assert "all rows have the label 7" in capsys.readouterr().err
+    assert not Path("m").exists()
 
 
 def test_bad_data_and_model_files(moons, capsys):

@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
-from corevec.cli.data import ReadingOptions, read_table
-from corevec.cli.errors import CliError, ExitCode
+from corevec.cli import CliError, ExitCode, ReadingOptions, read_table
 
 ROWS = b"1 1:0.5 3:2\n-1 2:1 3:0.25\n"
 TABLE = b"a,b,label\n1,2,x\n3,4,y\n"
@@ -100,7 +99,7 @@ CORPUS = {
         "f.txt",
         ROWS,
         {"n_features": 2},
-        r"line 1: index 3 is beyond the 2 columns expected \(--n-features\)",
+        r"line 1: index 3 is beyond the 2 columns expected \(see --n-features\)",
     ),
     "index that is no number": (
         "f.txt",
@@ -231,8 +230,8 @@ CORPUS = {
         "f.csv",
         b"a,label\n1,1\n2,two\n",
         {"target": "label"},
-        r"line 3: .* in the target column 'label'.*\(or give --target-type string\), "
-        r"got 'two'",
+        r"line 3: .* in the target column 'label', got 'two', as in the first row \(or "
+        r"give --target-type 'string'\)",
     ),
     "no such target": (
         "f.csv",
@@ -513,12 +512,12 @@ def test_the_fuzzer_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_the_fuzzer_notices_a_crash(tmp_path, monkeypatch, capsys):
-    def crash(path):
+    def crash(path, options):
         raise ZeroDivisionError
 
     fuzzer = fuzz_readers.Fuzzer(tmp_path)
     monkeypatch.setattr(fuzz_readers, "Fuzzer", lambda folder: fuzzer)
-    monkeypatch.setattr("corevec.cli.arrays.load_npy", crash)
+    monkeypatch.setattr(fuzz_readers, "read_table", crash)
     monkeypatch.chdir(tmp_path)
     words = argparse.Namespace(minutes=0, examples=5, seed=0, kinds="npy")
     assert fuzz_readers.fuzz(words, tmp_path) == 1

@@ -7,12 +7,26 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import traceback
+from importlib import import_module
 from typing import Any
 
 from corevec.cli.errors import CliError, ExitCode
+
+# Public names of modules that import slow libraries, imported on first use.
+_LAZY = {
+    "PREDICT_FILES": "letters",
+    "ReadingOptions": "data",
+    "TRAINABLE": "parameters",
+    "TRAIN_FILES": "letters",
+    "fit_sigmoids": "probability",
+    "predict_letters": "letters",
+    "read_table": "data",
+    "texts_of": "parameters",
+    "train_letters": "letters",
+    "value_of": "parameters",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -90,17 +104,16 @@ def _usage_text(error: Any, words: list[str]) -> str:
     from corevec.cli.app import command_like, command_names
 
     message = str(error.format_message())
-    # Typer before 0.20 has another wording.
-    message = re.sub(r" \(Possible options: (.*)\)", r" Did you mean \1?", message)
-    message = re.sub(r"(No such option: [\w-]+) Did", r"\1. Did", message)
-    option = getattr(error, "option_name", None)
-    is_unknown = hasattr(error, "possibilities")  # Typer's NoSuchOption
-    if words[:1] == ["train"] and isinstance(option, str) and is_unknown:
-        from corevec.cli.parameters import owners_of
+    if hasattr(error, "possibilities"):  # Typer's NoSuchOption
+        similar = ", ".join(sorted(error.possibilities or ()))
+        message = f"No such option: {error.option_name}."
+        if similar:
+            message += f" Did you mean {similar}?"
+        if words[0] == "train":
+            from corevec.cli.parameters import owners_of
 
-        owners = owners_of(option)
-        if owners:
-            return f"{message} It is a parameter of {', '.join(owners)} (--estimator)."
+            if owners := ", ".join(owners_of(error.option_name)):
+                return f"{message} It is a parameter of {owners} (--estimator)."
     command = words[0] if words[0][0] != "-" else ""
     if command and command not in command_names():
         return (
@@ -109,4 +122,10 @@ def _usage_text(error: Any, words: list[str]) -> str:
     return f"{message} See: {f'corevec {command}'.strip()} --help"
 
 
-__all__ = ["main"]
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+
+
+__all__ = ["CliError", "ExitCode", "main", *_LAZY]

@@ -21,7 +21,7 @@ from corevec.cli import (
     train,
 )
 from corevec.cli.errors import EXIT_CODES
-from corevec.cli.expand import expanded
+from corevec.cli.options import expanded
 from corevec.cli.parameters import STREAMABLE, TRAINABLE, estimator_class, options_of
 
 HELP = """\
@@ -53,26 +53,46 @@ def build_app(arguments: list[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_group)
-    for function, short, epilog in _COMMANDS:
-        more = _estimator_options(function.__name__, arguments)
-        named = app.command(function.__name__, short_help=short, epilog=epilog)
-        named(expanded(function, more))
-    _add_letters(app, libsvm.svm_train, letters.TRAIN_HELP, letters.TRAIN_FILES)
-    _add_letters(app, libsvm.svm_predict, letters.PREDICT_HELP, letters.PREDICT_FILES)
+    for function, short in _COMMANDS:
+        name = function.__name__
+        named = app.command(name, short_help=short, **_manual(function))
+        named(expanded(function, _estimator_options(name, arguments)))
+    for function, files in _LETTERS:
+        _add_letters(app, function, files)
     return app
 
 
-_COMMANDS: tuple[tuple[Callable[..., Any], str, str | None], ...] = (
-    (train.train, "fit a model on a data file", train.EPILOG),
-    (predict.predict, "predictions of a model", predict.PREDICT_EPILOG),
-    (predict.certify, "the duality gap of a model", predict.CERTIFY_EPILOG),
-    (check.check, "every bad line of a data file", check.EPILOG),
-    (convert.convert, "data and model formats", convert.CONVERT_EPILOG),
-    (convert.scale, "scale the columns of a data file", convert.SCALE_EPILOG),
-    (stream.stream, "learn from a file or a pipe in one pass", stream.EPILOG),
-    (surface.surface, "points to a triangle mesh", surface.EPILOG),
-    (info.info, "versions, threads, caches", None),
+_COMMANDS: tuple[tuple[Callable[..., Any], str], ...] = (
+    (train.train, "fit a model on a data file"),
+    (predict.predict, "predictions of a model"),
+    (predict.certify, "the duality gap of a model"),
+    (check.check, "every bad line of a data file"),
+    (convert.convert, "data and model formats"),
+    (convert.scale, "scale the columns of a data file"),
+    (stream.stream, "learn from a file or a pipe in one pass"),
+    (surface.surface, "points to a triangle mesh"),
+    (info.info, "versions, threads, caches"),
 )
+_LETTERS: tuple[tuple[Callable[[list[str]], Any], str], ...] = (
+    (libsvm.svm_train, letters.TRAIN_FILES),
+    (libsvm.svm_predict, letters.PREDICT_FILES),
+    (libsvm.svm_scale, letters.SCALE_FILES),
+)
+
+
+def _manual(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the manual of a command: its docstring, with the examples at the end."""
+    text = inspect.cleandoc(function.__doc__ or "")
+    body, _, examples = text.partition("\n\nExamples\n--------\n")
+    # Behind \b Typer keeps the lines of a paragraph: those of a table of letters.
+    paragraphs = [
+        f"\b\n{paragraph}" if paragraph.startswith("-") else paragraph
+        for paragraph in body.split("\n\n")
+    ]
+    manual: dict[str, Any] = {"help": "\n\n".join(paragraphs)}
+    if examples:
+        manual["epilog"] = f"\b\nExamples:\n{examples}"
+    return manual
 
 
 def _show_version(asked: bool) -> None:
@@ -95,7 +115,7 @@ def _group(
 
 
 def _add_letters(
-    app: typer.Typer, function: Callable[[list[str]], Any], text: str, files: str
+    app: typer.Typer, function: Callable[[list[str]], Any], files: str
 ) -> None:
     """Add a command whose arguments are parsed as in LIBSVM."""
 
@@ -112,7 +132,7 @@ def _add_letters(
     settings = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
     app.command(
         name,
-        help=text,
+        **_manual(function),
         short_help=f"LIBSVM's {name}, by its option letters",
         context_settings=settings,
     )(command)
@@ -146,14 +166,11 @@ def _asked_estimator(arguments: list[str]) -> str | None:
 
 def command_names() -> list[str]:
     """Return the names of all commands."""
-    named = [function.__name__ for function, _, _ in _COMMANDS]
-    return [*named, "svm-train", "svm-predict"]
+    functions = [row[0] for row in (*_COMMANDS, *_LETTERS)]
+    return [function.__name__.replace("_", "-") for function in functions]
 
 
 def command_like(name: str) -> str:
     """Return a suggestion for a misspelt command, or an empty text."""
     close = get_close_matches(name, command_names(), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
-
-
-__all__ = ["build_app", "command_like", "command_names"]

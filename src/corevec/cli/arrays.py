@@ -188,6 +188,3 @@ def _physical_memory() -> float:
 def _damaged(path: Path, error: Exception) -> Exception:
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return data_error(f"{path}: is cut off or no NumPy file ({reason[:200]}).")
-
-
-__all__ = ["Loaded", "checked_rows", "load_npy", "load_npz"]

@@ -12,7 +12,8 @@ from corevec.cli.console import note
 from corevec.cli.errors import data_error
 
 if TYPE_CHECKING:
-    from corevec.data.readers.tables import Columns
+    from corevec.cli.encoding import Encoding
+    from corevec.data.readers import Columns
 
 # Maximum number of names in a message; a file may have thousands.
 _LISTED_NAMES = 20
@@ -29,16 +30,20 @@ class Known:
 
     width: int | None
     names: tuple[str, ...] | None
+    encoding: Encoding | None = None
 
 
 def known_columns(model: Any) -> Known:
     """Return the columns that a model from a file was fitted on."""
     if hasattr(model, "text_"):  # as svm-predict, it accepts rows of any width
         return Known(None, None)
+    from corevec.cli.encoding import Encoding
+
     names = getattr(model, "feature_names_in_", None)
     return Known(
         getattr(model, "n_features_in_", None),
         None if names is None else tuple(names),
+        Encoding.of_model(model),
     )
 
 
@@ -161,14 +166,3 @@ def listed(names: Sequence[str]) -> str:
     text = ", ".join(repr(name) for name in names[:_LISTED_NAMES])
     more = len(names) - _LISTED_NAMES
     return f"{text} and {more:,} more" if more > 0 else text
-
-
-__all__ = [
-    "Known",
-    "check_by_position",
-    "columns_to_read",
-    "forget_names",
-    "known_columns",
-    "listed",
-    "with_names",
-]

@@ -5,44 +5,40 @@ from __future__ import annotations
 import json
 import logging
 import math
-import re
 import sys
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 # A fit may have a thousand rounds: one line per second suffices.
 _SECONDS_BETWEEN_LINES = 1.0
-# Parameters that a warning advises to change; not those with a value: `tube=0.1`.
-_PARAMETER = re.compile(
-    r"\b(?<!by )(max_core|max_iter|max_time|memory_budget|n_basis|tol)\b(?!=)"
-)
 
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """What a command writes."""
+    """What a command writes.
 
-    json: Annotated[
-        bool, typer.Option("--json", help="One JSON object on standard output.")
-    ] = False
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress and no summary.")
-    ] = False
-    verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose", "-v", help="Seconds, peak memory and the whole certificate."
-        ),
-    ] = False
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error.")
-    ] = False
+    Parameters
+    ----------
+    json
+        One JSON object on standard output.
+    quiet
+        No progress and no summary.
+    verbose
+        Seconds, peak memory and the whole certificate.
+    debug
+        Show the traceback of an error.
+    """
+
+    json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    debug: bool = False
 
     def say(self, text: str) -> None:
         """Write a line of the summary, except with --json or --quiet."""
@@ -120,12 +116,7 @@ def _at_most_one_per_second() -> Any:
 def _show_warning(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
     if getattr(message, "stopped_by", None) == "interrupt":
         return  # the command reports it, with the path of the model
-    text = str(message).replace("(see certificate_)", "(see `corevec certify`)")
-    note(f"warning: {_PARAMETER.sub(_as_option, text)}")
-
-
-def _as_option(name: re.Match[str]) -> str:
-    return "--" + name[0].replace("_", "-")
+    note(f"warning: {message}")
 
 
 def jsonable(value: Any) -> Any:
@@ -161,13 +152,3 @@ def ball_fields(bound: Any) -> dict[str, Any]:
     """Return the bound of a ball as a dict, with its approximation factor."""
     parts = [ball_fields(part) for part in bound.parts]
     return asdict(bound) | {"factor": bound.factor, "parts": parts}
-
-
-__all__ = [
-    "OutputOptions",
-    "ball_fields",
-    "certificate_fields",
-    "jsonable",
-    "note",
-    "one_line_messages",
-]

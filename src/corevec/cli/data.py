@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from corevec.cli.columns import Known, check_by_position, columns_to_read
+from corevec.cli.columns import Known, check_by_position, columns_to_read, listed
 from corevec.cli.errors import ExitCode, data_error, reading, usage_error
 from corevec.cli.guess import as_file, delimiter_of, format_of, has_header
 
 if TYPE_CHECKING:
-    from corevec.data.readers import RowStream
-    from corevec.data.readers.tables import Columns
+    from corevec.cli.encoding import Encoding
+    from corevec.data.readers import Columns, RowStream
 
 # Columns of LIBSVM text before they are counted: the largest index of SciPy.
 _ANY_COLUMNS = 2**31 - 1
@@ -24,63 +22,59 @@ _ANY_COLUMNS = 2**31 - 1
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """Options for reading a data file."""
+    """Options for reading a data file.
 
-    format: Annotated[
-        str,
-        typer.Option(
-            metavar="FORMAT",
-            help="libsvm, csv, npz, npy or parquet; auto detects it by content.",
-        ),
-    ] = "auto"
-    target: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Label column of CSV, Parquet or npy: its name, or its number from 0 "
-            "(-1 is the last).",
-        ),
-    ] = None
-    target_type: Annotated[
-        str, typer.Option(metavar="TYPE", help="Labels of CSV: auto, number or string.")
-    ] = "auto"
-    weight_column: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column of row weights (CSV, Parquet)."),
-    ] = None
-    header: Annotated[
-        bool | None,
-        typer.Option(
-            "--header/--no-header",
-            help="Whether CSV begins with names; by default if its first line is not "
-            "all numbers.",
-            show_default=False,
-        ),
-    ] = None
-    delimiter: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHARACTER",
-            help="Character between CSV fields; default: , ; or tab.",
-        ),
-    ] = None
-    zero_based: Annotated[
-        bool, typer.Option("--zero-based", help="LIBSVM indices count from 0, not 1.")
-    ] = False
-    n_features: Annotated[
-        int | None,
-        typer.Option(
-            metavar="NUMBER", help="Columns of LIBSVM text, if more than are used."
-        ),
-    ] = None
-    dense: Annotated[
-        bool,
-        typer.Option("--dense", help="Hold LIBSVM rows as a dense array in any case."),
-    ] = False
-    skip_bad_rows: Annotated[
-        bool,
-        typer.Option("--skip-bad-rows", help="Leave out bad rows, and count them."),
-    ] = False
+    Parameters
+    ----------
+    format : FORMAT
+        libsvm, csv, npz, npy or parquet; auto detects it by content.
+    target : COLUMN
+        Label column of CSV, Parquet or npy: its name, or its number from 0 (-1 is
+        the last).
+    target_type : TYPE
+        Labels of CSV: auto, number or string.
+    weight_column : COLUMN
+        Column of row weights (CSV, Parquet).
+    columns : NAMES
+        Columns of CSV or Parquet to use, with commas: names or numbers from 0;
+        default: all but labels and weights.
+    drop : NAMES
+        Columns of CSV or Parquet to leave out, with commas.
+    categorical : NAMES
+        Columns of CSV or Parquet to take as categories, with commas; auto takes every
+        column of text. One column of 0 and 1 per category, kept in the model.
+    missing : KIND
+        Fill missing numbers of CSV or Parquet: mean or median of their column, kept
+        in the model. By default they are errors.
+    header
+        Whether CSV begins with names; by default if its first line is not all
+        numbers.
+    delimiter : CHARACTER
+        Character between CSV fields; default: , ; or tab.
+    zero_based
+        LIBSVM indices count from 0, not 1.
+    n_features : NUMBER
+        Columns of LIBSVM text, if more than are used.
+    dense
+        Hold LIBSVM rows as a dense array in any case.
+    skip_bad_rows
+        Leave out bad rows, and count them.
+    """
+
+    format: str = "auto"
+    target: str | None = None
+    target_type: str = "auto"
+    weight_column: str | None = None
+    columns: str | None = None
+    drop: str | None = None
+    categorical: str | None = None
+    missing: str | None = None
+    header: bool | None = None
+    delimiter: str | None = None
+    zero_based: bool = False
+    n_features: int | None = None
+    dense: bool = False
+    skip_bad_rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,6 +89,7 @@ class Table:
     skipped: int = 0
     names: tuple[str, ...] | None = None  # of the columns of X
     target_name: str | None = None
+    encoding: Encoding | None = None  # of text and missing numbers in X
 
     @property
     def is_sparse(self) -> bool:
@@ -119,6 +114,17 @@ class Table:
         ]
         return names if len(set(names)) == len(names) else None
 
+    def fields(self) -> dict[str, Any]:
+        """Return the JSON fields of the table."""
+        return {
+            "path": self.name,
+            "format": self.format,
+            "rows": self.X.shape[0],
+            "columns": self.X.shape[1],
+            "sparse": self.is_sparse,
+            "skipped": self.skipped,
+        }
+
     def __str__(self) -> str:
         rows, columns = self.X.shape
         kind = "sparse" if self.is_sparse else "dense"
@@ -126,20 +132,62 @@ class Table:
         return f"{self.name}: {rows:,} rows, {columns:,} columns, {kind}{skipped}"
 
 
+def read_encoded(
+    name: str, options: ReadingOptions, known: Known | None = None
+) -> Table:
+    """Read a whole data file for a model that may hold an encoding of its columns."""
+    from corevec.cli.encoding import Encoding
+
+    encoding = Encoding.asked_for(options) if known is None else known.encoding
+    return _read(name, options, known, encoding)
+
+
 def read_table(name: str, options: ReadingOptions, known: Known | None = None) -> Table:
-    """Read a whole data file, or standard input for ``-``.
+    """Read a whole data file of numbers, or standard input for ``-``.
 
     For a fitted model, `known` are the columns that it was fitted on: those of the file
     are taken by their names, in the model's order, where both have names.
     """
+    refuse_encoding(options)
+    return _read(name, options, known, None)
+
+
+def refuse_encoding(options: ReadingOptions) -> None:
+    """Refuse the options of an encoding, which only a model can hold."""
+    given = {"--categorical": options.categorical, "--missing": options.missing}
+    for option, value in given.items():
+        if value is not None:
+            raise usage_error(f"{option} {value!r} is for `corevec train` only.")
+
+
+def _read(
+    name: str, options: ReadingOptions, known: Known | None, encoding: Encoding | None
+) -> Table:
     with as_file(name) as path, reading(ExitCode.BAD_DATA):
         format = format_of(path, options.format)
+        if encoding is not None and format not in ("csv", "parquet"):
+            raise usage_error(
+                f"{name}: a model with --categorical or --missing needs CSV or Parquet."
+            )
         if format in ("npy", "npz"):
             table = _from_arrays(name, path, format, options)
         elif format == "libsvm":
             table = _from_libsvm(name, path, options)
         else:
-            table = _from_columns(name, path, format, options, known)
+            stream, header = _table_stream(name, path, format, options, known)
+            if encoding is None:
+                table = _joined_dense(_blocks_in(name, stream))
+            else:
+                table = _encoded(name, stream, options, encoding)
+            names = stream.feature_names
+            table = replace(
+                table,
+                name=name,
+                format=format,
+                skipped=stream.skipped,
+                names=None if names is None else tuple(names),
+                target_name=None if header is None else header.target_name,
+            )
     if known is not None and (known.names is None or table.names is None):
         check_by_position(name, table.X.shape[1], table.names, known)
     return table
@@ -151,28 +199,41 @@ def _from_libsvm(name: str, path: Path, options: ReadingOptions) -> Table:
     return replace(table, name=name, format="libsvm", skipped=stream.skipped)
 
 
-def _from_columns(
-    name: str,
-    path: Path,
-    format: str,
-    options: ReadingOptions,
-    known: Known | None,
-) -> Table:
-    """Return the rows of CSV or Parquet; with names, the columns of the model."""
+def _table_stream(
+    name: str, path: Path, format: str, options: ReadingOptions, known: Known | None
+) -> tuple[Any, Columns | None]:
+    """Return the stream of a table, with the columns of the model, and its header."""
     stream: Any = open_stream(path, format, options)
     header: Columns | None = stream.header()
     if header is not None and known is not None and known.names is not None:
         wanted = columns_to_read(name, header, known.names)
-        stream = open_stream(path, format, options, columns=wanted)
-    table = _joined_dense(_blocks_in(name, stream))
-    names = stream.feature_names
-    return replace(
-        table,
-        name=name,
-        format=format,
-        skipped=stream.skipped,
-        names=None if names is None else tuple(names),
-        target_name=None if header is None else header.target_name,
+        if wanted is not None:
+            stream = open_stream(path, format, options, columns=wanted)
+    return stream, header
+
+
+def _encoded(
+    name: str, stream: Any, options: ReadingOptions, encoding: Encoding
+) -> Table:
+    """Return rows with text and missing numbers, and their encoding."""
+    from corevec.cli.encoding import complete_numbers, labels_of
+
+    texts = [fields for _, fields in stream.texts()]
+    if not texts:
+        raise data_error(f"{name}: there is no row in this file.")
+    wanted, names = stream.wanted, stream.column_names
+    columns = [*zip(*texts, strict=True)]
+    weight = columns.pop() if wanted.sample_weight is not None else None
+    target = columns.pop() if wanted.target is not None else None
+    rows = [list(fields[: len(names)]) for fields in texts]
+    X, categorical = encoding.columns(name, names, rows)
+    return Table(
+        "",
+        "",
+        X,
+        None if target is None else labels_of(name, target, options.target_type),
+        None if weight is None else complete_numbers(name, "--weight-column", weight),
+        encoding=replace(encoding, categorical=tuple(categorical)),
     )
 
 
@@ -195,35 +256,63 @@ def open_stream(
 
     how["errors"] = "skip" if options.skip_bad_rows else "raise"
     if format == "libsvm":
+        _refuse_columns(path, options)
         return read_libsvm(
             path,
             n_features=options.n_features or _ANY_COLUMNS,
             zero_based=options.zero_based,
             **how,
         )
-    columns: dict[str, Any] = {
-        "target": _column(options.target),
-        "sample_weight": _column(options.weight_column),
-    }
-    if format == "parquet":
-        return read_parquet(path, **columns, **how)
+    how["target"] = _column(options.target)
+    how["sample_weight"] = _column(options.weight_column)
+    if options.columns is not None:
+        how.setdefault("columns", [_column(c) for c in options.columns.split(",")])
+    reader: Any = read_parquet
+    if format == "csv":
+        reader, how = read_csv, how | _csv_arguments(path, options)
+    if options.drop is not None and how.get("columns") is None:
+        how["columns"] = _without(path, options.drop, reader(path, **how).header())
+    return reader(path, **how)
+
+
+def _csv_arguments(path: Path, options: ReadingOptions) -> dict[str, Any]:
     delimiter = delimiter_of(path, options.delimiter)
     header = options.header
     if header is None:
         header = has_header(path, delimiter)
-    if isinstance(columns["target"], str) and not header:
+    if isinstance(_column(options.target), str) and not header:
         raise usage_error(
-            f"--target {columns['target']!r} names a column, but {path} has no header. "
+            f"--target {options.target!r} names a column, but {path} has no header. "
             "Give its number from 0, or --header."
         )
-    return read_csv(
-        path,
-        delimiter=delimiter,
-        header=header,
-        target_type=options.target_type,
-        **columns,
-        **how,
-    )
+    target_type = options.target_type
+    return {"delimiter": delimiter, "header": header, "target_type": target_type}
+
+
+def _without(path: Path, dropped: str, header: Columns | None) -> list[str]:
+    """Return the names of the features without those of ``--drop``."""
+    if header is None:
+        raise usage_error(
+            f"--drop {dropped!r} names columns, but {path} has no header. Give the "
+            "numbers of the others with --columns."
+        )
+    every = header.names
+    left_out = set()
+    for column in map(_column, dropped.split(",")):
+        is_name = isinstance(column, str)
+        if not (column in every if is_name else -len(every) <= column < len(every)):
+            raise data_error(
+                f"{path}: --drop {column!r} is no column among {listed(every)}."
+            )
+        left_out.add(column if is_name else every[column])
+    return [name for name in header.feature_names if name not in left_out]
+
+
+def _refuse_columns(name: object, options: ReadingOptions) -> None:
+    given = {"--columns": options.columns, "--drop": options.drop}
+    for option, value in given.items():
+        if value is not None:
+            raise usage_error(f"{option} {value!r}: {name} has no names of columns.")
 
 
 @contextmanager
@@ -264,6 +353,7 @@ def blocks_of(table: Table, block_rows: int) -> Iterator[tuple[Any, Any]]:
 def _from_arrays(name: str, path: Path, format: str, options: ReadingOptions) -> Table:
     from corevec.cli.arrays import load_npy, load_npz
 
+    _refuse_columns(name, options)
     if format == "npz":
         return Table(name, format, *load_npz(path))
     rows = load_npy(path)
@@ -314,21 +404,11 @@ def _joined_libsvm(blocks: list[Any], options: ReadingOptions) -> Table:
     return Table("", "", X, labels)
 
 
-def _column(text: str | None) -> str | int | None:
-    """Return the number of a column if the text is a number, else its name."""
+def _column(text: str | None) -> Any:
+    """Return the number of a column if the text is a number, else its name, or None."""
     if text is None:
         return None
     try:
         return int(text)
     except ValueError:
         return text
-
-
-__all__ = [
-    "ReadingOptions",
-    "Table",
-    "blocks_of",
-    "open_stream",
-    "read_table",
-    "stream_of",
-]

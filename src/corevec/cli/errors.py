@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from corevec.data.readers import Argument, Part
 
 
 class ExitCode(IntEnum):
@@ -52,31 +55,9 @@ def data_error(message: str) -> CliError:
     return CliError(message, ExitCode.BAD_DATA)
 
 
-# Arguments of the readers, as options of the command line.
-_IN_OUR_WORDS = (
-    (re.compile(r"^(read|scan|load)(_(libsvm|csv|parquet))?: "), ""),
-    (
-        re.compile(r"errors='skip' leaves such records out and counts them\."),
-        "`corevec check` lists every bad line; --skip-bad-rows leaves them out.",
-    ),
-    (re.compile(r" Rows handed out before it: \d+\."), ""),
-    (re.compile(r"give zero_based=True"), "give --zero-based"),
-    (re.compile(r"\btarget=('[^']*'|-?\d+)"), r"--target \1"),
-    (re.compile(r"\bsample_weight=('[^']*'|-?\d+)"), r"--weight-column \1"),
-    (re.compile(r"\bdelimiter=('[^']*')"), r"--delimiter \1"),
-    (re.compile(r"give target_type='string'"), "give --target-type string"),
-    (
-        re.compile(r"is beyond n_features=(\d+); give a larger n_features.*?\)"),
-        r"is beyond the \1 columns expected (--n-features)",
-    ),
-)
-
-
-def in_our_words(message: str) -> str:
-    """Return the message of a reader, with options instead of arguments."""
-    for pattern, words in _IN_OUR_WORDS:
-        message = pattern.sub(words, message)
-    return message
+def cannot(message: str) -> CliError:
+    """Return the error for a file that cannot be written, or a missing package."""
+    return CliError(message, ExitCode.CANNOT)
 
 
 @contextmanager
@@ -87,9 +68,9 @@ def reading(code: ExitCode) -> Iterator[None]:
     try:
         yield
     except (CorevecError, OSError, EOFError) as error:
-        raise CliError(in_our_words(_plain(error)), code) from error
+        raise CliError(_in_options(error), code) from error
     except ImportError as error:
-        raise CliError(str(error), ExitCode.CANNOT) from error
+        raise cannot(str(error)) from error
 
 
 @contextmanager
@@ -103,24 +84,34 @@ def writing(path: object) -> Iterator[None]:
         raise usage_error(str(error)) from error
     except OSError as error:
         reason = f"{path}: cannot be written ({error.strerror or error})."
-        raise CliError(f"{reason} Choose another place.", ExitCode.CANNOT) from error
+        raise cannot(f"{reason} Choose another place.") from error
     except ImportError as error:
-        raise CliError(str(error), ExitCode.CANNOT) from error
+        raise cannot(str(error)) from error
 
 
-def _plain(error: Exception) -> str:
+def _in_options(error: Exception) -> str:
+    """Return the message of a reader, with options in place of arguments."""
+    from corevec.data.readers import ReaderError
+
+    if isinstance(error, ReaderError):
+        text = joined(error.parts)
+        advice = (
+            " `corevec check` lists every bad line; --skip-bad-rows leaves them out."
+        )
+        return text if error.record is None else text + advice
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}."
     return str(error)
 
 
-__all__ = [
-    "CliError",
-    "EXIT_CODES",
-    "ExitCode",
-    "data_error",
-    "in_our_words",
-    "reading",
-    "usage_error",
-    "writing",
-]
+def joined(parts: tuple[Part, ...]) -> str:
+    """Return the parts of a reader's message, with options in place of arguments."""
+    return "".join(part if isinstance(part, str) else _option(part) for part in parts)
+
+
+def _option(argument: Argument) -> str:
+    names = {"sample_weight": "weight-column"}
+    name = "--" + names.get(argument.name, argument.name.replace("_", "-"))
+    if argument.value is None or argument.value is True:
+        return name
+    return f"{name} {argument.value!r}"

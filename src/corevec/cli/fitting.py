@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ from corevec.cli.console import ball_fields, certificate_fields, note
 from corevec.cli.data import Table
 from corevec.cli.errors import CliError, ExitCode, data_error, usage_error
 from corevec.cli.models import estimator_of, save_model
-from corevec.cli.parameters import is_about_a_parameter
+from corevec.cli.parameters import NOT_OFFERED, is_about_a_parameter
 from corevec.models.certificate_text import is_of_cells
 
 
@@ -33,12 +33,41 @@ class Stages:
         finally:
             self.seconds[name] = time.perf_counter() - begun
 
+    def fields(self) -> dict[str, Any]:
+        """Return the JSON fields: seconds of the stages, and peak memory in bytes."""
+        return {"seconds": self.seconds, "peak_memory_bytes": peak_memory()}
+
+
+@contextmanager
+def explained(
+    name: str, model: Any, hint: Callable[[Exception], str] = lambda _: ""
+) -> Iterator[None]:
+    """Convert the errors of a fit on the data `name` into `CliError`."""
+    from corevec.exceptions import CorevecError
+
+    try:
+        yield
+    except (CorevecError, ValueError) as error:
+        if is_about_a_parameter(error, estimator_of(model)):
+            raise usage_error(str(error)) from error
+        raise data_error(f"{name}: {error}{hint(error)}") from error
+
+
+@contextmanager
+def or_nothing(path: object) -> Iterator[None]:
+    """Convert a Ctrl-C into the error that `path` was not written."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise CliError(
+            f"interrupted before there was a model: {path} was not written.",
+            ExitCode.INTERRUPTED,
+        ) from None
+
 
 def fit_model(model: Any, table: Table) -> Any:
     """Return the model, fitted on the rows of a table; errors become `CliError`."""
     from sklearn.utils.validation import has_fit_parameter
-
-    from corevec.exceptions import CorevecError
 
     estimator = estimator_of(model)
     weights = {}
@@ -47,15 +76,10 @@ def fit_model(model: Any, table: Table) -> Any:
             raise usage_error(f"{type(estimator).__name__} takes no row weights.")
         prefix = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
         weights = {f"{prefix}sample_weight": table.sample_weight}
-    try:
+    is_regression = _are_targets(estimator, table.y)
+    hint = " For numbers as targets: --estimator CoreVectorRegressor."
+    with explained(table.name, model, lambda _: hint if is_regression else ""):
         return model.fit(table.X, table.y, **weights)
-    except (CorevecError, ValueError) as error:
-        message = str(error)
-        if is_about_a_parameter(error, estimator):
-            raise usage_error(message) from error
-        if _are_targets(estimator, table.y):
-            message += " For numbers as targets: --estimator CoreVectorRegressor."
-        raise data_error(f"{table.name}: {message}") from error
 
 
 def _are_targets(estimator: Any, y: Any) -> bool:
@@ -93,15 +117,17 @@ def _ball_bound(model: Any) -> Any:
     return getattr(estimator_of(model), "ball_bound_", None)
 
 
-def ball_in_a_line(model: Any) -> str | None:
-    """Return a line about the ball bound of a streaming model; None for others."""
+def state_of(model: Any) -> list[str]:
+    """Return a line about the certificate of a model, and one about its ball bound."""
+    certificate = getattr(estimator_of(model), "certificate_", None)
+    lines = [] if certificate is None else [certificate_in_a_line(certificate)]
     bound = _ball_bound(model)
-    if bound is None:
-        return None
-    return (
-        f"ball at most {bound.factor:.6g} times as large as the smallest one; the "
-        "machine's gap is not measured (`corevec certify` measures it)"
-    )
+    if bound is not None:
+        lines.append(
+            f"ball at most {bound.factor:.6g} times as large as the smallest one; the "
+            "machine's gap is not measured (`corevec certify` measures it)"
+        )
+    return lines
 
 
 def n_vectors(model: Any) -> int | None:
@@ -112,29 +138,23 @@ def n_vectors(model: Any) -> int | None:
         return None
 
 
-def given_parameters(model: Any) -> dict[str, Any]:
-    """Return the parameters that are not at their defaults."""
-    estimator = estimator_of(model)
-    defaults = type(estimator)().get_params(deep=False)
-    found = estimator.get_params(deep=False)
-    return {
-        name: value
-        for name, value in found.items()
-        if name != "verbose" and repr(value) != repr(defaults[name])
-    }
+def parameters_of(model: Any) -> dict[str, Any]:
+    """Return the parameters of a model that the command line offers."""
+    found = estimator_of(model).get_params(deep=False)
+    return {name: value for name, value in found.items() if name not in NOT_OFFERED}
 
 
 def summary_of_fit(model: Any, seconds: float) -> list[str]:
     """Return the summary of a fit: parameters, time, certificate, size."""
     estimator = estimator_of(model)
-    given = ", ".join(f"{n}={v!r}" for n, v in given_parameters(model).items())
+    defaults = type(estimator)().get_params(deep=False)
+    given = ", ".join(
+        f"{name}={value!r}"
+        for name, value in parameters_of(model).items()
+        if repr(value) != repr(defaults[name])
+    )
     lines = [f"fit     {type(estimator).__name__}({given}), {seconds:.2f} s"]
-    certificate = getattr(estimator, "certificate_", None)
-    if certificate is not None:
-        lines.append(f"        {certificate_in_a_line(certificate)}")
-    ball = ball_in_a_line(model)
-    if ball is not None:
-        lines.append(f"        {ball}")
+    lines += [f"        {line}" for line in state_of(model)]
     count = n_vectors(model)
     if count:
         lines.append(f"        {count:,} vectors in the model")
@@ -149,9 +169,8 @@ def certificate_in_a_line(certificate: Any) -> str:
     rows = f"{certificate.n_verified:,} of {certificate.n_rows:,} rows"
     asked = f" ({certificate.tol:g} asked)" if certificate.tol > 0 else ""
     gap = "worst gap" if is_of_cells(certificate) else "relative gap"
-    why = f"stopped by {certificate.stopped_by}"
-    if certificate.stopped_by == "n_vectors":
-        why = "n_vectors reached"
+    why = certificate.stopped_by
+    why = "n_vectors reached" if why == "n_vectors" else f"stopped by {why}"
     return (
         f"{state}: {gap} {certificate.relative_gap:.2g}{asked}, measured on {rows}; "
         f"{why}"
@@ -225,39 +244,9 @@ def fields_of_fit(model: Any) -> dict[str, Any]:
     ball = {} if bound is None else {"ball_bound": ball_fields(bound)}
     return {
         "estimator": type(estimator).__name__,
-        "parameters": {
-            n: v
-            for n, v in estimator.get_params(deep=False).items()
-            if n not in ("verbose", "warm_start")
-        },
+        "parameters": parameters_of(model),
         "certificate": None if certificate is None else certificate_fields(certificate),
         **ball,
         "vectors": n_vectors(model),
         "interrupted": was_interrupted(model),
     }
-
-
-def nothing_saved(path: Path) -> CliError:
-    """Return the error for a Ctrl-C before there was a model."""
-    return CliError(
-        f"interrupted before there was a model: {path} was not written.",
-        ExitCode.INTERRUPTED,
-    )
-
-
-__all__ = [
-    "Stages",
-    "ball_in_a_line",
-    "certificate_in_a_line",
-    "ending",
-    "fields_of_fit",
-    "fit_model",
-    "given_parameters",
-    "in_bytes",
-    "n_vectors",
-    "nothing_saved",
-    "peak_memory",
-    "summary_of_fit",
-    "was_interrupted",
-    "write_model",
-]

@@ -1,4 +1,4 @@
-"""The format of a data file: from its first bytes, its name and its first line."""
+"""Data files by their names on the command line: paths, formats, headers."""
 
 from __future__ import annotations
 
@@ -12,21 +12,6 @@ from pathlib import Path
 from corevec.cli.errors import CliError, data_error, usage_error
 
 FORMATS = ("libsvm", "csv", "npz", "npy", "parquet")
-# First bytes of zip archives (such as npz), of the array format of NumPy, of Parquet.
-_FIRST_BYTES = ((b"PK\x03\x04", "npz"), (b"\x93NUMPY", "npy"), (b"PAR1", "parquet"))
-_SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".libsvm": "libsvm",
-    ".npy": "npy",
-    ".npz": "npz",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".svm": "libsvm",
-    ".svmlight": "libsvm",
-}
-COMPRESSED = (".gz", ".bz2", ".xz")
-_LONGEST_LINE = 1 << 26
 
 
 @contextmanager
@@ -60,14 +45,10 @@ def format_of(path: Path, asked: str = "auto") -> str:
     """Return the requested format, or the one that is detected."""
     if asked != "auto":
         return checked(asked)
-    if path.is_dir():
-        return "parquet"
-    with path.open("rb") as file:
-        head = file.read(8)
-    for mark, format in _FIRST_BYTES:
-        if head.startswith(mark):
-            return format
-    return format_by_name(path) or _format_by_first_line(path)
+    from corevec.data.readers import format_of
+
+    # LIBSVM's reader says best what is wrong with a line that tells no format.
+    return format_of(path) or "libsvm"
 
 
 def checked(format: str) -> str:
@@ -77,37 +58,12 @@ def checked(format: str) -> str:
     return format
 
 
-def format_by_name(path: Path) -> str | None:
-    """Return the format of a suffix; None for an unknown suffix."""
-    suffixes = [s.lower() for s in path.suffixes if s.lower() not in COMPRESSED]
-    return _SUFFIXES.get(suffixes[-1]) if suffixes else None
-
-
-def _format_by_first_line(path: Path) -> str:
-    line = first_line(path)
-    if b"," in line or (b"\t" in line and b":" not in line):
-        return "csv"
-    return "libsvm"
-
-
-def first_line(path: Path) -> bytes:
-    """Return the first line that is neither blank nor a comment; empty if none."""
-    from corevec.data.readers.text import WholeLines
-
-    with WholeLines("corevec", path, 1 << 16, _LONGEST_LINE) as lines:
-        while lines.more():
-            while lines.start < lines.stop:
-                line = lines.next_line().strip()
-                if line and not line.startswith(b"#"):
-                    return line
-                lines.skip(1)
-    return b""
-
-
 def delimiter_of(path: Path, asked: str | None) -> str:
     r"""Return the requested delimiter, or the first of , ; \t in the file."""
     if asked is not None:
         return {"\\t": "\t", "tab": "\t"}.get(asked, asked)
+    from corevec.data.readers import first_line
+
     line = first_line(path)
     counts = {mark: line.count(mark.encode()) for mark in (",", "\t", ";")}
     return max(counts, key=lambda mark: counts[mark])
@@ -115,6 +71,8 @@ def delimiter_of(path: Path, asked: str | None) -> str:
 
 def has_header(path: Path, delimiter: str) -> bool:
     """Whether the first line of a CSV file contains text other than numbers."""
+    from corevec.data.readers import first_line
+
     return not all(_is_number(f) for f in first_line(path).split(delimiter.encode()))
 
 
@@ -124,17 +82,3 @@ def _is_number(field: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-__all__ = [
-    "COMPRESSED",
-    "FORMATS",
-    "as_file",
-    "checked",
-    "delimiter_of",
-    "existing",
-    "first_line",
-    "format_by_name",
-    "format_of",
-    "has_header",
-]

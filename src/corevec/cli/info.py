@@ -79,6 +79,3 @@ def _cache(package: Path) -> dict[str, Any]:
     files = [p for p in folder.rglob("*.nb[ic]") if p.is_file()]
     size = sum(p.stat().st_size for p in files)
     return {"folder": str(folder), "files": len(files), "bytes": size}
-
-
-__all__ = ["info"]

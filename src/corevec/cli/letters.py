@@ -2,68 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from corevec.cli.errors import usage_error
+from corevec.cli.models import LIBSVM_KERNELS
 
 TRAIN_FILES = "training_set_file [model_file]"
 PREDICT_FILES = "test_file model_file output_file"
-TRAIN_HELP = """\
-LIBSVM's svm-train by its option letters; the model file is LIBSVM's text, which its
-svm-predict reads. Solved differently: the slack is squared (L2-SVM) and the bias is
-penalised; -e is the relative duality gap.
-
-\b
--s svm_type      0 C-SVC, 2 one-class, 3 epsilon-SVR (default 0; 1 and 4, the nu
-                 machines, do not exist here)
--t kernel_type   0 linear, 1 polynomial, 2 RBF, 3 sigmoid (default 2)
--d degree        of the polynomial kernel (default 3)
--g gamma         of the kernel (default 1/num_features)
--r coef0         of the polynomial and sigmoid kernels (default 0)
--c cost          C of C-SVC and epsilon-SVR (default 1)
--n nu            of one-class: the share of rows outside (default 0.5)
--p epsilon       width of the tube of epsilon-SVR (default 0.1)
--m memory        megabytes for kernel values (default 256)
--e tolerance     relative duality gap (default 0.001)
--h shrinking     taken and ignored: there is no shrinking
--b probability   0 only; for probabilities see scikit-learn's CalibratedClassifierCV
--wi weight       multiplies C of class i, as in -w1 5 -w-1 1
--v n             n-fold cross-validation; writes no model
--q               quiet
-
-\b
-Examples:
-  corevec svm-train -c 10 -g 0.5 a9a a9a.model
-  corevec svm-train -s 3 -p 0.2 -t 2 cpusmall
-  corevec svm-train -v 5 heart_scale
-"""
-PREDICT_HELP = """\
-LIBSVM's svm-predict: reads LIBSVM's model text and corevec's own models.
-
-\b
--b probability   0 only
--q               quiet
-
-\b
-Example:
-  corevec svm-predict a9a.t a9a.model a9a.predicted
-"""
+SCALE_FILES = "data_file"
 DIFFERENCE = (
     "unlike LIBSVM: squared slack (L2-SVM), penalised bias, -e is the relative duality "
     "gap; -h is ignored"
 )
-_CALIBRATION = (
-    "-b 1: LIBSVM's probabilities come from Platt scaling; use scikit-learn's "
-    "CalibratedClassifierCV around CoreVectorClassifier instead."
-)
 _NO_NU = (
-    "-s {}: there is no {} here. Use -s {}, or corevec train --estimator {} --help."
+    "-s {}: {} is not there yet: the nu machines come with a later version of corevec. "
+    "Use -s {} until then."
 )
-_KERNELS = ("linear", "poly", "rbf", "sigmoid")
-_WHOLE = "stdhbv"
-_REAL = "grcnpme"
 
 
 @dataclass
@@ -100,77 +57,139 @@ class TrainLetters:
         return Path(f"{Path(self.data).name}.model")
 
 
+@dataclass
+class PredictLetters:
+    """The options of svm-predict."""
+
+    b: int = 0
+    q: bool = False
+    files: list[str] = field(default_factory=list)
+
+
+@dataclass
+class ScaleLetters:
+    """The options of svm-scale, with the defaults of LIBSVM."""
+
+    l: float = -1.0  # noqa: E741 - the letter of LIBSVM
+    u: float = 1.0
+    y: tuple[float, float] | None = None
+    s: Path | None = None
+    r: Path | None = None
+    files: list[str] = field(default_factory=list)
+
+
+# Each letter with the types of the values behind it.
+_Takes = dict[str, tuple[Callable[[str], Any], ...]]
+_TRAIN: _Takes = {
+    **dict.fromkeys("stdhbv", (int,)),
+    **dict.fromkeys("grcnpme", (float,)),
+    "q": (),
+}
+_PREDICT: _Takes = {"b": (int,), "q": ()}
+_SCALE: _Takes = {
+    **dict.fromkeys("lu", (float,)),
+    "y": (float, float),
+    **dict.fromkeys("sr", (Path,)),
+}
+
+
 def train_letters(arguments: list[str]) -> TrainLetters:
     """Return the parsed arguments of svm-train."""
-    found = TrainLetters()
+    words, weights = _without_weights(arguments)
+    found = TrainLetters(**_parsed(words, _TRAIN), weights=weights)
+    _check_files(found.files, TRAIN_FILES, (1, 2))
+    if found.s in (1, 4):
+        nu = {1: ("nu-SVC", 0), 4: ("nu-SVR", 3)}[found.s]
+        raise usage_error(_NO_NU.format(found.s, *nu))
+    if found.t == 4:
+        raise usage_error(
+            "-t 4: LIBSVM's files of a precomputed kernel are not read. In Python: "
+            "CoreVectorClassifier(kernel='precomputed')."
+        )
+    _check_choice("-s", found.s, (0, 2, 3))
+    _check_choice("-t", found.t, (0, 1, 2, 3))
+    _check_choice("-h", found.h, (0, 1))
+    _check_choice("-b", found.b, (0, 1) if found.s == 0 else (0,))
+    if found.v and found.v < 2:
+        raise usage_error(f"-v {found.v} must be at least 2 folds.")
+    return found
+
+
+def predict_letters(arguments: list[str]) -> PredictLetters:
+    """Return the parsed arguments of svm-predict."""
+    found = PredictLetters(**_parsed(arguments, _PREDICT))
+    _check_choice("-b", found.b, (0, 1))
+    _check_files(found.files, PREDICT_FILES, (3,))
+    return found
+
+
+def scale_letters(arguments: list[str]) -> ScaleLetters:
+    """Return the parsed arguments of svm-scale."""
+    found = ScaleLetters(**_parsed(arguments, _SCALE))
+    _check_files(found.files, SCALE_FILES, (1,))
+    if found.u <= found.l or (found.y is not None and found.y[1] <= found.y[0]):
+        raise usage_error("-l and -u, and the two of -y: the first must be the lower.")
+    if found.s is not None and found.r is not None:
+        raise usage_error("-s and -r exclude each other: -r computes nothing to save.")
+    return found
+
+
+def _parsed(arguments: list[str], takes: _Takes) -> dict[str, Any]:
+    """Return the values of the letters and, as ``files``, the words between them."""
+    found: dict[str, Any] = {"files": []}
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
+        letter = word[1:]
         if not _is_option(word):
-            found.files.append(word)
-        elif word == "-q":
-            found.q = True
+            found["files"].append(word)
+        elif letter not in takes:
+            raise usage_error(f"no option {word!r}; there are -{' -'.join(takes)}.")
         else:
-            if not rest:
-                raise usage_error(f"svm-train: {word} needs a value after it.")
-            _take(found, word, rest.pop(0))
-    _check(found)
+            kinds = takes[letter]
+            values = [_value(word, kind, rest) for kind in kinds]
+            found[letter] = values[0] if len(kinds) == 1 else tuple(values) or True
     return found
+
+
+def _without_weights(arguments: list[str]) -> tuple[list[str], dict[float, float]]:
+    """Return the words without ``-w1 5``, and the weights of the classes."""
+    words, weights, rest = [], {}, list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word.startswith("-w") and len(word) > 2:
+            label = _value(word, float, [word[2:]])
+            weights[label] = _value(word, float, rest)
+        else:
+            words.append(word)
+    return words, weights
 
 
 def _is_option(word: str) -> bool:
     return len(word) > 1 and word[0] == "-" and not word[1].isdigit()
 
 
-def _take(found: TrainLetters, word: str, text: str) -> None:
-    letter = word[1:]
-    if letter in _WHOLE and len(letter) == 1:
-        setattr(found, letter, _number(word, text, int))
-    elif letter in _REAL and len(letter) == 1:
-        setattr(found, letter, _number(word, text, float))
-    elif letter.startswith("w") and len(letter) > 1:
-        label = _number(word, letter[1:], float)
-        found.weights[label] = _number(word, text, float)
-    else:
-        raise usage_error(
-            f"svm-train: no option {word!r}; LIBSVM's are -s -t -d -g -r -c -n -p -m "
-            "-e -h -b -wi -v -q (corevec svm-train --help)."
-        )
-
-
-def _number(word: str, text: str, kind: Any) -> Any:
+def _value(word: str, kind: Callable[[str], Any], rest: list[str]) -> Any:
+    """Return the next word, which is a value of the option `word`, and remove it."""
+    if not rest:
+        raise usage_error(f"{word} needs a value after it.")
+    text = rest.pop(0)
     try:
         return kind(text)
     except ValueError:
         what = "a whole number" if kind is int else "a number"
-        raise usage_error(f"svm-train: {word} needs {what}, got {text!r}.") from None
+        raise usage_error(f"{word} needs {what}, got {text!r}.") from None
 
 
-def _check(found: TrainLetters) -> None:
-    if not 1 <= len(found.files) <= 2:
-        raise usage_error(
-            f"svm-train: expected {TRAIN_FILES}, got "
-            f"{len(found.files)} names (corevec svm-train --help)."
-        )
-    if found.b not in (0, 1):
-        raise usage_error(f"svm-train: -b {found.b} must be 0.")
-    if found.b:
-        raise usage_error(_CALIBRATION)
-    if found.s == 1:
-        raise usage_error(_NO_NU.format(1, "nu-SVC", 0, "CoreVectorClassifier"))
-    if found.s == 4:
-        raise usage_error(_NO_NU.format(4, "nu-SVR", 3, "CoreVectorRegressor"))
-    if found.s not in (0, 2, 3):
-        raise usage_error(f"svm-train: -s {found.s} must be 0, 2 or 3.")
-    if found.t == 4:
-        raise usage_error(
-            "svm-train: -t 4, a precomputed kernel: use CoreVectorClassifier("
-            "kernel='precomputed') in Python."
-        )
-    if not 0 <= found.t <= 3:
-        raise usage_error(f"svm-train: -t {found.t} must be 0, 1, 2 or 3.")
-    if found.v and found.v < 2:
-        raise usage_error(f"svm-train: -v {found.v} must be at least 2 folds.")
+def _check_files(files: list[str], expected: str, counts: tuple[int, ...]) -> None:
+    if len(files) not in counts:
+        raise usage_error(f"expected {expected}, got {len(files)} names.")
+
+
+def _check_choice(word: str, value: int, allowed: tuple[int, ...]) -> None:
+    if value not in allowed:
+        listed = " or ".join(map(str, allowed))
+        raise usage_error(f"{word} {value} must be {listed}.")
 
 
 def estimator_for(letters: TrainLetters, verbose: int) -> Any:
@@ -178,7 +197,7 @@ def estimator_for(letters: TrainLetters, verbose: int) -> Any:
     import corevec
 
     shared: dict[str, Any] = {
-        "kernel": _KERNELS[letters.t],
+        "kernel": LIBSVM_KERNELS[letters.t],
         # In LIBSVM gamma = 0 also means 1/num_features.
         "gamma": letters.g or "auto",
         "degree": letters.d,
@@ -189,61 +208,13 @@ def estimator_for(letters: TrainLetters, verbose: int) -> Any:
         "verbose": verbose,
     }
     if letters.s == 2:
-        return corevec.CoreVectorOneClass(nu=letters.n, **shared)
+        # LIBSVM's -n 1 makes every row a vector; our nu is below 1 and does so there.
+        nu = 1 - 1e-9 if letters.n == 1 else letters.n
+        return corevec.CoreVectorOneClass(nu=nu, **shared)
     if letters.s == 3:
-        return corevec.CoreVectorRegressor(
-            C=letters.c, mu=None, tube=letters.p, **shared
-        )
+        C, tube = letters.c, letters.p
+        return corevec.CoreVectorRegressor(C=C, mu=None, tube=tube, **shared)
+    weights = letters.weights or None
     return corevec.CoreVectorClassifier(
-        C=letters.c,
-        multi_class="ovo",
-        class_weight=letters.weights or None,
-        **shared,
+        C=letters.c, multi_class="ovo", class_weight=weights, **shared
     )
-
-
-@dataclass
-class PredictLetters:
-    """The options of svm-predict."""
-
-    test: str
-    model: str
-    output: Path
-    quiet: bool
-
-
-def predict_letters(arguments: list[str]) -> PredictLetters:
-    """Return the parsed arguments of svm-predict."""
-    rest, files, quiet = list(arguments), [], False
-    while rest:
-        word = rest.pop(0)
-        if word == "-q":
-            quiet = True
-        elif word == "-b":
-            if rest[:1] != ["0"]:
-                raise usage_error(_CALIBRATION)
-            rest.pop(0)
-        elif _is_option(word):
-            raise usage_error(f"svm-predict: no option {word!r}; there are -b and -q.")
-        else:
-            files.append(word)
-    if len(files) != 3:
-        raise usage_error(
-            f"svm-predict: expected {PREDICT_FILES}, got {len(files)} "
-            "names (corevec svm-predict --help)."
-        )
-    return PredictLetters(files[0], files[1], Path(files[2]), quiet)
-
-
-__all__ = [
-    "DIFFERENCE",
-    "PREDICT_FILES",
-    "PREDICT_HELP",
-    "PredictLetters",
-    "TRAIN_FILES",
-    "TRAIN_HELP",
-    "TrainLetters",
-    "estimator_for",
-    "predict_letters",
-    "train_letters",
-]

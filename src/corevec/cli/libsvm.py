@@ -1,7 +1,9 @@
-"""``corevec svm-train`` and ``corevec svm-predict``."""
+"""``corevec svm-train``, ``svm-predict`` and ``svm-scale``."""
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,61 +11,113 @@ import typer
 
 from corevec.cli.console import OutputOptions, note
 from corevec.cli.data import ReadingOptions, Table, read_table
-from corevec.cli.errors import ExitCode, data_error, writing
-from corevec.cli.fitting import (
-    Stages,
-    certificate_in_a_line,
-    ending,
-    fit_model,
-    n_vectors,
-    nothing_saved,
-)
+from corevec.cli.errors import CliError, ExitCode, data_error, reading, writing
+from corevec.cli.fitting import Stages, ending, fit_model, or_nothing, state_of
 from corevec.cli.letters import (
     DIFFERENCE,
     TrainLetters,
     estimator_for,
     predict_letters,
+    scale_letters,
     train_letters,
 )
 from corevec.cli.models import check_model_name, load_model, replaced_when_done
 from corevec.cli.predict import read_for
-from corevec.cli.scoring import compared, predictions_of, score_of, value_lines
+from corevec.cli.scoring import compared, predictions_of, score_of, write_lines
+from corevec.cli.writers import write_text
 
 _AS_LIBSVM = ReadingOptions(format="libsvm")
 
 
 def svm_train(arguments: list[str]) -> ExitCode:
-    """Fit with the options of svm-train, and write a LIBSVM model file."""
+    """Fit by the option letters of LIBSVM's svm-train.
+
+    The model file is LIBSVM's text, which its svm-predict reads. Solved differently:
+    the slack is squared (L2-SVM) and the bias is penalised; -e is the relative duality
+    gap.
+
+    -s svm_type      0 C-SVC, 2 one-class, 3 epsilon-SVR (default 0; 1 and 4, the nu
+                     machines, are not there yet)
+    -t kernel_type   0 linear, 1 polynomial, 2 RBF, 3 sigmoid (default 2)
+    -d degree        of the polynomial kernel (default 3)
+    -g gamma         of the kernel (default 1/num_features)
+    -r coef0         of the polynomial and sigmoid kernels (default 0)
+    -c cost          C of C-SVC and epsilon-SVR (default 1)
+    -n nu            of one-class: the share of rows outside (default 0.5)
+    -p epsilon       width of the tube of epsilon-SVR (default 0.1)
+    -m memory        megabytes for kernel values (default 256)
+    -e tolerance     relative duality gap (default 0.001)
+    -h shrinking     0 or 1, ignored: there is no shrinking
+    -b probability   1 adds the sigmoids of Platt, by five folds, for svm-predict -b 1
+                     (C-SVC; default 0)
+    -wi weight       multiplies C of class i, as in -w1 5 -w-1 1
+    -v n             n-fold cross-validation; writes no model
+    -q               quiet
+
+    Examples
+    --------
+      corevec svm-train -c 10 -g 0.5 a9a a9a.model
+      corevec svm-train -s 3 -p 0.2 -t 2 cpusmall
+      corevec svm-train -v 5 heart_scale
+    """
     letters = train_letters(arguments)
     out = OutputOptions(quiet=letters.q)
     if not letters.v:
         check_model_name(letters.model, letters.data)
     if not letters.q:
         note(DIFFERENCE)
-    model = estimator_for(letters, out.verbosity)
     stages = Stages()
-    try:
+    with or_nothing(letters.model):
         with stages.stage("read"):
             table = read_table(letters.data, _AS_LIBSVM)
+        if letters.s == 0:
+            table = _with_whole_labels(table)
         _say_unused_weights(letters, table)
         if letters.v:
-            return _cross_validate(model, table, letters.v)
+            return _cross_validate(estimator_for(letters, 0), table, letters.v)
         with stages.stage("fit"):
-            fit_model(model, table)
-    except KeyboardInterrupt:
-        raise nothing_saved(letters.model) from None
-    _write(model, letters.model)
-    out.say(f"optimization finished, {certificate_in_a_line(model.certificate_)}")
-    out.say(f"obj = {model.certificate_.primal:.6f}, Total nSV = {n_vectors(model)}")
+            model, labels = _fitted(letters, table, out.verbosity)
+    text = _write(model, labels, letters, table)
+    _say(model, text, letters, table, out)
     return ending(model, letters.model, require_certificate=False)
 
 
-def _write(model: Any, path: Path) -> None:
-    """Write a LIBSVM model file, for any suffix, as svm-train does."""
-    from corevec.formats import save_libsvm
+def _with_whole_labels(table: Table) -> Table:
+    """Return the table with the labels as LIBSVM takes them: cut to whole numbers."""
+    import numpy as np
 
-    with writing(path):
-        save_libsvm(model, path)
+    whole = np.trunc(table.y)
+    if (whole != table.y).any():
+        note(f"warning: {table.name}: labels are cut to whole numbers, as by LIBSVM.")
+    return replace(table, y=whole)
+
+
+def _fitted(letters: TrainLetters, table: Table, verbosity: int) -> tuple[Any, Any]:
+    """Return the fitted model, and the label of each of its classes.
+
+    A classifier is fitted on numbers of classes, so that its file lists the labels in
+    the order of LIBSVM: that seen first comes first.
+    """
+    import numpy as np
+
+    model = estimator_for(letters, verbosity)
+    if letters.s != 0:
+        return fit_model(model, table), None
+    labels, first, codes = np.unique(table.y, return_index=True, return_inverse=True)
+    if len(labels) == 1:
+        raise data_error(
+            f"{table.name}: all rows have the label {labels[0]:g}; a classifier needs "
+            "two classes at least."
+        )
+    order = np.argsort(first)
+    if len(order) == 2:  # the file begins with the class of positive values, 1
+        order = order[::-1]
+    codes = np.argsort(order)[codes]
+    weights = {
+        code: letters.weights.get(labels[k], 1.0) for code, k in enumerate(order)
+    }
+    model.set_params(class_weight=weights if letters.weights else None)
+    return fit_model(model, replace(table, y=codes)), labels[order]
 
 
 def _say_unused_weights(letters: TrainLetters, table: Table) -> None:
@@ -73,12 +127,62 @@ def _say_unused_weights(letters: TrainLetters, table: Table) -> None:
         del letters.weights[label]
 
 
+def _write(model: Any, labels: Any, letters: TrainLetters, table: Table) -> Any:
+    """Write a LIBSVM model file, for any suffix; return what it contains."""
+    from corevec import formats
+
+    path = letters.model
+    with writing(path):
+        formats.save_libsvm(model, path)
+    with reading(ExitCode.BAD_MODEL):
+        written = formats.load_libsvm(path)
+    if labels is None:
+        return written.text_
+    named = labels[written.text_.labels].astype("int64")
+    extras = {}
+    if letters.b:
+        from corevec.cli.probability import fit_sigmoids
+
+        fresh = estimator_for(letters, 0)
+        extras = fit_sigmoids(fresh, table, named, letters.weights)
+    written.text_ = replace(written.text_, labels=named, extras=extras)
+    with writing(path):
+        formats.save_libsvm(written, path)
+    return written.text_
+
+
+def _say(
+    model: Any, text: Any, letters: TrainLetters, table: Table, out: OutputOptions
+) -> None:
+    """Print what svm-train prints; the slack is squared, so no vector is bounded."""
+    import numpy as np
+
+    certificate = model.certificate_
+    out.say(f"optimization finished, #iter = {int(np.max(model.n_iter_))}")
+    parts = certificate.parts or (certificate,)
+    for part, rho in zip(parts, text.rho, strict=False):
+        out.say(f"obj = {-part.dual:.6f}, rho = {rho:.6f}")
+    if letters.s == 0 and len(text.labels) == 2:
+        nu = np.abs(text.coef).sum() / (letters.c * len(table.y))
+        out.say(f"nu = {nu:.6f}")
+    out.say(f"nSV = {len(text.coef)}, nBSV = 0")
+    out.say(f"Total nSV = {len(text.coef)}")
+    out.say(state_of(model)[0])
+
+
 def _cross_validate(model: Any, table: Table, folds: int) -> ExitCode:
     """Print the result of n-fold cross-validation in the format of LIBSVM."""
+    import numpy as np
     from sklearn.base import is_classifier
     from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 
-    kind = StratifiedKFold if is_classifier(model) else KFold
+    n_rows = len(table.y)
+    if folds > n_rows:
+        note(f"warning: -v {folds}: {n_rows} rows, so {n_rows} folds (leave one out).")
+        folds = n_rows
+    counts = np.unique(table.y, return_counts=True)[1]
+    in_each = is_classifier(model) and counts.min() >= folds
+    kind = StratifiedKFold if in_each else KFold
     split = kind(folds, shuffle=True, random_state=0)
     try:
         predicted = cross_val_predict(model, table.X, table.y, cv=split)
@@ -106,16 +210,100 @@ def _print_score(score: dict[str, Any] | None, front: str, back: str) -> None:
 
 
 def svm_predict(arguments: list[str]) -> ExitCode:
-    """Predict with the options of svm-predict."""
+    """Predict by the option letters of LIBSVM's svm-predict.
+
+    Reads LIBSVM's model text and corevec's own models.
+
+    -b probability   1 writes the labels first, then the label of each row and the
+                     probability of each label (default 0)
+    -q               quiet
+
+    Examples
+    --------
+      corevec svm-predict a9a.t a9a.model a9a.predicted
+    """
     letters = predict_letters(arguments)
-    model = load_model(letters.model)
-    table = read_for(model, letters.test, _AS_LIBSVM)
-    predicted = predictions_of(model, table)
-    with writing(letters.output), replaced_when_done(letters.output) as part:
-        part.write_text("".join(f"{line}\n" for line in value_lines(predicted)))
-    if not letters.quiet:
+    test, model_file, output = letters.files
+    model = load_model(model_file)
+    table = read_for(model, test, _AS_LIBSVM)
+    lines: list[str] = []
+    if letters.b:
+        predicted, lines = _with_probabilities(model, table, model_file)
+    else:
+        predicted = predictions_of(model, table)
+    path = Path(output)
+    with writing(path), replaced_when_done(path) as part:
+        if lines:
+            part.write_text("\n".join(lines) + "\n")
+        else:
+            write_lines(part, predicted)
+    if not letters.q:
         _print_score(score_of(model, table, predicted), "", "of a file")
     return ExitCode.OK
 
 
-__all__ = ["svm_predict", "svm_train"]
+def _with_probabilities(
+    model: Any, table: Table, model_file: str
+) -> tuple[Any, list[str]]:
+    """Return the predictions, and the lines that svm-predict -b 1 writes."""
+    if hasattr(model, "predict_proba"):
+        labels, shares = model.classes_, model.predict_proba(table.X)
+    else:
+        labels, shares = _of_libsvm(model, table, model_file)
+    predicted = labels[shares.argmax(axis=1)]
+    lines = [f"labels {' '.join(f'{label:g}' for label in labels)}"]
+    for label, row in zip(predicted.tolist(), shares.tolist(), strict=True):
+        lines.append(f"{label:g} {' '.join(f'{share:g}' for share in row)}")
+    return predicted, lines
+
+
+def _of_libsvm(model: Any, table: Table, model_file: str) -> tuple[Any, Any]:
+    """Return the labels of a LIBSVM file, and their probabilities by its sigmoids."""
+    from corevec.cli.probability import probabilities
+
+    text = getattr(model, "text_", None)
+    if (
+        text is None
+        or text.labels is None
+        or not {"probA", "probB"} <= set(text.extras)
+    ):
+        raise CliError(
+            f"{model_file}: -b 1: the model has no probabilities. Train it with -b 1.",
+            ExitCode.BAD_MODEL,
+        )
+    values = model.pair_values(table.X)
+    A, B = text.extras["probA"], text.extras["probB"]
+    return text.labels, probabilities(values, A, B, len(text.labels))
+
+
+def svm_scale(arguments: list[str]) -> ExitCode:
+    """Scale by the option letters of LIBSVM's svm-scale.
+
+    LIBSVM text in, scaled LIBSVM text on standard output. Columns with one value only
+    are left out, as there.
+
+    -l lower         of the columns (default -1)
+    -u upper         of the columns (default 1)
+    -y lower upper   scale the labels too (default: leave them)
+    -s file          save the ranges to this file, which LIBSVM's svm-scale reads
+    -r file          restore the ranges from this file, svm-scale's or ours
+
+    Examples
+    --------
+      corevec svm-scale -l 0 -s a9a.range a9a > a9a.scaled
+      corevec svm-scale -r a9a.range a9a.t > a9a.t.scaled
+    """
+    from corevec.cli.ranges import Ranges
+
+    letters = scale_letters(arguments)
+    table = read_table(letters.files[0], _AS_LIBSVM)
+    if letters.r is not None:
+        with reading(ExitCode.BAD_DATA):
+            ranges = Ranges.read(letters.r)
+    else:
+        ranges = Ranges.of(table, letters.l, letters.u, letters.y)
+    if letters.s is not None:
+        with writing(letters.s), replaced_when_done(letters.s) as part:
+            part.write_text(ranges.text())
+    write_text(sys.stdout, ranges.applied(table), "libsvm", None)
+    return ExitCode.OK

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from corevec.cli.errors import CliError, ExitCode, reading, usage_error, writing
+from corevec.cli.errors import CliError, ExitCode, cannot, reading, usage_error, writing
 
 LIBSVM_SUFFIXES = (".model", ".libsvm")
+LIBSVM_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 SCALERS = ("minmax", "maxabs", "standard")
 
 
@@ -20,6 +21,8 @@ def save_model(model: Any, path: Path, *, double: bool = False) -> int:
     from corevec import formats
 
     suffix = path.suffix.lower()
+    if suffix in (*LIBSVM_SUFFIXES, ".onnx"):
+        _check_foreign(model, path, suffix in LIBSVM_SUFFIXES)
     with writing(path):
         if suffix in LIBSVM_SUFFIXES:
             formats.save_libsvm(model, path)
@@ -30,8 +33,50 @@ def save_model(model: Any, path: Path, *, double: bool = False) -> int:
     return path.stat().st_size
 
 
-def check_model_name(path: Path, *inputs: str | None) -> None:
+def _check_foreign(model: Any, path: Path, is_libsvm: bool) -> None:
+    """Refuse a model that a foreign format cannot hold, with the command that helps."""
+    for reason in _obstacles(model, is_libsvm):
+        raise usage_error(
+            f"{path}: the model cannot be written so: {reason}, or write corevec's own "
+            f"format, which keeps every model: {path.stem}.corevec."
+        )
+
+
+def _obstacles(model: Any, is_libsvm: bool) -> Iterator[str]:
+    """Yield why a foreign format cannot hold a model, each with the remedy."""
+    given = estimator_of(model).get_params(deep=False)
+    if given.get("cells") is not None:
+        yield (
+            "it has several kernel expansions, one per cell, and the format holds one. "
+            "Train without --cells"
+        )
+    if not is_libsvm:
+        return
+    if hasattr(model, "steps"):
+        yield (
+            "LIBSVM's text has no place for its scaler. Scale the data with `corevec "
+            "scale --save` and train on the result"
+        )
+    kernel = given.get("kernel", "linear")
+    if kernel not in LIBSVM_KERNELS:
+        kernels = ", ".join(LIBSVM_KERNELS)
+        yield f"LIBSVM has no kernel {kernel!r}. Train with --kernel {kernels}"
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return
+    if len(classes) > 2 and given.get("multi_class", "ovo") != "ovo":
+        yield (
+            "it has a machine per class, and LIBSVM one per pair of classes. Train "
+            "with --multi-class ovo"
+        )
+    if classes.dtype.kind in "OUS":
+        yield "its labels are text, and those of LIBSVM numbers. Train on numbers"
+
+
+def check_model_name(path: Path | None, *inputs: str | None) -> None:
     """Refuse an output path that cannot be written, before a long fit."""
+    if path is None:
+        return
     if str(path) == "-":
         raise usage_error("'-' cannot be written to here. Give the name of a file.")
     if any(name is not None and _same_file(path, Path(name)) for name in inputs):
@@ -41,14 +86,9 @@ def check_model_name(path: Path, *inputs: str | None) -> None:
     if path.exists() and not path.is_file():
         raise usage_error(f"{str(path)!r} is no plain file. Give the name of one.")
     if not path.parent.is_dir():
-        raise CliError(
-            f"{path}: there is no folder {str(path.parent)!r}. Make it first.",
-            ExitCode.CANNOT,
-        )
+        raise cannot(f"{path}: there is no folder {str(path.parent)!r}. Make it first.")
     if not os.access(path.parent, os.W_OK):
-        raise CliError(
-            f"{path}: the folder {str(path.parent)!r} is not writable.", ExitCode.CANNOT
-        )
+        raise cannot(f"{path}: the folder {str(path.parent)!r} is not writable.")
 
 
 def _same_file(one: Path, other: Path) -> bool:
@@ -128,6 +168,14 @@ def make_scaler(kind: str, is_sparse: bool) -> Any:
     return MaxAbsScaler() if kind == "maxabs" else MinMaxScaler((-1, 1))
 
 
+def in_pipeline(model: Any, **steps: Any) -> Any:
+    """Return a pipeline of the steps that are not None before a model, if any."""
+    from sklearn.pipeline import Pipeline
+
+    given = [(name, step) for name, step in steps.items() if step is not None]
+    return Pipeline([*given, ("model", model)]) if given else model
+
+
 def estimator_of(model: Any) -> Any:
     """Return the estimator at the end of a pipeline, or the model itself."""
     return model[-1] if hasattr(model, "steps") else model
@@ -141,25 +189,9 @@ def entered(model: Any, X: Any) -> Any:
 
 
 def needs_dense_rows(model: Any) -> bool:
-    """Whether a scaler before the estimator refuses sparse rows."""
-    steps = [step for _, step in getattr(model, "steps", [])]
+    """Whether a scaler, alone or before an estimator, refuses sparse rows."""
+    steps = [step for _, step in getattr(model, "steps", [("", model)])]
     return any(
         hasattr(step, "data_min_") or getattr(step, "with_mean", False)
-        for step in steps[:-1]
+        for step in steps
     )
-
-
-__all__ = [
-    "LIBSVM_SUFFIXES",
-    "SCALERS",
-    "check_model_name",
-    "entered",
-    "estimator_of",
-    "is_libsvm_model",
-    "is_model",
-    "load_model",
-    "make_scaler",
-    "needs_dense_rows",
-    "replaced_when_done",
-    "save_model",
-]

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from corevec.cli.errors import usage_error
+from corevec.cli.options import documented, option_name
 
 # Estimators that fit rows (and labels) and predict. CoreVectorRanker also needs the
 # queries of the rows, which the readers ignore.
@@ -28,7 +29,7 @@ TRAINABLE = (
 )
 STREAMABLE = ("StreamingBallClassifier", "StreamingOneClass")
 # Set by --quiet and the terminal; and one process fits once.
-_NOT_OFFERED = ("verbose", "warm_start")
+NOT_OFFERED = ("verbose", "warm_start")
 _WORDS = {"none": None, "true": True, "false": False}
 
 
@@ -43,11 +44,6 @@ def estimator_class(name: str, allowed: Iterable[str] = TRAINABLE) -> Any:
     close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
     hint = f" Did you mean {by_lower[close[0]]}?" if close else ""
     raise usage_error(f"--estimator {name!r} is not one of {', '.join(allowed)}.{hint}")
-
-
-def option_name(parameter: str) -> str:
-    """Return the option for a parameter: ``max_time`` is ``--max-time``."""
-    return "--" + parameter.replace("_", "-")
 
 
 def options_of(estimator: Any) -> list[inspect.Parameter]:
@@ -76,7 +72,7 @@ def _option(name: str, default: Any, text: str, title: str) -> inspect.Parameter
 
 def _parameters_of(estimator: Any) -> list[tuple[str, Any]]:
     found = inspect.signature(estimator).parameters.values()
-    return [(p.name, p.default) for p in found if p.name not in _NOT_OFFERED]
+    return [(p.name, p.default) for p in found if p.name not in NOT_OFFERED]
 
 
 def texts_of(estimator: Any) -> dict[str, str]:
@@ -86,7 +82,8 @@ def texts_of(estimator: Any) -> dict[str, str]:
     """
     import corevec
 
-    texts = parameter_texts(estimator.__doc__ or "")
+    found = documented(estimator.__doc__ or "")
+    texts = {name: _plain(*entry) for name, entry in found.items()}
     for name, text in texts.items():
         reference = re.match(r"As in (\w+)(?:\.|, )", text)
         if reference and reference[1] in corevec.__all__:
@@ -96,33 +93,21 @@ def texts_of(estimator: Any) -> dict[str, str]:
     return texts
 
 
-def parameter_texts(docstring: str) -> dict[str, str]:
-    """Return the text of each parameter in a numpydoc docstring."""
-    section = re.search(
-        r"Parameters\n-+\n(.*?)(?=\n\n[A-Z]\w+\n-+\n|\Z)",
-        inspect.cleandoc(docstring),
-        re.DOTALL,
-    )
-    texts: dict[str, str] = {}
-    if section is None:
-        return texts
-    entries = re.split(r"^(\w+(?:, \w+)*)(?: : (.*))?$", section[1], flags=re.MULTILINE)
-    for names, kind, text in zip(*(entries[i::3] for i in (1, 2, 3)), strict=True):
-        plain = " ".join(text.split()).replace(":math:", "").replace(r"\|", "|")
-        plain = plain.replace("`", "")
-        choices = re.match(r".*\}", kind or "")
-        if choices:
-            plain = f"{choices[0]}: {plain}"
-        texts.update(dict.fromkeys(names.split(", "), plain))
-    return texts
+def _plain(kind: str, text: str) -> str:
+    """Return the text of a parameter without markup, after its choices if any."""
+    plain = text.replace(":math:", "").replace(r"\|", "|").replace("`", "")
+    choices = re.match(r".*\}", kind)
+    return f"{choices[0]}: {plain}" if choices else plain
 
 
-def model_of(estimator: Any, given: dict[str, str], sets: list[str]) -> Any:
+def model_of(
+    estimator: Any, given: dict[str, str], sets: list[str] | None, verbose: int
+) -> Any:
     """Return the estimator with parameters that are given as text."""
     model = estimator(**{name: value_of(text) for name, text in given.items()})
-    set_parameters(model, sets)
+    set_parameters(model, sets or [])
     check_early(model)
-    return model
+    return model.set_params(verbose=verbose)
 
 
 def check_early(model: Any) -> None:
@@ -143,7 +128,7 @@ def check_early(model: Any) -> None:
 
 def set_parameters(model: Any, pairs: list[str]) -> None:
     """Set parameters given as ``name=value``."""
-    known = [n for n in model.get_params(deep=False) if n not in _NOT_OFFERED]
+    known = [n for n in model.get_params(deep=False) if n not in NOT_OFFERED]
     for pair in pairs:
         name, equals, text = pair.partition("=")
         name = name.strip().replace("-", "_")
@@ -182,20 +167,3 @@ def owners_of(option: str) -> list[str]:
         for owner in TRAINABLE
         if name in dict(_parameters_of(getattr(corevec, owner)))
     ]
-
-
-__all__ = [
-    "STREAMABLE",
-    "TRAINABLE",
-    "check_early",
-    "estimator_class",
-    "is_about_a_parameter",
-    "model_of",
-    "option_name",
-    "options_of",
-    "owners_of",
-    "parameter_texts",
-    "set_parameters",
-    "texts_of",
-    "value_of",
-]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from corevec.cli.columns import forget_names, known_columns
 from corevec.cli.console import OutputOptions, certificate_fields
-from corevec.cli.data import ReadingOptions, Table, read_table
-from corevec.cli.errors import ExitCode, data_error, usage_error, writing
-from corevec.cli.fitting import Stages, peak_memory
+from corevec.cli.data import ReadingOptions, Table, read_encoded
+from corevec.cli.errors import ExitCode, usage_error, writing
+from corevec.cli.fitting import Stages, explained, peak_memory
 from corevec.cli.models import (
     check_model_name,
     entered,
@@ -21,36 +21,47 @@ from corevec.cli.models import (
     needs_dense_rows,
     replaced_when_done,
 )
+from corevec.cli.options import DataFile, ModelFile
 from corevec.cli.parameters import set_parameters
-from corevec.cli.scoring import predictions_of, score_in_words, score_of, value_lines
+from corevec.cli.scoring import (
+    predictions_of,
+    score_in_words,
+    score_of,
+    value_lines,
+    write_lines,
+)
 
-PREDICT_EPILOG = """\
-\b
-Examples:
-  corevec predict a9a.t --model a9a.corevec --output a9a.predicted
-  corevec predict a9a.t --model a9a.corevec | sort | uniq -c
-  corevec predict rows.csv --target label --model rows.corevec --json
-  corevec predict a9a.t --model libsvm.model --decision      (svm-train's own model)
-"""
-CERTIFY_EPILOG = """\
-\b
-Examples:
-  corevec certify a9a.txt --model a9a.corevec
-  corevec certify a9a.txt --model libsvm.model --set C=10      (of LIBSVM's answer)
-"""
 
-ModelFile = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="FILE",
-        help="Model file: corevec's own, or LIBSVM's text.",
-    ),
-]
-DataFile = Annotated[
-    str, typer.Argument(metavar="DATA", help="Data file, or - for standard input.")
-]
+@dataclass(frozen=True)
+class PredictOptions:
+    """Options of ``corevec predict`` beside those of the files.
+
+    Parameters
+    ----------
+    output : FILE
+        Where to; default: standard output.
+    decision
+        Decision values, not labels.
+    """
+
+    output: Path | None = None
+    decision: bool = False
+
+
+@dataclass(frozen=True)
+class CertifyOptions:
+    """Options of ``corevec certify`` beside those of the files.
+
+    Parameters
+    ----------
+    require_certificate
+        Exit with 1 unless the tolerance is met.
+    set_ : NAME=VALUE
+        Parameter that a LIBSVM model file lacks: C=10, or nu, epsilon.
+    """
+
+    require_certificate: bool = False
+    set_: list[str] | None = None
 
 
 def predict(
@@ -58,15 +69,7 @@ def predict(
     model: ModelFile,
     options: ReadingOptions,
     out: OutputOptions,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Where to; default: standard output."
-        ),
-    ] = None,
-    decision: Annotated[
-        bool, typer.Option("--decision", help="Decision values, not labels.")
-    ] = False,
+    how: PredictOptions,
 ) -> ExitCode:
     """Write the predictions of a model for the rows of a data file, one per line.
 
@@ -75,7 +78,15 @@ def predict(
 
     Columns of CSV with a header and of Parquet are found by the names that the model
     holds, in any order; others are left out, and a missing one is an error.
+
+    Examples
+    --------
+      corevec predict a9a.t --model a9a.corevec --output a9a.predicted
+      corevec predict a9a.t --model a9a.corevec | sort | uniq -c
+      corevec predict rows.csv --target label --model rows.corevec --json
+      corevec predict a9a.t --model libsvm.model --decision      (svm-train's own model)
     """
+    output = how.output
     if output is not None and not output.is_char_device():  # /dev/null
         check_model_name(output, data, model)
     stages = Stages()
@@ -83,27 +94,25 @@ def predict(
         loaded = load_model(model)
         table = read_for(loaded, data, options)
     with stages.stage("predict"):
-        method = "decision_function" if decision else "predict"
+        method = "decision_function" if how.decision else "predict"
         values = predictions_of(loaded, table, method)
-    score = None if decision else score_of(loaded, table, values)
-    lines = value_lines(values)
+    score = None if how.decision else score_of(loaded, table, values)
     if output is not None:
         with writing(output), replaced_when_done(output) as part:
-            part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            write_lines(part, values)
     elif not out.json:
-        typer.echo("\n".join(lines))
+        typer.echo("\n".join(value_lines(values)))
     if score is not None and not out.quiet and not out.json:
         typer.echo(score_in_words(score), err=True)
     out.result(
         command="predict",
         data=data,
         model=model,
-        rows=len(lines),
+        rows=len(values),
         score=score,
         output=None if output is None else str(output),
         predictions=values if output is None else None,
-        seconds=stages.seconds,
-        peak_memory_bytes=peak_memory(),
+        **stages.fields(),
     )
     return ExitCode.OK
 
@@ -113,38 +122,26 @@ def certify(
     model: ModelFile,
     options: ReadingOptions,
     out: OutputOptions,
-    require_certificate: Annotated[
-        bool,
-        typer.Option(
-            "--require-certificate", help="Exit with 1 unless the tolerance is met."
-        ),
-    ] = False,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Parameter that a LIBSVM model file lacks: C=10, or nu, epsilon.",
-        ),
-    ] = None,
+    how: CertifyOptions,
 ) -> ExitCode:
     """Measure the duality gap of a model on the rows of a data file.
 
     On the training rows this repeats the certificate of the fit; also for a model that
     LIBSVM's svm-train wrote. Columns are found by name, as by `corevec predict`.
+
+    Examples
+    --------
+      corevec certify a9a.txt --model a9a.corevec
+      corevec certify a9a.txt --model libsvm.model --set C=10      (of LIBSVM's answer)
     """
     import corevec
-    from corevec.exceptions import CorevecError
 
     loaded = load_model(model)
-    set_parameters(estimator_of(loaded), set_ or [])
+    set_parameters(estimator_of(loaded), how.set_ or [])
     table = read_for(loaded, data, options)
-    try:
-        found = corevec.certify(
-            estimator_of(loaded), entered(loaded, table.X), table.y, table.sample_weight
-        )
-    except (CorevecError, ValueError, TypeError) as error:
-        raise data_error(f"{model} on {data}: {error}") from error
+    estimator, X = estimator_of(loaded), entered(loaded, table.X)
+    with explained(f"{model} on {data}", estimator):
+        found = corevec.certify(estimator, X, table.y, table.sample_weight)
     out.say(str(found))
     out.result(
         command="certify",
@@ -153,7 +150,7 @@ def certify(
         certificate=certificate_fields(found),
         peak_memory_bytes=peak_memory(),
     )
-    missed = require_certificate and not found.converged
+    missed = how.require_certificate and not found.converged
     return ExitCode.NOT_CERTIFIED if missed else ExitCode.OK
 
 
@@ -168,15 +165,6 @@ def read_for(model: Any, data: str, options: ReadingOptions) -> Table:
             )
         dense = options.dense or needs_dense_rows(model)
         options = replace(options, n_features=known.width, dense=dense)
-    table = read_table(data, options, known)
+    table = read_encoded(data, options, known)
     forget_names(model)
     return table
-
-
-__all__ = [
-    "CERTIFY_EPILOG",
-    "PREDICT_EPILOG",
-    "certify",
-    "predict",
-    "read_for",
-]

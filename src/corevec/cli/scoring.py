@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from corevec.cli.data import Table
@@ -99,10 +100,7 @@ def value_lines(values: Any) -> list[str]:
     return [text(value) for value in rows]
 
 
-__all__ = [
-    "compared",
-    "predictions_of",
-    "score_in_words",
-    "score_of",
-    "value_lines",
-]
+def write_lines(path: Path, values: Any) -> None:
+    """Write predictions to a file, one line per row."""
+    text = "".join(f"{line}\n" for line in value_lines(values))
+    path.write_text(text, encoding="utf-8")

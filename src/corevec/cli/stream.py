@@ -2,119 +2,152 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from corevec.cli.columns import with_names
 from corevec.cli.console import OutputOptions
-from corevec.cli.data import ReadingOptions, stream_of
-from corevec.cli.errors import CliError, ExitCode, data_error, reading, usage_error
+from corevec.cli.data import ReadingOptions, refuse_encoding, stream_of
+from corevec.cli.errors import ExitCode, data_error, reading, usage_error
 from corevec.cli.fitting import (
     Stages,
-    ball_in_a_line,
+    explained,
     fields_of_fit,
     in_bytes,
-    nothing_saved,
-    peak_memory,
+    or_nothing,
+    state_of,
     was_interrupted,
     write_model,
 )
 from corevec.cli.guess import existing, format_of
-from corevec.cli.models import check_model_name
-from corevec.cli.parameters import (
-    STREAMABLE,
-    estimator_class,
-    is_about_a_parameter,
-    model_of,
-    value_of,
-)
+from corevec.cli.models import check_model_name, in_pipeline, make_scaler
+from corevec.cli.options import DataFile
+from corevec.cli.parameters import STREAMABLE, estimator_class, model_of, value_of
 
-EPILOG = """\
-\b
-Examples:
-  corevec stream webspam.txt.gz --model m.corevec
-  zcat log.gz | corevec stream - --format libsvm --n-features 1000 --classes=-1,1
-  corevec stream rows.csv --target label --n-balls 16 --model m.corevec --json
 
-LIBSVM text from a file is read once before, to count its columns and labels, unless
---n-features and --classes are given. Ctrl-C keeps the model of the rows so far.
-"""
+@dataclass(frozen=True)
+class StreamOptions:
+    """Options of ``corevec stream`` beside those of the file and of the estimator.
+
+    Parameters
+    ----------
+    model : FILE
+        Model file to write.
+    estimator : NAME
+        StreamingBallClassifier or StreamingOneClass.
+    classes : LABELS
+        All labels of the stream, with commas: --classes=-1,1.
+    block_rows : ROWS
+        Rows per block: predicted, then learned.
+    set_ : NAME=VALUE
+        name=value of any parameter; may be repeated.
+    scale : KIND
+        Scale the columns first, saved with the model: minmax, maxabs or standard.
+    """
+
+    model: Path | None = None
+    estimator: str = STREAMABLE[0]
+    classes: str | None = None
+    block_rows: int = 1000
+    set_: list[str] | None = None
+    scale: str | None = None
 
 
 def stream(
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Data file, or - for standard input.")
-    ],
+    data: DataFile,
     options: ReadingOptions,
     out: OutputOptions,
     parameters: dict[str, str],
-    model: Annotated[
-        Path | None,
-        typer.Option("--model", "-m", metavar="FILE", help="Model file to write."),
-    ] = None,
-    estimator: Annotated[
-        str,
-        typer.Option(
-            "--estimator", "-e", metavar="NAME", help=f"{' or '.join(STREAMABLE)}."
-        ),
-    ] = STREAMABLE[0],
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LABELS",
-            help="All labels of the stream, with commas: --classes=-1,1.",
-        ),
-    ] = None,
-    block_rows: Annotated[
-        int,
-        typer.Option(metavar="ROWS", help="Rows per block: predicted, then learned."),
-    ] = 1000,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="name=value of any parameter; may be repeated.",
-        ),
-    ] = None,
+    how: StreamOptions,
 ) -> ExitCode:
     """Learn from every row once, in order, and report the test-then-train accuracy.
 
     Each block of rows is predicted before it is learned; the share that was right is
     the accuracy. Memory does not grow with the number of rows.
+
+    LIBSVM text from a file is read once before, to count its columns and labels, unless
+    --n-features and --classes are given; --scale takes a pass of its own. Ctrl-C keeps
+    the model of the rows so far.
+
+    Examples
+    --------
+      corevec stream webspam.txt.gz --model m.corevec
+      zcat log.gz | corevec stream - --format libsvm --n-features 1000 --classes=-1,1
+      corevec stream rows.csv --target label --n-balls 16 --model m.corevec --json
+      corevec stream rows.csv --target label --scale standard --model m.corevec
     """
-    fresh = model_of(estimator_class(estimator, STREAMABLE), parameters, set_ or [])
-    if model is not None:
-        check_model_name(model, data)
-    fresh.set_params(verbose=out.verbosity)
+    estimator = estimator_class(how.estimator, STREAMABLE)
+    fresh = model_of(estimator, parameters, how.set_, out.verbosity)
+    check_model_name(how.model, data)
     stages = Stages()
-    options, known = _facts(data, options, classes)
-    labelled = estimator == STREAMABLE[0]
-    with stages.stage("stream"), stream_of(data, options, block_rows) as blocks:
-        counted = _Counted(blocks)
-        _fit(fresh, counted, known if labelled else None, labelled, data)
+    options, known = _facts(data, options, how.classes)
+    with stages.stage("scale"):
+        scaler = _fitted_scaler(data, options, how)
+    with stages.stage("stream"), stream_of(data, options, how.block_rows) as blocks:
+        counted = _Counted(blocks, scaler)
+        _fit(fresh, counted, known, data)
+    _say(fresh, counted, stages, out)
     size = None
-    if model is not None:
-        with with_names(fresh, counted.names):
-            size = write_model(fresh, model, stages)
-    return _ended(fresh, counted, model, size, stages, out)
+    if how.model is not None:
+        whole = in_pipeline(fresh, scale=scaler)
+        with with_names(whole, counted.names):
+            size = write_model(whole, how.model, stages)
+        out.say(f"wrote   {how.model}, {in_bytes(size)}")
+    out.result(
+        command="stream",
+        rows=counted.rows,
+        skipped=counted.skipped,
+        test_then_train_accuracy=_accuracy(fresh),
+        **fields_of_fit(fresh),
+        model=None if size is None else {"path": str(how.model), "bytes": size},
+        **stages.fields(),
+    )
+    if was_interrupted(fresh):
+        saved = "" if how.model is None else f" is saved in {how.model} and"
+        out.warn(
+            f"interrupted: the model{saved} knows the first {counted.rows:,} rows."
+        )
+        return ExitCode.INTERRUPTED
+    return ExitCode.OK
+
+
+def _fitted_scaler(data: str, options: ReadingOptions, how: StreamOptions) -> Any:
+    """Return a scaler, fitted in a pass of its own; None if none is asked for."""
+    if how.scale is None:
+        return None
+    if data == "-":
+        raise usage_error(
+            "--scale needs a pass of its own before the rows are learned, and standard "
+            "input can be read once. Give a file."
+        )
+    scaler = None
+    with stream_of(data, options, how.block_rows) as blocks, reading(ExitCode.BAD_DATA):
+        for block in blocks:
+            if scaler is None:
+                scaler = make_scaler(how.scale, hasattr(block[0], "tocsr"))
+            scaler.partial_fit(block[0])
+    if scaler is None:
+        raise data_error(f"{data}: there is no row in this file.")
+    return scaler
 
 
 class _Counted:
-    """Blocks of rows, with a counter of the rows."""
+    """Blocks of rows, scaled if there is a scaler, with a counter of the rows."""
 
-    def __init__(self, blocks: Any):
+    def __init__(self, blocks: Any, scaler: Any):
         self.blocks = blocks
+        self.scaler = scaler
         self.rows = 0
 
     def __iter__(self) -> Iterator[Any]:
         with reading(ExitCode.BAD_DATA):
             for block in self.blocks:
                 self.rows += block[0].shape[0]
+                if self.scaler is not None:
+                    block = (self.scaler.transform(block[0]), *block[1:])
                 yield block
 
     @property
@@ -128,65 +161,57 @@ class _Counted:
         return found
 
 
-def _fit(model: Any, blocks: Any, classes: Any, labelled: bool, data: str) -> None:
-    from corevec.exceptions import CorevecError
+def _fit(model: Any, blocks: _Counted, classes: list[Any] | None, data: str) -> None:
+    from sklearn.base import is_classifier
 
-    more = {"classes": classes} if labelled and classes is not None else {}
-    rows = blocks if labelled else ((block[0], None) for block in blocks)
-    try:
-        model.fit(rows, **more)
-    except CliError:
-        raise
-    except (CorevecError, ValueError) as error:
-        message = str(error)
-        if is_about_a_parameter(error, model):
-            raise usage_error(message) from error
-        if getattr(error, "parameter", None) == "classes":
-            message += " Give all labels with --classes."
-        raise data_error(f"{data}: {message}") from error
-    except KeyboardInterrupt:
-        raise nothing_saved(Path("the model")) from None
+    def hint(error: Exception) -> str:
+        about_classes = getattr(error, "parameter", None) == "classes"
+        return " Give all labels with --classes." if about_classes else ""
+
+    with or_nothing("the model"), explained(data, model, hint):
+        if not is_classifier(model):
+            model.fit((block[0], None) for block in blocks)
+        elif classes is None:
+            model.fit(blocks)
+        else:
+            model.fit(blocks, classes=classes)
 
 
 def _facts(
     data: str, options: ReadingOptions, classes: str | None
 ) -> tuple[ReadingOptions, list[Any] | None]:
     """Return the number of columns and the labels, counted if necessary."""
-    known = None
-    if classes is not None:
-        known = [value_of(label) for label in classes.split(",")]
-    is_libsvm = options.format == "libsvm"
-    if data != "-":
-        with reading(ExitCode.BAD_DATA):
-            path = existing(data)
-            is_libsvm = format_of(path, options.format) == "libsvm"
-            if is_libsvm and (options.n_features is None or known is None):
-                from corevec.data.readers import scan_libsvm
+    refuse_encoding(options)
+    known = None if classes is None else [value_of(one) for one in classes.split(",")]
+    if data == "-":
+        if options.format == "libsvm" and options.n_features is None:
+            raise usage_error(
+                "the columns of standard input cannot be counted before its end: give "
+                "--n-features (more than needed do no harm)."
+            )
+        return options, known
+    with reading(ExitCode.BAD_DATA):
+        path = existing(data)
+        is_libsvm = format_of(path, options.format) == "libsvm"
+        if is_libsvm and (options.n_features is None or known is None):
+            from corevec.data.readers import scan_libsvm
 
-                how = "skip" if options.skip_bad_rows else "raise"
-                facts = scan_libsvm(path, errors=how)
-                width = options.n_features or max(facts.n_features, 1)
-                options = replace(options, n_features=width)
-                if known is None and facts.labels is not None:
-                    known = facts.labels.tolist()
-    elif is_libsvm and options.n_features is None:
-        raise usage_error(
-            "the columns of standard input cannot be counted before its end: give "
-            "--n-features (more than needed do no harm)."
-        )
+            how = "skip" if options.skip_bad_rows else "raise"
+            facts = scan_libsvm(path, errors=how)
+            width = options.n_features or max(facts.n_features, 1)
+            options = replace(options, n_features=width)
+            if known is None and facts.labels is not None:
+                known = facts.labels.tolist()
     return options, known
 
 
-def _ended(
-    model: Any,
-    blocks: _Counted,
-    path: Path | None,
-    size: int | None,
-    stages: Stages,
-    out: OutputOptions,
-) -> ExitCode:
+def _accuracy(model: Any) -> float:
+    """Return the test-then-train accuracy; nan for a model without labels."""
+    return float(getattr(model, "test_then_train_accuracy_", float("nan")))
+
+
+def _say(model: Any, blocks: _Counted, stages: Stages, out: OutputOptions) -> None:
     seconds = stages.seconds["stream"]
-    accuracy = getattr(model, "test_then_train_accuracy_", float("nan"))
     updates = int(getattr(model, "_total_updates", lambda: 0)())
     skipped = f", {blocks.skipped:,} bad rows left out" if blocks.skipped else ""
     rate = blocks.rows / max(seconds, 1e-9)
@@ -194,26 +219,7 @@ def _ended(
         f"stream  {blocks.rows:,} rows in {seconds:.2f} s ({rate:,.0f} rows/s), "
         f"{updates:,} updates{skipped}"
     )
-    if accuracy == accuracy:
-        out.say(f"        test-then-train accuracy {100 * accuracy:.4g} %")
-    out.say(f"        {ball_in_a_line(model)}")
-    if path is not None:
-        out.say(f"wrote   {path}, {in_bytes(size or 0)}")
-    out.result(
-        command="stream",
-        rows=blocks.rows,
-        skipped=blocks.skipped,
-        test_then_train_accuracy=accuracy,
-        **fields_of_fit(model),
-        model=None if path is None else {"path": str(path), "bytes": size},
-        seconds=stages.seconds,
-        peak_memory_bytes=peak_memory(),
-    )
-    if was_interrupted(model):
-        saved = "" if path is None else f" is saved in {path} and"
-        out.warn(f"interrupted: the model{saved} knows the first {blocks.rows:,} rows.")
-        return ExitCode.INTERRUPTED
-    return ExitCode.OK
-
-
-__all__ = ["EPILOG", "stream"]
+    if not math.isnan(_accuracy(model)):
+        out.say(f"        test-then-train accuracy {100 * _accuracy(model):.4g} %")
+    for line in state_of(model):
+        out.say(f"        {line}")

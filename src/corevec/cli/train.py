@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import shlex
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from corevec.cli.columns import Known, with_names
 from corevec.cli.console import OutputOptions
-from corevec.cli.data import ReadingOptions, Table, read_table
+from corevec.cli.data import ReadingOptions, Table, read_encoded
 from corevec.cli.errors import CliError, ExitCode, data_error, usage_error, writing
 from corevec.cli.fitting import (
     Stages,
@@ -18,7 +18,7 @@ from corevec.cli.fitting import (
     fields_of_fit,
     fit_model,
     in_bytes,
-    nothing_saved,
+    or_nothing,
     peak_memory,
     summary_of_fit,
     write_model,
@@ -26,128 +26,104 @@ from corevec.cli.fitting import (
 from corevec.cli.models import (
     check_model_name,
     estimator_of,
+    in_pipeline,
     make_scaler,
     replaced_when_done,
 )
+from corevec.cli.options import DataFile, NewModelFile
 from corevec.cli.parameters import TRAINABLE, estimator_class, model_of
 from corevec.cli.scoring import score_in_words, score_of
 
-EPILOG = """\
-\b
-Examples:
-  corevec train a9a.txt --model a9a.corevec --C 10 --gamma 0.05
-  corevec train rows.csv --target label --scale standard --model rows.corevec
-  corevec train rows.npz --model m.corevec --estimator CoreVectorRegressor --mu 0.2
-  corevec train a9a.txt --model a9a.model --multi-class ovo      (LIBSVM's format)
-  corevec train a9a.txt --model m.corevec --max-time 60 --require-certificate
-  corevec train a9a.txt --model m.corevec --test a9a.t --report a9a.html
-  zcat rows.gz | corevec train - --model m.corevec --json
-  corevec train --estimator SVDD --help                  (the parameters of SVDD)
 
-Ctrl-C ends the fit after its round: the best model so far is saved with its
-certificate, and the exit code is 130. A second Ctrl-C aborts.
-"""
+@dataclass(frozen=True)
+class TrainOptions:
+    """Options of ``corevec train`` beside those of the file and of the estimator.
+
+    Parameters
+    ----------
+    estimator : NAME
+        What to fit: CoreVectorClassifier, CoreVectorOneClass,
+        CoreVectorRegressor, SVDD, StreamingBallClassifier, StreamingOneClass,
+        StructuralSVM, SubspaceClassifier, SubspaceRegressor.
+    set_ : NAME=VALUE
+        name=value of any parameter; may be repeated.
+    scale : KIND
+        Scale the columns first, saved with the model: minmax, maxabs or standard.
+    test : FILE
+        Data file to measure the model on.
+    report : FILE
+        Write a one-page HTML report.
+    require_certificate
+        Exit with 1 unless the tolerance is met.
+    """
+
+    estimator: str = TRAINABLE[0]
+    set_: list[str] | None = None
+    scale: str | None = None
+    test: str | None = None
+    report: Path | None = None
+    require_certificate: bool = False
 
 
 def train(
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Data file, or - for standard input.")
-    ],
-    model: Annotated[
-        Path,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="FILE",
-            help="Model file to write: .model is LIBSVM's text, .onnx is ONNX, any "
-            "other name is corevec's own format.",
-        ),
-    ],
+    data: DataFile,
+    model: NewModelFile,
     options: ReadingOptions,
     out: OutputOptions,
     parameters: dict[str, str],
-    estimator: Annotated[
-        str,
-        typer.Option(
-            "--estimator",
-            "-e",
-            metavar="NAME",
-            help=f"What to fit: {', '.join(TRAINABLE)}.",
-        ),
-    ] = "CoreVectorClassifier",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="name=value of any parameter; may be repeated.",
-        ),
-    ] = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND",
-            help="Scale the columns first, saved with the model: minmax, maxabs or "
-            "standard.",
-        ),
-    ] = None,
-    test: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Data file to measure the model on."),
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a one-page HTML report.")
-    ] = None,
-    require_certificate: Annotated[
-        bool,
-        typer.Option(
-            "--require-certificate", help="Exit with 1 unless the tolerance was met."
-        ),
-    ] = False,
+    how: TrainOptions,
 ) -> ExitCode:
     """Fit a kernel machine on a data file and write the model to another.
 
     DATA is LIBSVM (SVMlight) text, CSV, npz, npy or Parquet; text may be compressed by
     gzip, bzip2 or xz.
+
+    Ctrl-C ends the fit after its round: the best model so far is saved with its
+    certificate, and the exit code is 130. A second Ctrl-C aborts.
+
+    Examples
+    --------
+      corevec train a9a.txt --model a9a.corevec --C 10 --gamma 0.05
+      corevec train rows.csv --target label --scale standard --model rows.corevec
+      corevec train rows.npz --model m.corevec --estimator CoreVectorRegressor --mu 0.2
+      corevec train a9a.txt --model a9a.model --multi-class ovo      (LIBSVM's format)
+      corevec train a9a.txt --model m.corevec --max-time 60 --require-certificate
+      corevec train a9a.txt --model m.corevec --test a9a.t --report a9a.html
+      zcat rows.gz | corevec train - --model m.corevec --json
+      corevec train --estimator SVDD --help                  (the parameters of SVDD)
     """
-    fresh = model_of(estimator_class(estimator), parameters, set_ or [])
-    fresh.set_params(verbose=out.verbosity)
-    for path in filter(None, (model, report)):
-        check_model_name(path, data, test)
+    estimator = estimator_class(how.estimator)
+    fresh = model_of(estimator, parameters, how.set_, out.verbosity)
+    check_model_name(model, data, how.test)
+    check_model_name(how.report, data, how.test)
     stages = Stages()
-    try:
-        table, tested = _read(data, test, options, stages)
+    with or_nothing(model):
+        table, tested = _read(data, how.test, options, stages)
         check_labels(table, fresh)
         out.say(f"read    {table}, {stages.seconds['read']:.2f} s")
-        fitted = _scaled_first(fresh, scale, table)
+        fitted = with_steps(fresh, how.scale, table)
         with stages.stage("fit"):
             fit_model(fitted, table)
-    except KeyboardInterrupt:
-        raise nothing_saved(model) from None
     with with_names(fitted, table.names):
         size = write_model(fitted, model, stages)
-    _say(fitted, stages, out)
-    out.say(f"wrote   {model}, {in_bytes(size)}, {stages.seconds['write']:.2f} s")
-    score = None
+    _say(fitted, f"{model}, {in_bytes(size)}", stages, out)
+    score = None if tested is None else score_of(fitted, tested)
     if tested is not None:
-        score = score_of(fitted, tested)
         out.say(f"test    {tested.name}: {score_in_words(score)}")
-    if report is not None:
-        with stages.stage("report"):
-            _write_report(report, fitted, table, tested, stages)
-        out.say(f"report  {report}")
+    if how.report is not None:
+        _write_report(how.report, fitted, table, tested, stages)
+        out.say(f"report  {how.report}")
     out.result(
         command="train",
-        data=_fields_of(table),
+        data=table.fields(),
         **fields_of_fit(fitted),
-        scale=scale,
+        scale=how.scale,
         model={"path": str(model), "bytes": size},
         test=score,
-        report=None if report is None else str(report),
-        seconds=stages.seconds,
-        peak_memory_bytes=peak_memory(),
+        report=None if how.report is None else str(how.report),
+        **stages.fields(),
     )
-    return ending(fitted, model, require_certificate)
+    return ending(fitted, model, how.require_certificate)
 
 
 def _read(
@@ -158,7 +134,7 @@ def _read(
         import corevec.data.readers  # noqa: F401 - not part of the reading time
     with stages.stage("read"):
         try:
-            table = read_table(data, options)
+            table = read_encoded(data, options)
         except CliError as error:
             if options.target is None and _is_text_in_a_column(error):
                 hint = "If that column holds the labels, give --target."
@@ -167,17 +143,18 @@ def _read(
     if test is None:
         return table, None
     width = table.X.shape[1]
+    known = Known(width, table.names, table.encoding)
     dense = options.dense or not table.is_sparse
     options = replace(options, n_features=width, dense=dense)
-    return table, read_table(test, options, Known(width, table.names))
+    return table, read_encoded(test, options, known)
 
 
 def _is_text_in_a_column(error: CliError) -> bool:
     """Whether a CSV file has text where a column of numbers was expected."""
-    from corevec.data.readers.base import NotANumberError
+    from corevec.data.readers import NotANumberError, ReaderError
 
     found = error.__cause__
-    return found is not None and isinstance(found.__cause__, NotANumberError)
+    return isinstance(found, ReaderError) and isinstance(found.record, NotANumberError)
 
 
 def check_labels(table: Table, model: Any) -> None:
@@ -194,26 +171,22 @@ def check_labels(table: Table, model: Any) -> None:
     )
 
 
-def _scaled_first(model: Any, scale: str | None, table: Table) -> Any:
-    """Return the estimator, or a pipeline with the requested scaler."""
-    if scale is None:
-        return model
-    from sklearn.pipeline import Pipeline
-
-    scaler = make_scaler(scale, table.is_sparse)
-    return Pipeline([("scale", scaler), ("model", model)])
+def with_steps(model: Any, scale: str | None, table: Table) -> Any:
+    """Return the estimator, or a pipeline with the encoder and the scaler before it."""
+    scaler = None if scale is None else make_scaler(scale, table.is_sparse)
+    encoder = table.encoding and table.encoding.transformer(table.X.shape[1])
+    return in_pipeline(model, encode=encoder, scale=scaler)
 
 
 def _write_report(
     path: Path, model: Any, table: Table, tested: Table | None, stages: Stages
 ) -> None:
-    import shlex
-    import sys
-
     from corevec.report import write_report
 
     extra = {} if tested is None else {"X_test": tested.X, "y_test": tested.y}
-    with writing(path), replaced_when_done(path) as part:
+    seconds = stages.seconds["fit"]
+    stage = stages.stage("report")
+    with stage, writing(path), replaced_when_done(path) as part:
         write_report(
             part,
             model,
@@ -221,16 +194,20 @@ def _write_report(
             table.y,
             command=shlex.join(["corevec", *sys.argv[1:]]),
             data_name=table.name,
-            seconds=stages.seconds["fit"],
+            seconds=seconds,
             **extra,
         )
 
 
-def _say(model: Any, stages: Stages, out: OutputOptions) -> None:
+def _say(model: Any, written: str, stages: Stages, out: OutputOptions) -> None:
     for line in summary_of_fit(model, stages.seconds["fit"]):
         out.say(line)
-    if not out.verbose:
-        return
+    if out.verbose:
+        _say_more(model, stages, out)
+    out.say(f"wrote   {written}, {stages.seconds['write']:.2f} s")
+
+
+def _say_more(model: Any, stages: Stages, out: OutputOptions) -> None:
     for name in ("certificate_", "ball_bound_"):
         found = getattr(estimator_of(model), name, None)
         if found is not None:
@@ -240,17 +217,3 @@ def _say(model: Any, stages: Stages, out: OutputOptions) -> None:
     memory = peak_memory()
     if memory is not None:
         out.say(f"memory  {in_bytes(memory)} at most")
-
-
-def _fields_of(table: Table) -> dict[str, Any]:
-    return {
-        "path": table.name,
-        "format": table.format,
-        "rows": table.X.shape[0],
-        "columns": table.X.shape[1],
-        "sparse": table.is_sparse,
-        "skipped": table.skipped,
-    }
-
-
-__all__ = ["EPILOG", "check_labels", "train"]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from corevec.cli.errors import usage_error
-from corevec.cli.guess import format_by_name
 from corevec.cli.scoring import value_lines
 
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -29,6 +28,8 @@ def write_data(
     The format is that of the suffix unless one is given; the suffix also says whether
     text is to be compressed. The header names labels, if there are any, and columns.
     """
+    from corevec.data.readers import format_by_name
+
     format = format or format_by_name(Path(f"x{suffix}")) or "libsvm"
     if format in _ARRAYS:
         return _ARRAYS[format](path, blocks, header)
@@ -172,6 +173,3 @@ _ARRAYS: dict[str, Writer] = {
     "npz": _write_npz,
     "parquet": _write_parquet,
 }
-
-
-__all__ = ["write_data", "write_text"]

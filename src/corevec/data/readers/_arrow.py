@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from corevec.data.readers.base import Array
+from corevec._runtime.types import Array
 
 
 def arrow(who: str) -> Any:
@@ -54,14 +54,10 @@ def kind_of(who: str, data_type: Any) -> str:
     types = arrow(who).types
     if types.is_dictionary(data_type):
         data_type = data_type.value_type
-    if types.is_string(data_type) or types.is_large_string(data_type):
+    # By name: polars writes string_view, which pyarrow before 16 does not know.
+    if str(data_type) in ("string", "large_string", "string_view"):
         return "string"
-    numbers = (
-        types.is_integer,
-        types.is_floating,
-        types.is_boolean,
-        types.is_decimal,
-    )
+    numbers = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     return "number" if any(is_it(data_type) for is_it in numbers) else "other"
 
 
@@ -94,7 +90,7 @@ def is_narrow(who: str, data_type: Any) -> bool:
 
 
 def as_labels(who: str, column: Any) -> tuple[Array, Array]:
-    """Return an Arrow array of labels as NumPy's, and which of them are there.
+    """Return an Arrow array of labels as a NumPy array, and which are not null.
 
     Whole numbers and booleans stay what they are, other numbers become float64.
     """
@@ -121,7 +117,7 @@ def indices(who: str, numbers: Array) -> Any:
 
 
 def _words(pa: Any, column: Any) -> Array:
-    """Return text as NumPy's; each different word is made once, not once per row."""
+    """Return text as a NumPy array; each distinct text is converted once."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     words = np.array([*column.dictionary.to_pylist(), ""], dtype=str)
@@ -130,7 +126,7 @@ def _words(pa: Any, column: Any) -> Array:
 
 
 def _filled(pa: Any, column: Any, value: float) -> Array:
-    """Return an Arrow array as NumPy's, with `value` for nulls."""
+    """Return an Arrow array as a NumPy array, with `value` for nulls."""
     values = _viewed(pa, column)
     if column.null_count == 0:
         return values
@@ -144,7 +140,7 @@ def _there(pa: Any, column: Any) -> Array:
 
 
 def _viewed(pa: Any, column: Any) -> Array:
-    """Return NumPy's view of an Arrow array; what is null there is anything here.
+    """Return a NumPy view of an Arrow array; nulls have arbitrary values.
 
     Not by `to_numpy`, which imports pandas where that is installed: 0.5 s and 25 MB.
     """
@@ -155,15 +151,3 @@ def _viewed(pa: Any, column: Any) -> Array:
         return np.empty(0, dtype=dtype)
     data, start = column.buffers()[1], column.offset * dtype.itemsize
     return np.frombuffer(data, dtype, len(column), start)
-
-
-__all__ = [
-    "arrow",
-    "as_floats",
-    "as_labels",
-    "as_numbers",
-    "indices",
-    "is_narrow",
-    "kind_of",
-    "parsed_csv",
-]

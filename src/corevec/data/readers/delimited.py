@@ -1,4 +1,4 @@
-"""CSV and its kin, block by block."""
+"""CSV files in blocks of rows."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from corevec.data.readers._arrow import arrow, parsed_csv
 from corevec.data.readers.base import (
     DEFAULT_BLOCK_ROWS,
     DEFAULT_MEMORY_BUDGET,
+    Argument,
     BadRecordError,
     Block,
+    NotANumberError,
     Paths,
     existing_files,
     finite_number,
+    reader_error,
     shown,
 )
 from corevec.data.readers.tables import Column, Columns, TableStream, Wanted
 from corevec.data.readers.text import WholeLines
-from corevec.exceptions import InvalidInputError
 
-# Labels that may stand for a missing number as well as for a class of that name.
+# Labels that may mean a missing number or a class of that name.
 _TELLS_NOTHING = ("", "nan", "na", "null", "none")
 
 
@@ -57,7 +59,7 @@ def read_csv(
     columns : list of str or int, default=None
         Columns of X, in this order; None means all but target and weight.
     sample_weight : str or int, default=None
-        Column of the weights, handed out as third part of each block.
+        Column of the weights, the third part of each block.
     target_type : {"auto", "number", "string"}, default="auto"
         What labels are: float64 or text. "auto" goes by the first row.
     delimiter : str, default=","
@@ -70,10 +72,10 @@ def read_csv(
         Bytes of a block, which has fewer rows where they are long, and of a line. The
         reader needs about twice that beside the block.
     errors : {"raise", "skip"}, default="raise"
-        What becomes of a record with another number of fields than the header, or
-        with anything but finite numbers where numbers are expected: an error with
-        file, line and column, or a count in `skipped`. A file that is cut off or
-        damaged is always an error.
+        How to treat a record with another number of fields than the header, or
+        without a finite number where one is expected: raise an error with file, line
+        and column, or skip the record and count it in `skipped`. A truncated or damaged
+        file always raises an error.
 
     Returns
     -------
@@ -85,24 +87,17 @@ def read_csv(
     check_choice(who, "target_type", target_type, ("auto", "number", "string"))
     check_flag(who, "header", header)
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
-        raise InvalidInputError(
-            f"{who}: delimiter={delimiter!r} must be one character, such as ',', ';' "
-            r"or '\t'."
-        )
+        reason = r" must be one character, such as ',', ';' or '\t'."
+        raise reader_error(who, Argument("delimiter", delimiter), reason)
     arrow(who)
-    return CsvStream(
-        CsvFormat(delimiter, header, target_type),
-        existing_files(who, path),
-        Wanted(target, columns, sample_weight),
-        errors,
-        block_rows,
-        memory_budget,
-    )
+    format = CsvFormat(delimiter, header, target_type)
+    wanted, paths = Wanted(target, columns, sample_weight), existing_files(who, path)
+    return CsvStream(format, paths, wanted, errors, block_rows, memory_budget)
 
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """How the text is to be read: delimiter, header or not, type of the target."""
+    """The format of the text: delimiter, header or not, type of the target."""
 
     delimiter: str
     header: bool
@@ -111,7 +106,7 @@ class CsvFormat:
     def records(self, text: memoryview) -> Iterator[tuple[int, int, list[str]]]:
         """Yield (first line, last line, fields) of each record that is not blank.
 
-        Bytes that are not UTF-8 do no harm in fields that nobody reads.
+        Bytes that are not UTF-8 are accepted in fields that are not read.
         """
         lines = (line.decode("utf-8", "surrogateescape") for line in io.BytesIO(text))
         reader = csv.reader(lines, delimiter=self.delimiter)
@@ -165,16 +160,40 @@ class CsvStream(TableStream):
         return WholeLines(self.who, path, chunk, budget, quoted=True)
 
     def _parts(self) -> Iterator[Block]:
+        for lines, columns in self._chunks():
+            part = self._part_at_once(lines.whole_lines(), columns)
+            if part is None:
+                yield from self._records(lines, columns)
+            else:
+                yield part
+
+    def texts(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the place and the texts of each record: features, target, weight."""
+        self._start_pass()
+        for lines, columns in self._chunks():
+            for first, _, fields in self.format.records(lines.whole_lines()):
+                where = lines.where(lines.line + first)
+                try:
+                    self._check_length(fields, columns)
+                except BadRecordError as bad:
+                    if fault := self._fault(where, bad):
+                        raise fault from bad
+                else:
+                    yield where, [fields[position] for position in columns.needed]
+
+    def _chunks(self) -> Iterator[tuple[WholeLines, Columns]]:
+        """Yield the lines of each chunk after the header, with the columns."""
         for path in self.paths:
             with self._lines(path) as lines:
                 columns = None
                 while lines.more():
                     columns = columns or self._begin(lines)
                     if columns is not None:
-                        yield from self._chunk(lines, columns)
+                        yield lines, columns
+                        lines.skip_all()
 
     def _begin(self, lines: WholeLines) -> Columns | None:
-        """Find the columns by the first record, and pass it if it is the header."""
+        """Find the columns from the first record; consume it if it is the header."""
         for _, last, fields in self.format.records(lines.whole_lines()):
             if not self.format.header:
                 return self._columns(lines.path, map(str, range(len(fields))))
@@ -183,17 +202,8 @@ class CsvStream(TableStream):
         lines.skip_all()
         return None
 
-    def _chunk(self, lines: WholeLines, columns: Columns) -> Iterator[Block]:
-        """Yield the rows of the lines in the buffer: at once, or one by one."""
-        part = self._part_at_once(lines.whole_lines(), columns)
-        if part is None:
-            yield from self._records_by_hand(lines, columns)
-        else:
-            yield part
-        lines.skip_all()
-
     def _part_at_once(self, text: memoryview, columns: Columns) -> Block | None:
-        """Return the rows of `text`; None where any of them is not plain."""
+        """Return the rows of `text`; None if any of them needs the slow path."""
         kinds = dict.fromkeys(columns.needed, "number")
         if columns.target is not None:
             kinds[columns.target] = self._kind_of_target(text, columns)
@@ -202,7 +212,7 @@ class CsvStream(TableStream):
         return None if found is None else _plain_part(found, len(columns.features))
 
     def _kind_of_target(self, text: memoryview, columns: Columns) -> str:
-        """Return "number" or "string", once and for all rows of the pass."""
+        """Return "number" or "string", the same for all rows of the pass."""
         if self.format.target_type != "auto":
             return self.format.target_type
         if self._target_kind is None:
@@ -215,8 +225,8 @@ class CsvStream(TableStream):
                     break
         return self._target_kind or "number"
 
-    def _records_by_hand(self, lines: WholeLines, columns: Columns) -> Iterator[Block]:
-        """Yield the good records of the lines and count the bad ones, or raise."""
+    def _records(self, lines: WholeLines, columns: Columns) -> Iterator[Block]:
+        """Yield the good records of the lines, parsed one by one."""
         good: list[Block] = []
         fault = None
         for first, _, fields in self.format.records(lines.whole_lines()):
@@ -232,31 +242,44 @@ class CsvStream(TableStream):
             raise fault
 
     def _row(self, fields: list[str], columns: Columns) -> Block:
-        """Return (features, target, weight) of a record, those there are."""
+        """Return the features of a record and, if requested, its target and weight."""
+        self._check_length(fields, columns)
+        numbers = [*columns.features]
+        numbers += [] if columns.weight is None else [columns.weight]
+        try:
+            values = [self._number(fields, columns, position) for position in numbers]
+        except NotANumberError as bad:
+            found = ((columns.names[p], fields[p].strip()) for p in numbers)
+            bad.cells = [cell for cell in found if not _is_number(cell[1])]
+            raise
+        row: list[Any] = [values[: len(columns.features)]]
+        if columns.target is not None:
+            row.append(self._label(fields[columns.target], columns))
+        return (*row, *values[len(columns.features) :])
+
+    def _check_length(self, fields: list[str], columns: Columns) -> None:
         if len(fields) != len(columns.names):
             raise BadRecordError(
                 f"expected {len(columns.names)} fields, got {len(fields)}, in "
                 f"{shown(self.format.delimiter.join(fields))}"
             )
 
-        def number(position: int) -> float:
-            place = f"in column {shown(columns.names[position])}"
-            return finite_number(fields[position].strip(), place)
-
-        row: list[Any] = [[number(position) for position in columns.features]]
-        if columns.target is not None:
-            row.append(self._label(fields[columns.target], columns))
-        if columns.weight is not None:
-            row.append(number(columns.weight))
-        return tuple(row)
+    def _number(self, fields: list[str], columns: Columns, position: int) -> float:
+        place = f"in column {shown(columns.names[position])}"
+        return finite_number(fields[position].strip(), place)
 
     def _label(self, text: str, columns: Columns) -> float | str:
         name = shown(columns.names[columns.target or 0])
         if (self._target_kind or self.format.target_type) != "string":
             place = f"in the target column {name}"
-            if self.format.target_type == "auto":
-                place += ", as in the first row (or give target_type='string')"
-            return finite_number(text.strip(), place)
+            try:
+                return finite_number(text.strip(), place)
+            except BadRecordError as bad:
+                if self.format.target_type == "auto":
+                    given = Argument("target_type", "string")
+                    more = (", as in the first row (or give ", given, ")")
+                    raise BadRecordError(*bad.args, *more) from None
+                raise
         if not text:
             raise BadRecordError(f"expected a label in the target column {name}")
         try:
@@ -294,6 +317,3 @@ def _is_number(text: str) -> bool:
     except BadRecordError:
         return False
     return True
-
-
-__all__ = ["CsvStream", "read_csv"]

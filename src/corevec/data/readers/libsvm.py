@@ -1,4 +1,4 @@
-"""LIBSVM text, block by block: ``label [qid:query] index:value ... [# note]``."""
+"""LIBSVM text in blocks of rows: ``label [qid:query] index:value ... [# comment]``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from corevec._runtime.types import Array
 from corevec.backend.loops.text import ALL_READ, BY_HAND
 from corevec.data.readers.base import (
     DEFAULT_BLOCK_ROWS,
     DEFAULT_MEMORY_BUDGET,
-    Array,
     BadRecordError,
     Block,
     Paths,
@@ -24,20 +24,20 @@ from corevec.data.readers.base import (
 )
 from corevec.data.readers.libsvm_rows import (
     MOST_FEATURES,
-    BlockInWork,
     Row,
+    RowBuffer,
     Rules,
     row_of,
 )
 from corevec.data.readers.text import WholeLines
 from corevec.exceptions import InvalidInputError
 
-# Enough for classes; the targets of a regression may be as many as the rows.
+# Enough for classes; a regression may have as many distinct targets as rows.
 _MOST_LABELS = 10_000
 # Columns counted from 0 or 1, as many as there may be.
 ANY_ROWS = Rules(0, MOST_FEATURES, np.dtype(np.float64))
 
-# Number of a file, bytes and lines of it in front of a row.
+# Number of a file, and its bytes and lines before a row.
 Place = tuple[int, int, int]
 
 
@@ -54,30 +54,30 @@ def read_libsvm(
     """Read LIBSVM (SVMlight) text files as blocks of rows, in bounded memory.
 
     Values and labels are those of scikit-learn's ``load_svmlight_file``, bit by bit.
-    Blank lines, notes behind ``#`` and ``qid:`` are passed over.
+    Blank lines, comments after ``#`` and ``qid:`` are ignored.
 
     Parameters
     ----------
     path : path or list of paths
-        Plain text, or compressed by gzip, bzip2 or xz, which the first bytes tell.
+        Plain text, or compressed by gzip, bzip2 or xz, detected from the first bytes.
         Several files are read as one.
     n_features : int
-        Number of columns. One pass cannot find it out before its end; more than
-        needed do no harm, and `scan_libsvm` counts them in a pass of its own.
+        Number of columns. It cannot be determined before the end of a pass; a larger
+        number is allowed, and `scan_libsvm` counts the columns in a separate pass.
     zero_based : bool, default=False
-        Whether the columns are counted from 0 and not from 1, as the format has it.
-        Nor can one pass find this out: `scan_libsvm` can.
+        Whether the indices count from 0 and not, as the format defines, from 1.
+        `scan_libsvm` determines it.
     dtype : float64 or float32, default=float64
         Type of the values; labels are float64.
     block_rows : int, default=8192
         Rows of a block; the last one may be shorter.
     memory_budget : int, default=2**26
-        Bytes of a block of long rows, which ends before `block_rows` where it would
-        grow larger, and of a line. The reader needs about twice that beside the block.
+        Maximum bytes of a block, which ends before `block_rows` if it would become
+        larger, and of a line. The reader needs about twice that besides the block.
     errors : {"raise", "skip"}, default="raise"
-        What becomes of a line that is not a row of finite numbers with ascending
-        indices within `n_features`: an error with file and line, or a count in
-        `skipped`. A file that is cut off or damaged is always an error.
+        How to treat a line that is not a row of finite numbers with ascending indices
+        within `n_features`: raise an error with file and line, or skip the line and
+        count it in `skipped`. A truncated or damaged file always raises an error.
 
     Returns
     -------
@@ -88,18 +88,12 @@ def read_libsvm(
     paths = existing_files(who, path)
     if n_features is None:
         raise InvalidInputError(
-            f"{who}: n_features=None, but one pass cannot know the number of columns "
-            "before its end. Give it (more than needed do no harm), or read the file "
-            "once more before: n_features=scan_libsvm(path).n_features."
+            f"{who}: n_features=None, but the number of columns is unknown before the "
+            "end of a pass. Give it (a larger number is allowed), or count them in a "
+            "separate pass: n_features=scan_libsvm(path).n_features."
         )
-    return LibsvmStream(
-        who,
-        paths,
-        Rules.checked(who, n_features, zero_based, dtype),
-        errors,
-        block_rows,
-        memory_budget,
-    )
+    rules = Rules.checked(who, n_features, zero_based, dtype)
+    return LibsvmStream(who, paths, rules, errors, block_rows, memory_budget)
 
 
 @dataclass(frozen=True)
@@ -109,13 +103,13 @@ class LibsvmFacts:
     Attributes
     ----------
     n_rows, n_features, n_entries : int
-        Rows, columns, and values written down.
+        Rows, columns, and stored values.
     zero_based : bool
-        Whether an index 0 occurs, by which scikit-learn's "auto" goes too.
+        Whether an index 0 occurs, the criterion of scikit-learn's "auto".
     labels : ndarray or None
         The distinct labels, ascending; None if there are more than 10,000.
     skipped : int
-        Lines left out, with ``errors="skip"``.
+        Lines skipped, with ``errors="skip"``.
     """
 
     n_rows: int
@@ -142,14 +136,8 @@ def scan_libsvm(path: Paths, *, errors: str = "raise") -> LibsvmFacts:
         Rows, columns, labels and the first index: the arguments of `read_libsvm`.
     """
     who = "scan_libsvm"
-    stream = LibsvmStream(
-        who,
-        existing_files(who, path),
-        ANY_ROWS,
-        errors,
-        DEFAULT_BLOCK_ROWS,
-        DEFAULT_MEMORY_BUDGET,
-    )
+    size = (DEFAULT_BLOCK_ROWS, DEFAULT_MEMORY_BUDGET)
+    stream = LibsvmStream(who, existing_files(who, path), ANY_ROWS, errors, *size)
     tally = LibsvmTally()
     for X, y in stream:
         tally.add(X, y)
@@ -157,7 +145,7 @@ def scan_libsvm(path: Paths, *, errors: str = "raise") -> LibsvmFacts:
 
 
 class LibsvmTally:
-    """What the blocks of a pass with the rules `ANY_ROWS` tell about a file."""
+    """Accumulates the facts about a file from blocks, read with `ANY_ROWS`."""
 
     def __init__(self) -> None:
         self.rows = self.entries = 0
@@ -187,8 +175,8 @@ class LibsvmTally:
 class LibsvmStream(RowStream):
     """Blocks ``(X, y)`` of LIBSVM text; made by `read_libsvm`.
 
-    A pass may begin at a place, of which `place` holds the one behind the block just
-    handed out: number of the file, bytes and lines of it before.
+    A pass may begin at a place: the number of a file, and its bytes and lines before.
+    `place` is the one after the block that was yielded last.
     """
 
     def __init__(
@@ -211,7 +199,7 @@ class LibsvmStream(RowStream):
         self._file = self.begin[0]
 
     def _blocks(self) -> Iterator[Block]:
-        block = BlockInWork(self.rules, self.block_rows, self.memory_budget)
+        block = RowBuffer(self.rules, self.block_rows, self.memory_budget)
         try:
             for file in range(self.begin[0], len(self.paths)):
                 self._file = file
@@ -219,50 +207,39 @@ class LibsvmStream(RowStream):
                     yield from self._full_blocks(lines, block)
         except InvalidInputError:
             if block.n_rows:
-                yield block.hand_over()
+                yield block.take_block()
             raise
         if block.n_rows:
-            yield block.hand_over()
+            yield block.take_block()
 
     def _open(self, file: int) -> WholeLines:
         begin = self.begin[1:] if file == self.begin[0] else (0, 0)
         path, chunk = self.paths[file], self._chunk_bytes
         return WholeLines(self.who, path, chunk, self.memory_budget, begin=begin)
 
-    def _full_blocks(self, lines: WholeLines, block: BlockInWork) -> Iterator[Block]:
+    def _full_blocks(self, lines: WholeLines, block: RowBuffer) -> Iterator[Block]:
         while lines.more():
             while (ending := block.parse(lines)) != ALL_READ:
                 self.place = (self._file, *lines.place)
                 if ending == BY_HAND:
-                    row = self._row_by_hand(lines)
+                    row = self._row_in_python(lines)
                     if row is None:
                         continue
                     if not block.has_room_for(row):
-                        yield block.hand_over()
+                        yield block.take_block()
                     block.append(row)
                 elif not block.grow(ending):
-                    yield block.hand_over()
+                    yield block.take_block()
 
-    def _row_by_hand(self, lines: WholeLines) -> Row | None:
-        """Read the next line and pass it; None where it is to be skipped."""
+    def _row_in_python(self, lines: WholeLines) -> Row | None:
+        """Parse the next line in Python and consume it; None if it is to be skipped."""
         line = lines.next_line()
         lines.start += len(line) + 1
         lines.line += 1
         try:
             return row_of(line, self.rules)
         except BadRecordError as bad:
-            whole = BadRecordError(f"{bad}, in {shown(line.rstrip())}")
+            whole = BadRecordError(*bad.args, f", in {shown(line.rstrip())}")
             if fault := self._fault(lines.where(lines.line), whole):
-                raise fault from None
+                raise fault from bad
             return None
-
-
-__all__ = [
-    "ANY_ROWS",
-    "LibsvmFacts",
-    "LibsvmStream",
-    "LibsvmTally",
-    "Place",
-    "read_libsvm",
-    "scan_libsvm",
-]

@@ -1,4 +1,4 @@
-"""Rows of LIBSVM text: the rules of a line, the block in work, a line read by hand."""
+"""Rows of LIBSVM text: the rules of a line, the buffer of a block, the slow path."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from corevec._runtime.checks import check_flag
+from corevec._runtime.types import Array
 from corevec.backend.loops.text import (
     AT,
     ENTRIES,
@@ -22,7 +23,7 @@ from corevec.backend.loops.text import (
     parse_libsvm,
 )
 from corevec.data.readers.base import (
-    Array,
+    Argument,
     BadRecordError,
     Block,
     check_count,
@@ -45,7 +46,7 @@ _LIMITS = {np.dtype(np.float64): np.inf, np.dtype(np.float32): 2.0**128 - 2.0**1
 
 @dataclass(frozen=True)
 class Rules:
-    """What a line must keep to: first index, number of columns, type of values."""
+    """The rules of a line: first index, number of columns, type of values."""
 
     first: int
     n_features: int
@@ -62,8 +63,8 @@ class Rules:
             )
         if isinstance(zero_based, str) and zero_based == "auto":
             raise InvalidInputError(
-                f"{who}: zero_based='auto', but one pass cannot know it before its "
-                "end. Give True or False, or scan_libsvm(path).zero_based."
+                f"{who}: zero_based='auto', but it cannot be known before the end of "
+                "a pass. Give True or False, or scan_libsvm(path).zero_based."
             )
         check_flag(who, "zero_based", zero_based)
         if np.dtype(dtype) not in _LIMITS:
@@ -74,12 +75,12 @@ class Rules:
 
     @property
     def limit(self) -> float:
-        """The first magnitude that a value must not have."""
+        """The smallest magnitude that is out of range."""
         return _LIMITS[self.dtype]
 
 
-class BlockInWork:
-    """The rows of the block to come, in arrays that are used again and again."""
+class RowBuffer:
+    """The buffer of the rows of one block; its arrays are reused for every block."""
 
     def __init__(self, rules: Rules, block_rows: int, memory_budget: int):
         self.rules = rules
@@ -93,7 +94,7 @@ class BlockInWork:
 
     @property
     def n_rows(self) -> int:
-        """Rows gathered so far."""
+        """Rows in the buffer."""
         return int(self.state[ROWS])
 
     @property
@@ -107,7 +108,7 @@ class BlockInWork:
         return len(self.labels) if len(self.values) <= self.most_entries else 1
 
     def parse(self, lines: WholeLines) -> int:
-        """Append rows until the lines end or something stands in the way."""
+        """Append rows until no line is left, the block is full, or Python is needed."""
         self.state[AT] = lines.start
         self.state[LINES] = lines.line
         ending: int = parse_libsvm(
@@ -128,11 +129,11 @@ class BlockInWork:
         return ending
 
     def grow(self, ending: int) -> bool:
-        """Make room for the next row; False where the block is full."""
+        """Grow the buffer for the next row; return False if the block is full."""
         return ending == ENTRIES_FULL and self._has_grown_for(len(self.values) + 1)
 
     def has_room_for(self, row: Row) -> bool:
-        """Make room for this row; False where the block is full."""
+        """Grow the buffer for this row; return False if the block is full."""
         if self.n_rows >= self.most_rows:
             return False
         needed = self.n_entries + len(row[1])
@@ -151,8 +152,8 @@ class BlockInWork:
         self.state[ROWS] += 1
         self.state[ENTRIES] = end
 
-    def hand_over(self) -> Block:
-        """Return copies of the rows gathered, and begin anew."""
+    def take_block(self) -> Block:
+        """Return copies of the rows, and empty the buffer."""
         rows, entries = self.n_rows, self.n_entries
         index = np.int32 if entries <= MOST_FEATURES else np.int64
         X = sparse.csr_matrix(
@@ -163,7 +164,7 @@ class BlockInWork:
             ),
             shape=(rows, self.rules.n_features),
         )
-        # Ascending indices were asked for: nobody needs to look again.
+        # The parser has checked that indices ascend: SciPy need not check again.
         X.has_sorted_indices = X.has_canonical_format = True
         labels = self.labels[:rows].copy()
         self.state[ROWS] = self.state[ENTRIES] = 0
@@ -172,7 +173,7 @@ class BlockInWork:
         return X, labels
 
     def _has_grown_for(self, entries: int) -> bool:
-        """Grow to hold so many entries, within the budget if there is a row already."""
+        """Grow to hold this number of entries, within the budget unless it is empty."""
         if entries > self.most_entries and self.n_rows:
             return False
         alone = entries > self.most_entries
@@ -190,9 +191,9 @@ class BlockInWork:
 
 
 def row_of(line: bytes, rules: Rules) -> Row:
-    """Return label, indices and values of a line, or say what is wrong with it.
+    """Return label, indices and values of a line; raise the reason if it is bad.
 
-    The slow twin of the compiled loop, for the lines that it leaves alone.
+    The Python twin of the compiled loop, for the lines that the loop does not parse.
     """
     tokens = line.split(b"#", 1)[0].split()
     label = finite_number(tokens[0], "as the label")
@@ -218,14 +219,15 @@ def _check_index(index: int, before: int, rules: Rules) -> None:
     if index == -1 and rules.first == 1:
         raise BadRecordError(
             "index 0, but the first index of the format is 1; if the columns of this "
-            "file are counted from 0, give zero_based=True"
+            "file are counted from 0, give ",
+            Argument("zero_based", True),
         )
     if index < 0:
         raise BadRecordError(f"index {written} is below the first, {rules.first}")
     if index >= rules.n_features:
         raise BadRecordError(
-            f"index {written} is beyond n_features={rules.n_features}; give a larger "
-            "n_features (scan_libsvm finds it)"
+            f"index {written} is beyond the {rules.n_features} columns expected (see ",
+            *(Argument("n_features"), ")"),
         )
     if index <= before:
         raise BadRecordError(
@@ -241,6 +243,3 @@ def _powers_of_ten() -> Array:
     high = [float(power) for power in exact]
     low = [float(power - Fraction(h)) for power, h in zip(exact, high, strict=True)]
     return np.array([high, low])
-
-
-__all__ = ["BlockInWork", "MOST_FEATURES", "Row", "Rules", "row_of"]

@@ -1,7 +1,8 @@
-"""Parquet files, block by block."""
+"""Parquet files in blocks of rows."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,19 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from corevec._runtime.types import Array
 from corevec.data.readers._arrow import arrow, as_floats, as_labels, kind_of
 from corevec.data.readers.base import (
     DEFAULT_BLOCK_ROWS,
     DEFAULT_MEMORY_BUDGET,
-    Array,
+    Argument,
     BadRecordError,
     Block,
     Paths,
     existing_files,
+    reader_error,
     shown,
 )
 from corevec.data.readers.tables import Column, Columns, TableStream, Wanted
-from corevec.exceptions import InvalidInputError
 
 # Column chunks are read in pieces of this size, not whole: a row group may be large.
 _READ_BYTES = 1 << 16
@@ -53,15 +55,15 @@ def read_parquet(
         Columns of X, in this order; None means all but target and weight. All must be
         numbers or booleans.
     sample_weight : str or int, default=None
-        Column of the weights, handed out as third part of each block.
+        Column of the weights, the third part of each block.
     block_rows : int, default=8192
         Rows of a block; the last one may be shorter.
     memory_budget : int, default=2**26
         Bytes of a block, which has fewer rows where they are long. The reader needs
         about twice that beside the block, and a page of each column.
     errors : {"raise", "skip"}, default="raise"
-        What becomes of a row with a null, nan or infinity: an error with file, row
-        (the first is 1) and column, or a count in `skipped`.
+        How to treat a row with a null, nan or infinity: raise an error with file, row
+        (the first is 1) and column, or skip the row and count it in `skipped`.
 
     Returns
     -------
@@ -71,14 +73,9 @@ def read_parquet(
     """
     who = "read_parquet"
     arrow(who)
-    return ParquetStream(
-        who,
-        parquet_files(who, path),
-        Wanted(target, columns, sample_weight),
-        errors,
-        block_rows,
-        memory_budget,
-    )
+    wanted = Wanted(target, columns, sample_weight)
+    files = parquet_files(who, path)
+    return ParquetStream(who, files, wanted, errors, block_rows, memory_budget)
 
 
 class ParquetStream(TableStream):
@@ -95,11 +92,27 @@ class ParquetStream(TableStream):
                 yield from self._part(path, n_rows, batch, columns)
                 n_rows += batch.num_rows
 
-    def _batches(self, path: Path) -> Iterator[tuple[Any, Columns]]:
+    def texts(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the place and the texts of each record: features, target, weight."""
+        self._start_pass()
+        for path in self.paths:
+            row = 0
+            for batch, columns in self._batches(path, as_text=True):
+                names = [columns.names[position] for position in columns.needed]
+                parts = [batch.column(name).to_pylist() for name in names]
+                for values in zip(*parts, strict=True):
+                    row += 1
+                    texts = ["" if v is None else str(v) for v in values]
+                    yield f"{path}, row {row}", texts
+
+    def _batches(
+        self, path: Path, as_text: bool = False
+    ) -> Iterator[tuple[Any, Columns]]:
         """Yield the batches of one file."""
         with opened(self.who, path) as file:
             columns = self._columns(path, file.schema_arrow.names)
-            check_types(self.who, path, file.schema_arrow, columns)
+            if not as_text:
+                check_types(self.who, path, file.schema_arrow, columns)
             check_unique(self.who, path, columns)
             rows = self._rows_within_budget(len(columns.features))
             for batch in batches(file, columns, rows):
@@ -108,12 +121,16 @@ class ParquetStream(TableStream):
     def _part(
         self, path: Path, n_before: int, batch: Any, columns: Columns
     ) -> Iterator[Block]:
-        """Yield the rows of a batch; those before a bad one come before its error."""
+        """Yield the rows of a batch, those before a bad row before its error."""
         part, there = self._arrays(batch, columns)
         fault = None
         good = np.asarray(there.all(axis=1))
         for row in np.flatnonzero(~good):
             bad = no_value(batch, columns, int(row), int(np.argmin(there[row])))
+            missing = (
+                columns.names[columns.needed[p]] for p in np.flatnonzero(~there[row])
+            )
+            bad.cells = [(name, str(batch.column(name)[row])) for name in missing]
             fault = self._fault(f"{path}, row {n_before + int(row) + 1}", bad)
             if fault is not None:
                 good[row:] = False
@@ -130,9 +147,8 @@ class ParquetStream(TableStream):
             X[:, j] = as_floats(self.who, batch.column(name))
         part, there = [X], [np.isfinite(X)]
         if columns.target is not None:
-            label, known = as_labels(
-                self.who, batch.column(columns.names[columns.target])
-            )
+            name = columns.names[columns.target]
+            label, known = as_labels(self.who, batch.column(name))
             part.append(label)
             there.append(known[:, None])
         if columns.weight is not None:
@@ -144,7 +160,7 @@ class ParquetStream(TableStream):
 
 @contextmanager
 def opened(who: str, path: Path) -> Iterator[Any]:
-    """Give a Parquet file to read, with the errors of Arrow as ours."""
+    """Provide an open Parquet file; convert the errors of Arrow."""
     pa = arrow(who)
     try:
         with pa.parquet.ParquetFile(
@@ -152,16 +168,17 @@ def opened(who: str, path: Path) -> Iterator[Any]:
         ) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
-        raise InvalidInputError(
-            f"{who}: {path}: cannot be read as Parquet; is it whole? "
-            f"({type(error).__name__}: {error})"
+        raise reader_error(
+            who,
+            f"{path}: cannot be read as Parquet; is it whole? "
+            f"({type(error).__name__}: {error})",
         ) from error
 
 
 def batches(
     file: Any, columns: Columns, rows: int, groups: list[int] | None = None
 ) -> Iterator[Any]:
-    """Yield batches of about so many rows of the row groups, with what is needed."""
+    """Yield batches of at most `rows` rows of the row groups: the needed columns."""
     wanted = range(file.num_row_groups) if groups is None else groups
     yield from file.iter_batches(
         batch_size=rows,
@@ -177,29 +194,30 @@ def check_types(who: str, path: Path, schema: Any, columns: Columns) -> None:
         kind = kind_of(who, schema.field(position).type)
         allowed = {"number", "string"} if position == columns.target else {"number"}
         if kind not in allowed:
-            raise InvalidInputError(
-                f"{who}: {path}: column {shown(columns.names[position])} is "
+            raise reader_error(
+                who,
+                f"{path}: column {shown(columns.names[position])} is "
                 f"of type {schema.field(position).type}; expected "
-                f"{' or '.join(sorted(allowed))}. Choose others with columns=[...]."
+                f"{' or '.join(sorted(allowed))}. Choose others with ",
+                *(Argument("columns"), "."),
             )
 
 
 def check_unique(who: str, path: Path, columns: Columns) -> None:
     """Refuse columns that share their name: Arrow finds columns by name."""
-    names = columns.names
-    if len(set(names)) == len(names):
-        return
-    needed = [names[p] for p in columns.needed]
-    twice = [name for name in needed if names.count(name) > 1]
-    if twice:
-        raise InvalidInputError(
-            f"{who}: {path}: {names.count(twice[0])} columns have the name "
-            f"{twice[0]!r}. Rename them, or choose others with columns=[...]."
-        )
+    counts = Counter(columns.names)
+    for name in (columns.names[p] for p in columns.needed):
+        if counts[name] > 1:
+            raise reader_error(
+                who,
+                f"{path}: {counts[name]} columns have the name {name!r}. Rename them, "
+                "or choose others with ",
+                *(Argument("columns"), "."),
+            )
 
 
 def no_value(batch: Any, columns: Columns, row: int, place: int) -> BadRecordError:
-    """Return what is wrong with a row that lacks the needed column at this place."""
+    """Return the reason why a row without a value in this needed column is bad."""
     name = columns.names[columns.needed[place]]
     value = batch.column(name)[row].as_py()
     return BadRecordError(
@@ -221,18 +239,6 @@ def parquet_files(who: str, path: Paths) -> list[Path]:
             if not any(p[0] in "._" for p in file.relative_to(one).parts)
         ]
         if not inside:
-            raise InvalidInputError(f"{who}: {one}: no file *.parquet in this folder.")
+            raise reader_error(who, f"{one}: no file *.parquet in this folder.")
         files += inside
     return files
-
-
-__all__ = [
-    "ParquetStream",
-    "batches",
-    "check_types",
-    "check_unique",
-    "no_value",
-    "opened",
-    "parquet_files",
-    "read_parquet",
-]

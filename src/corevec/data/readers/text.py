@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from corevec.exceptions import InvalidInputError
+from corevec.data.readers.base import reader_error
 
 _READ_BYTES = 1 << 17
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -27,12 +27,12 @@ _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError)
 
 
 class WholeLines:
-    """Whole lines of a file, ``text[start:stop]``, some at a time.
+    """A buffer of whole lines of a file, ``text[start:stop]``.
 
-    `more` brings the next ones, each ending in a newline, once those before have been
-    read. `line` counts the newlines before `start`; whoever reads moves both. With
-    `quoted` a newline between double quotes ends no line. Reading begins at a `place`
-    noted in an earlier pass where one is given.
+    `more` loads the next lines, each ending in a newline, after those in the buffer
+    have been consumed. `line` counts the newlines before `start`; the consumer advances
+    both. With `quoted`, a newline between double quotes does not end a line. Reading
+    begins at `begin`, a `place` of an earlier pass.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class WholeLines:
         self._plain.close()
 
     def more(self) -> bool:
-        """Bring the next whole lines; False at the end of the file."""
+        """Load the next whole lines; return False at the end of the file."""
         self._drop_what_was_read()
         while self._fill():
             self.stop = self._end_of_lines()
@@ -76,39 +76,40 @@ class WholeLines:
             if self._filled == len(self.store):
                 self._grow()
         if self._damage is not None:
-            raise InvalidInputError(
-                f"{self.who}: {self.path}: the file is cut off or damaged after line "
-                f"{self.line} ({type(self._damage).__name__}: {self._damage}). Fetch "
-                "or make it again."
+            raise reader_error(
+                self.who,
+                f"{self.path}: the file is cut off or damaged after line "
+                f"{self.line} ({type(self._damage).__name__}: {self._damage}). Copy or "
+                "write it again.",
             ) from self._damage
         return False
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where the line at `start` begins: bytes and lines of the file before it."""
+        """The bytes and the lines of the file before the line at `start`."""
         return self._before + self.start, self.line
 
     def next_line(self) -> bytes:
-        """Return the line at `start`, without moving."""
+        """Return the line at `start`, without consuming it."""
         return bytes(self.store[self.start : self.store.index(b"\n", self.start)])
 
     def whole_lines(self) -> memoryview:
-        """Return the lines in the buffer, without moving; valid until `more`."""
+        """Return the lines in the buffer, not consumed; valid until `more`."""
         return memoryview(self.store)[self.start : self.stop]
 
     def skip(self, n_lines: int) -> None:
-        """Pass so many lines."""
+        """Consume this number of lines."""
         for _ in range(n_lines):
             self.start = self.store.index(b"\n", self.start) + 1
         self.line += n_lines
 
     def skip_all(self) -> None:
-        """Pass all lines in the buffer."""
+        """Consume all lines in the buffer."""
         self.line += self.store.count(b"\n", self.start, self.stop)
         self.start = self.stop
 
     def where(self, line: int) -> str:
-        """Return the words for a place in this file."""
+        """Return the position of a line in this file, for a message."""
         return f"{self.path}, line {line}"
 
     def _opened(self) -> Any:
@@ -131,7 +132,7 @@ class WholeLines:
         self._filled = rest
 
     def _fill(self) -> bool:
-        """Read until the buffer is full or the file ends; False with nothing left."""
+        """Read until the buffer is full or the file ends; False if it is empty."""
         while not self._at_end and self._filled < len(self.store):
             end = min(self._filled + _READ_BYTES, len(self.store))
             try:
@@ -154,7 +155,7 @@ class WholeLines:
             self._filled += 1
 
     def _end_of_lines(self) -> int:
-        """Return the place behind the last whole line; 0 without any."""
+        """Return the position after the last whole line; 0 if there is none."""
         end = self.store.rfind(b"\n", 0, self._filled) + 1
         all_there = self._at_end and self._damage is None
         if not self._quoted or all_there or self.store.find(b'"', 0, end) < 0:
@@ -167,10 +168,11 @@ class WholeLines:
     def _grow(self) -> None:
         if len(self.store) >= self._longest:
             quotes = " (a double quote without its second one?)" if self._quoted else ""
-            raise InvalidInputError(
-                f"{self.who}: {self.where(self.line + 1)} is longer than memory_budget="
+            raise reader_error(
+                self.who,
+                f"{self.where(self.line + 1)} is longer than memory_budget="
                 f"{self._longest} bytes{quotes}. Is this a text file? Give a larger "
-                "memory_budget if so."
+                "memory_budget if so.",
             )
         self._set_store(self.store + bytes(len(self.store)))
 
@@ -187,6 +189,3 @@ def is_compressed(path: Path) -> bool:
 
 def _unpacker(head: bytes) -> Any:
     return next((unpack for mark, unpack in _COMPRESSED if mark.match(head)), None)
-
-
-__all__ = ["WholeLines", "is_compressed"]

@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from corevec._runtime.checks import check_choice
-from corevec.data.readers.base import Paths, existing_files
+from corevec.data.readers import (
+    Paths,
+    existing_files,
+    first_line,
+    format_of,
+    shown,
+)
 from corevec.data.sources._files import WHO
 from corevec.data.sources._libsvm import LibsvmSource
 from corevec.data.sources._npy import NpySource
@@ -16,16 +22,6 @@ from corevec.data.sources.base import Source
 from corevec.exceptions import InvalidInputError
 
 FORMATS = ("parquet", "libsvm", "npy")
-_SUFFIXES = {
-    ".libsvm": "libsvm",
-    ".npy": "npy",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".svm": "libsvm",
-    ".svmlight": "libsvm",
-}
-_PACKED = (".gz", ".bz2", ".xz")
-_CSV = (".csv", ".tsv")
 
 
 def open(
@@ -52,8 +48,9 @@ def open(
     sample_weight : str, int, path or array, default=None
         Weights of the rows, given as `target` is. Not in LIBSVM text.
     format : {"parquet", "libsvm", "npy"}, default=None
-        None goes by the suffix: ``.parquet``, ``.pq`` or a folder; ``.libsvm``,
-        ``.svm``, ``.svmlight``; ``.npy``.
+        None detects it: by the first bytes, then by the suffix (``.parquet``, ``.pq``
+        or a folder; ``.libsvm``, ``.svm``, ``.svmlight``; ``.npy``), then by the first
+        line.
 
     Returns
     -------
@@ -88,24 +85,26 @@ def open(
 
 
 def _format_of(path: Path) -> str:
-    """Return the format by the name; a folder is taken as Parquet."""
-    if path.is_dir():
-        return "parquet"
-    suffixes = [s.lower() for s in path.suffixes if s.lower() not in _PACKED]
-    suffix = suffixes[-1] if suffixes else ""
-    if suffix in _CSV:
+    """Return the format of a file, which must be one that can be opened."""
+    found = format_of(path)
+    if found == "csv":
         raise InvalidInputError(
             f"{WHO}: {path}: CSV text cannot be read from its middle. Convert it to "
             "Parquet once (pyarrow.csv and pyarrow.parquet, or pandas), or read it in "
             "one pass with corevec.streams.read_csv."
         )
-    if suffix not in _SUFFIXES:
-        known = ", ".join(sorted(_SUFFIXES))
+    if found == "npz":
         raise InvalidInputError(
-            f"{WHO}: {path}: the suffix {suffix!r} tells no format; known are {known}. "
-            "Give format='parquet', 'libsvm' or 'npy'."
+            f"{WHO}: {path}: the arrays of a .npz file cannot be read in part. Save "
+            "each one by numpy.save, and open the .npy file of the rows."
         )
-    return _SUFFIXES[suffix]
+    if found is None:
+        raise InvalidInputError(
+            f"{WHO}: {path}: neither its first bytes nor its suffix nor its first line "
+            f"{shown(first_line(path))} tells the format. Give format='parquet', "
+            "'libsvm' or 'npy'."
+        )
+    return found
 
 
 def _only(paths: list[Path]) -> Path:
