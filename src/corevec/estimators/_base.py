@@ -18,28 +18,21 @@ from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.certificates.scan import Subset
 from corevec.certificates.verify import verify
-from corevec.data.sources import (
-    Column,
-    Source,
-    Workers,
-    as_source,
-    row_statistics,
-)
+from corevec.data.sources import Source
 from corevec.estimators._callbacks import (
     CallbackSupportMixin,
     RoundReporter,
     traffic_of,
 )
-from corevec.estimators._dataset import Dataset, RemoteDataset
-from corevec.estimators._rows import TakesRows, check_square
+from corevec.estimators._dataset import Dataset
+from corevec.estimators._rows import TakesRows, check_square, named
 from corevec.exceptions import (
-    CorevecError,
     InvalidInputError,
     KernelError,
     NotCertifiedWarning,
     RowsLostError,
 )
-from corevec.kernels import AnyKernel, Rows, RowStatistics, make_kernel
+from corevec.kernels import AnyKernel, Rows, make_kernel
 from corevec.models.certificate import Certificate, worst_of
 from corevec.models.checkpoint import Checkpoint, Saved, described
 from corevec.models.expansion import KernelExpansion
@@ -79,66 +72,48 @@ AS_ASKED = ("n_vectors", "sample")
 class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators; not for direct use.
 
-    It holds their common parameters. Each subclass lists them again, because
-    scikit-learn reads the constructor of the class itself.
+    Each subclass lists its parameters in its constructor, where scikit-learn reads
+    them.
     """
 
-    def __init__(
-        self,
-        *,
-        kernel: Any,
-        gamma: Any,
-        degree: Any,
-        coef0: Any,
-        tol: Any,
-        ball_epsilon: Any,
-        sampling: Any,
-        batch: Any,
-        qp: Any,
-        init: Any,
-        low_rank: Any,
-        max_core: Any,
-        max_iter: Any,
-        max_time: Any,
-        checkpoint: Any,
-        memory_budget: Any,
-        n_jobs: Any,
-        warm_start: Any,
-        random_state: Any,
-        verbose: Any,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.ball_epsilon = ball_epsilon
-        self.sampling = sampling
-        self.batch = batch
-        self.qp = qp
-        self.init = init
-        self.low_rank = low_rank
-        self.max_core = max_core
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.checkpoint = checkpoint
-        self.memory_budget = memory_budget
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    # Parameters that several subclasses have.
+
+    C: Any
+    kernel: Any
+    gamma: Any
+    degree: Any
+    coef0: Any
+    tol: Any
+    ball_epsilon: Any
+    sampling: Any
+    batch: Any
+    qp: Any
+    init: Any
+    low_rank: Any
+    weights: Any
+    max_core: Any
+    max_iter: Any
+    max_time: Any
+    checkpoint: Any
+    memory_budget: Any
+    cells: Any
+    n_trees: Any
+    fit_intercept: Any
+    class_weight: Any
+    multi_class: Any
+    n_jobs: Any
+    device: Any
+    warm_start: Any
+    random_state: Any
+    verbose: Any
 
     def _fit_problems(
         self, given: Dataset, problems: list[Problem], title: str
     ) -> FitResult:
         """Fit `problems`, set the common attributes and return the result."""
-        with Workers(self.n_jobs) as workers:
-            source = as_source(given.X, self.memory_budget, workers)
-            if isinstance(given, RemoteDataset):
-                given.X = source  # later reads reuse the copies on the host
-            kernel = self._make_kernel(source, given.weights)
-            with RoundReporter(self, self._attributes) as reporter:
-                outcome = self._run(problems, source, kernel, reporter)
+        kernel = kernel_for(self, given)
+        with RoundReporter(self, self._attributes) as reporter:
+            outcome = self._run(problems, given.source, kernel, reporter)
         self._set_fitted(outcome, title)
         return outcome
 
@@ -158,7 +133,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             with progress.listening_for_interrupt(), source.at_work():
                 outcome = self._solve(problems, source, kernel, progress)
         except (KernelError, InvalidInputError, RowsLostError) as error:
-            raise explained(self, error) from error.__cause__
+            raise named(self, error) from error.__cause__
         if file is not None and all(one.converged for one in outcome.certificates):
             file.remove()
         elif file is not None:
@@ -238,12 +213,6 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             max_core=self.max_core,
             random_state=int(seed),
         )
-
-    def _make_kernel(self, source: Source, weights: Column | None) -> AnyKernel:
-        return kernel_for(self, source, weights)
-
-    def _statistics(self, source: Source, weights: Column | None) -> RowStatistics:
-        return statistics_for(self, source, weights)
 
     def _warm(self, source: Source, kernel: AnyKernel) -> WarmStart | None:
         saved = self.__dict__.pop("_saved", None)
@@ -332,10 +301,8 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         if self.kernel == "precomputed":
             check_square(type(self).__name__, X)
             self._check_training_matrix(X)
-        given = self._given(X, y, sample_weight)
-        problems = self._problems_for(given)
-        with Workers(self.n_jobs) as workers:
-            source = as_source(given.X, self.memory_budget, workers)
+        with self._dataset(X, y, sample_weight) as given:
+            problems, source = self._problems_for(given), given.source
             if "_forest" in self.__dict__:
                 refuse_worker_devices(type(self).__name__, source)
                 return certify_cells(problems, source, self._forest, self.tol)
@@ -399,37 +366,19 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         return tags
 
 
-def kernel_for(model: Any, source: Source, weights: Column | None) -> AnyKernel:
+def kernel_for(model: Any, given: Dataset) -> AnyKernel:
     """Return the kernel that the parameters of an estimator describe.
 
-    A kernel by name needs one pass over the rows for ``gamma="scale"`` and for the
-    scale of the columns.
+    A kernel by name needs the statistics of the columns, for ``gamma="scale"`` and for
+    their scale.
     """
     if callable(model.kernel) or model.kernel == "precomputed":
         return make_kernel(model.kernel)
-    statistics = statistics_for(model, source, weights)
     # gamma="tune" applies to cells; a global model that is chosen instead of them uses
     # the default.
     is_tuned = isinstance(model.gamma, str) and model.gamma == "tune"
     gamma = "scale" if is_tuned else model.gamma
-    return make_kernel(model.kernel, gamma, model.degree, model.coef0, statistics)
-
-
-def statistics_for(model: Any, source: Source, weights: Column | None) -> RowStatistics:
-    """Return the mean and variance of the columns: one pass over the rows."""
-    try:
-        with source.at_work():
-            return row_statistics(source, weights)
-    except (InvalidInputError, RowsLostError) as error:
-        raise explained(model, error) from error.__cause__
-
-
-def explained(model: Any, error: CorevecError) -> CorevecError:
-    """Return the error with the estimator's name and, for lost rows, the remedy."""
-    text = f"{type(model).__name__}: {error}"
-    if isinstance(error, RowsLostError):
-        text += how_to_resume(getattr(model, "checkpoint", None))
-    return type(error)(text, parameter=error.parameter)
+    return make_kernel(model.kernel, gamma, model.degree, model.coef0, given.statistics)
 
 
 def how_to_resume(checkpoint: Any) -> str:

@@ -17,9 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.progress import Progress, logger
 from corevec._runtime.types import Array
-from corevec.data.sources import Source, Workers, as_source
+from corevec.data.sources import Source
+from corevec.estimators._base import kernel_for
 from corevec.estimators._callbacks import RoundReporter, traffic_of
 from corevec.estimators._dataset import Dataset
+from corevec.estimators._validation import named
 from corevec.exceptions import (
     InvalidInputError,
     KernelError,
@@ -106,7 +108,7 @@ class CellsFit:
 
     def __init__(self, model: Any, given: Dataset, problems: list[Problem]):
         self.model, self.given, self.problems = model, given, problems
-        self.workers, self.started = Workers(model.n_jobs), time.perf_counter()
+        self.started = time.perf_counter()
         self.facts: dict[str, Any] = {}  # what was chosen, for `history_`
         self._tried: tuple[Source, list[Array]] | None = None
 
@@ -118,7 +120,7 @@ class CellsFit:
         """
         if not self._is_auto:
             return self.model.cells is not None
-        with self._working():
+        with self._naming():
             is_better, self.facts = self._compare()
         self.model.choice_ = self.facts
         if not is_better:  # frees memory for the global model
@@ -129,7 +131,7 @@ class CellsFit:
     def fit(self) -> cells.Solved:
         """Return the solved cells, and set the fitted attributes of the model."""
         model = self.model
-        with self._working():
+        with self._naming():
             setting, source = self.setting, self.source
             own = setting.problems, source, setting.kernel
             self._tried = None  # frees memory
@@ -158,16 +160,12 @@ class CellsFit:
         return solved
 
     @contextmanager
-    def _working(self) -> Iterator[None]:
-        """Open the threads, and name the estimator in errors."""
-        with self.workers:
-            try:
-                yield
-            except (KernelError, InvalidInputError) as error:
-                who = type(self.model).__name__
-                text = str(error)
-                named = text if text.startswith(who) else f"{who}: {text}"
-                raise type(error)(named, parameter=error.parameter) from None
+    def _naming(self) -> Iterator[None]:
+        """Name the estimator in errors."""
+        try:
+            yield
+        except (KernelError, InvalidInputError) as error:
+            raise named(self.model, error) from None
 
     # --- What is fitted ---
 
@@ -188,13 +186,12 @@ class CellsFit:
     @cached_property
     def source(self) -> Source:
         """The rows: in memory if they fit, else out of core; on the host for trees."""
-        source = as_source(self.given.X, self.model.memory_budget, self.workers)
-        refuse_worker_devices(type(self.model).__name__, source)
-        return source.host_copy()
+        refuse_worker_devices(self.given.who, self.given.source)
+        return self.given.source.host_copy()
 
     @cached_property
     def _global_kernel(self) -> AnyKernel:
-        return self.model._make_kernel(self.source, self.given.weights)
+        return kernel_for(self.model, self.given)
 
     # --- What is chosen ---
 
@@ -211,7 +208,7 @@ class CellsFit:
             return _Setting(self._global_kernel, self.problems, {})
         source, members = self._tried_cells()
         parts = trials(members, self.rng)
-        statistics = model._statistics(self.source, self.given.weights)
+        statistics = self.given.statistics
 
         def kernel_of(gamma: float) -> AnyKernel:
             own = model.degree, model.coef0
@@ -323,7 +320,8 @@ def values_for_labels(model: Any, X: Any) -> Array:
         return model._values(X)
     two_classes = len(model.classes_) == 2
     is_undecided = _sign_is_undecided if two_classes else _winner_is_undecided
-    return model._evaluate(_LabelValues(forest, is_undecided), X)
+    rows = model._validate_new(X)
+    return model._evaluate(_LabelValues(forest, is_undecided), rows)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,17 @@ from corevec.kernels import check_kernel_name
 GAMMAS = ("scale", "auto", "mean-distance")
 
 
+def store(model: Any, arguments: dict[str, Any]) -> None:
+    """Store the arguments of a constructor, its ``locals()``, under their own names.
+
+    scikit-learn's `clone` asks for exactly these objects back, so nothing is checked or
+    converted before `fit`.
+    """
+    for name, value in arguments.items():
+        if name not in ("self", "__class__"):
+            setattr(model, name, value)
+
+
 def check_parameters(model: Any) -> None:
     """Raise `InvalidInputError` for the first parameter that cannot be used."""
     who = type(model).__name__

@@ -8,18 +8,17 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.data.sources import (
     DEFAULT_MEMORY_BUDGET,
     as_source,
-    computed_rows,
     map_values,
 )
-from corevec.estimators._base import CoreVectorEstimator
-from corevec.estimators._rows import CHECKS, checked_weights, named
+from corevec.estimators._base import CoreVectorEstimator, kernel_for
+from corevec.estimators._dataset import Dataset
 from corevec.estimators._stream_blocks import Block, BlockReporter, first_unusable
 from corevec.estimators._stream_checks import (
     FREE,
@@ -28,6 +27,7 @@ from corevec.estimators._stream_checks import (
     check_unchanged,
 )
 from corevec.estimators._stream_far import refuse_tensors
+from corevec.estimators._validation import checked_weights, validated
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.kernels import AnyKernel, Rows, make_kernel
 from corevec.models.certificate import Certificate
@@ -110,21 +110,21 @@ class StreamingEstimator(CoreVectorEstimator):
 
     def _validated(self, X: Any, y: Any, *, first: bool) -> Any:
         """Return validated rows and labels; the linear loop finds NaN itself."""
-        X, linear = computed_rows(X), self._is_linear
-        checks = {**CHECKS, "order": "C", "reset": first}
+        linear = self._is_linear
+        checks: dict[str, Any] = {"order": "C", "reset": first}
         if not first:
             checks["ensure_min_samples"] = 0  # an empty block changes nothing
         try:
-            return validate_data(self, X, y, ensure_all_finite=not linear, **checks)
-        except ValueError as error:
+            return validated(self, X, y, ensure_all_finite=not linear, **checks)
+        except InvalidInputError:
             self._name_bad_row(X, y, checks)
-            raise named(self, error) from None
+            raise
 
     def _name_bad_row(self, X: Any, y: Any, checks: dict[str, Any]) -> None:
         """Raise an error that names the first row that is not finite, if any."""
         try:
-            found = validate_data(self, X, y, ensure_all_finite=False, **checks)
-        except ValueError:
+            found = validated(self, X, y, ensure_all_finite=False, **checks)
+        except InvalidInputError:
             return
         rows = found[0] if isinstance(found, tuple) else found
         self._raise_bad_row(rows)
@@ -193,7 +193,8 @@ class StreamingEstimator(CoreVectorEstimator):
         # For remote rows: the kernel that all partitions share.
         kernel = self.__dict__.get("_kernel_of_all")
         if kernel is None:
-            kernel = self._make_kernel(as_source(X, self.memory_budget), weights)
+            source = as_source(X, self.memory_budget)
+            kernel = kernel_for(self, Dataset.in_memory("X", source, weights))
         merge = self.overflow == "merge"
         return [
             KernelStream(self._form, kernel, self.budget, merge=merge) for _ in machines

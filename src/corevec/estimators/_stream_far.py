@@ -14,7 +14,8 @@ from corevec.data.sources import (
     require_host_rows,
     require_rows_in_memory,
 )
-from corevec.estimators._dataset import RemoteDataset
+from corevec.estimators._base import kernel_for
+from corevec.estimators._dataset import Dataset
 from corevec.kernels import AnyKernel, Rows
 
 
@@ -30,12 +31,12 @@ def fit_remote(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> 
         return False
     source = remote_source(who, X, None if task == "none" else y, sample_weight)
     assert source is not None
-    given = RemoteDataset(who, source, task)
+    given = Dataset.carried(who, source, task)
     if task == "classes" and classes is None:
-        classes = given.classes()
+        classes = given.classes
     kernel = None
     if not model._is_linear:
-        kernel = model._make_kernel(source, given.weights)
+        kernel = kernel_for(model, given)
     begin = partial(_begin, clone(model), kernel)
     step = partial(_step, None if classes is None else list(classes))
     found = source.fold(begin, step, _joined)

@@ -22,7 +22,6 @@ from corevec._runtime.types import Array
 from corevec.certificates.third_party import judge
 from corevec.certificates.third_party_linear import judge_linear
 from corevec.data.sources import Source, Workers, as_source, row_statistics
-from corevec.estimators._rows import check_square
 from corevec.estimators._third_party_problems import (
     Dataset,
     OneMachine,
@@ -30,6 +29,7 @@ from corevec.estimators._third_party_problems import (
     linear_machines,
     machines,
 )
+from corevec.estimators._validation import check_square
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, check_kernel_name, make_kernel, resolve_gamma
 from corevec.models.certificate import Certificate, worst_of

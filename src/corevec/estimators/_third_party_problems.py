@@ -18,7 +18,7 @@ from corevec._runtime.types import Array
 from corevec.certificates.third_party import Machine, Rule
 from corevec.data.sources import column_names
 from corevec.estimators._parameters import check_choice, check_number, check_positive
-from corevec.estimators._rows import check_same_names, checked_weights
+from corevec.estimators._validation import check_same_names, checked_weights
 from corevec.estimators.compress import _pairs
 from corevec.exceptions import InvalidInputError
 

@@ -17,11 +17,10 @@ from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._cells import CellsFit, check_cells, values_for_labels
 from corevec.estimators._dataset import Dataset
-from corevec.estimators._lazy import lazily
-from corevec.estimators._parameters import check_choice, check_positive
-from corevec.estimators._rows import named
+from corevec.estimators._parameters import check_choice, check_positive, store
+from corevec.estimators._rows import lazily
 from corevec.exceptions import InvalidInputError
-from corevec.problems.family import Labels, Problem, two_class
+from corevec.problems.family import Problem, two_class
 
 
 class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
@@ -193,35 +192,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        super().__init__(
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            tol=tol,
-            ball_epsilon=ball_epsilon,
-            sampling=sampling,
-            batch=batch,
-            qp=qp,
-            init=init,
-            low_rank=low_rank,
-            max_core=max_core,
-            max_iter=max_iter,
-            max_time=max_time,
-            checkpoint=checkpoint,
-            memory_budget=memory_budget,
-            n_jobs=n_jobs,
-            warm_start=warm_start,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.C = C
-        self.weights = weights
-        self.cells = cells
-        self.n_trees = n_trees
-        self.multi_class = multi_class
-        self.class_weight = class_weight
-        self.device = device
+        store(self, locals())
 
     @with_callbacks
     def fit(
@@ -251,13 +222,13 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         )
         check_cells(self)
         X, y = self._validate_fit(X, y)
-        given = self._given(X, y, sample_weight)
-        # A class whose rows all have weight 0 does not count.
-        classes = given.classes()
-        try:
-            given.check_classes(y)
-        except ValueError as error:
-            raise named(self, error) from None
+        with self._dataset(X, y, sample_weight) as given:
+            self._fit_classes(given)
+        return self
+
+    def _fit_classes(self, given: Dataset) -> None:
+        """Fit one machine per class or pair; classes without weight do not count."""
+        classes = given.classes
         if len(classes) < 2:
             raise InvalidInputError(
                 f"{type(self).__name__}: y holds only 1 class "
@@ -278,7 +249,6 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         else:
             self._fit_problems(given, problems, kind)
         self._count_support(given)
-        return self
 
     def _count_support(self, given: Dataset) -> None:
         own = np.searchsorted(self.classes_, given.labels_of(self.support_))
@@ -352,21 +322,19 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         return float(accuracy_score(*asked[:2], sample_weight=asked[2]))
 
     def _problems_for(self, given: Dataset) -> list[Problem]:
-        who, n = type(self).__name__, given.n_rows
-        if given.y is None:
+        who = type(self).__name__
+        if given.target is None:
             raise InvalidInputError(
                 f"{who}: labels y are needed to certify a classifier."
             )
-        given.check_labels()
-        unknown = np.setdiff1d(given.classes(), self.classes_)
+        unknown = np.setdiff1d(given.classes, self.classes_)
         if len(unknown):
             raise InvalidInputError(
                 f"{who}: y holds labels that the model was not fitted "
                 f"on: {unknown[:5].tolist()}; it knows {self.classes_[:10].tolist()}."
             )
         codes = given.codes(self.classes_)
-        class_weight = self._class_weights(given)
-        labels = Labels(n, codes, given.weights, class_weight, given.mass)
+        labels = given.problem_labels(codes, self._class_weights(given))
         n_classes = len(self.classes_)
         sides: list[tuple[int, int | None]] = [(1, 0)]
         if n_classes > 2 and self.multi_class == "ovr":

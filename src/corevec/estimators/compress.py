@@ -35,7 +35,7 @@ from corevec.estimators._compressed import (
     Form,
 )
 from corevec.estimators._parameters import _is_count
-from corevec.estimators._rows import CHECKS
+from corevec.estimators._validation import CHECKS
 from corevec.estimators.detect import SVDD
 from corevec.estimators.stream import StreamingBallClassifier, StreamingOneClass
 from corevec.exceptions import InvalidInputError, KernelError

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.backend.arrays import column_of, namespace, to_device_of
 from corevec.certificates.scan import Subset
-from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
-from corevec.estimators._base import CoreVectorEstimator
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET
+from corevec.estimators._base import CoreVectorEstimator, kernel_for
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._cells import CellsFit, check_cells
 from corevec.estimators._dataset import Dataset, weights_of
-from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import BallDetector, ScoredDetector, constant_of
-from corevec.estimators._parameters import check_positive, check_share
+from corevec.estimators._parameters import check_positive, check_share, store
+from corevec.estimators._rows import lazily
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows, make_kernel
 from corevec.models.checkpoint import Checkpoint
 from corevec.models.result import FitResult
-from corevec.problems.family import Labels, Problem, one_class, svdd
+from corevec.problems.family import Problem, one_class, svdd
 
 # Share of outliers when neither nu nor C is given.
 DEFAULT_NU = 0.1
@@ -36,9 +39,10 @@ SEARCH_FITS = 40
 
 
 class _Detector(CoreVectorEstimator):
-    """Base class of the two detectors: checks of rows without labels."""
+    """Base class of the two detectors: rows without labels."""
 
-    def _checked_rows(self, X: Any, sample_weight: Any) -> Dataset:
+    @contextmanager
+    def _rows(self, X: Any, sample_weight: Any) -> Iterator[Dataset]:
         X = self._validate_fit(X)
         if self.init == "opposite":
             raise InvalidInputError(
@@ -46,7 +50,8 @@ class _Detector(CoreVectorEstimator):
                 "'auto', 'any' or 'farthest'.",
                 parameter="init",
             )
-        return self._given(X, None, sample_weight)
+        with self._dataset(X, None, sample_weight) as given:
+            yield given
 
 
 class CoreVectorOneClass(ScoredDetector, _Detector):
@@ -192,33 +197,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        super().__init__(
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            tol=tol,
-            ball_epsilon=ball_epsilon,
-            sampling=sampling,
-            batch=batch,
-            qp=qp,
-            init=init,
-            low_rank=low_rank,
-            max_core=max_core,
-            max_iter=max_iter,
-            max_time=max_time,
-            checkpoint=checkpoint,
-            memory_budget=memory_budget,
-            n_jobs=n_jobs,
-            warm_start=warm_start,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.cells = cells
-        self.n_trees = n_trees
-        self.nu = nu
-        self.C = C
-        self.device = device
+        store(self, locals())
 
     @with_callbacks
     def fit(
@@ -252,14 +231,15 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         if self.nu is not None:
             check_share(who, "nu", self.nu)
         self._check_local()
-        given = self._checked_rows(X, sample_weight)
-        if self.cells is not None:
-            self._fit_locally(given, DEFAULT_NU if self.nu is None else self.nu)
-        elif self.C is not None:
-            self.C_, self.offset_ = float(self.C), 1.0
-            self._fit_problems(given, self._problems_for(given), "one-class")
-        else:
-            self._fit_to_share(given, DEFAULT_NU if self.nu is None else self.nu)
+        nu = DEFAULT_NU if self.nu is None else self.nu
+        with self._rows(X, sample_weight) as given:
+            if self.cells is not None:
+                self._fit_locally(given, nu)
+            elif self.C is not None:
+                self.C_, self.offset_ = float(self.C), 1.0
+                self._fit_problems(given, self._problems_for(given), "one-class")
+            else:
+                self._fit_to_share(given, nu)
         self.n_support_ = len(self.support_)
         return self
 
@@ -285,8 +265,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         return {**found, "offset_": offset, "intercept_": np.array([-offset])}
 
     def _problems_for(self, given: Dataset) -> list[Problem]:
-        labels = Labels(given.n_rows, sample_weight=given.weights, mass=given.mass)
-        return [one_class(labels, self.C_)]
+        return [one_class(given.problem_labels(), self.C_)]
 
     def _check_local(self) -> None:
         check_cells(self)
@@ -308,9 +287,8 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         CellsFit(self, given, self._problems_for(given)).fit()
         self.offset_ = 1.0
         if self.C is None:
-            with Workers(self.n_jobs) as workers:
-                source = as_source(given.X, self.memory_budget, workers).host_copy()
-                self.offset_ = self._quantile(self._forest, source, given.weights, nu)
+            source = given.source.host_copy()
+            self.offset_ = self._quantile(self._forest, source, given.weight, nu)
 
     def _fit_to_share(self, given: Dataset, nu: float) -> None:
         """Search for the C that leaves the share `nu` outside: first on a sample."""
@@ -337,8 +315,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         """Return the C that an earlier run had reached, from its checkpoint."""
         if self.checkpoint is None:
             return None
-        source = as_source(given.X, self.memory_budget)
-        asked = self._asked(self._problems_for(given), source)
+        asked = self._asked(self._problems_for(given), given.source)
         saved = Checkpoint(self.checkpoint, asked).read()
         return None if saved is None else float(saved.header["more"]["C"])
 
@@ -358,41 +335,39 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         """
         low, high = 0.0, np.inf  # the share is above nu at low, and below it at high
         most = MOST_C * self.C_
-        with Workers(self.n_jobs) as workers:
-            source = as_source(given.X, self.memory_budget, workers)
-            weights, mass = given.weights, given.mass
-            kernel = self._make_kernel(source, weights)
-            close = max(NU_TOLERANCE * nu, 1.0 / mass)
-            for tried in range(1, SEARCH_FITS + 1):
-                problems = self._problems_for(given)
-                outcome = self._run(problems, source, kernel, reporter, interrupted)
-                between = Progress(source.n_rows)  # to notice a Ctrl-C between two fits
-                with between.listening_for_interrupt():
-                    share = self._outlier_share(outcome, source, weights) / mass
-                self._stop_asked |= between.stop_asked
-                stopped = outcome.certificates[0].stopped_by
-                if abs(share - nu) <= close:
-                    return outcome, 1.0
-                if share > nu:
-                    low = self.C_
-                else:
-                    high = self.C_
-                narrow = high / low < 1 + 1e-6 if low > 0 else False
-                given_up = stopped in ("max_time", "max_core", "max_iter")
-                at_end = narrow or tried == SEARCH_FITS or most <= self.C_
-                if at_end or given_up or self._stop_asked:
-                    break
-                self.C_ = min(_next_C(self.C_, low, high, share / nu), most)
-            return outcome, self._quantile(outcome.functions, source, weights, nu)
+        source, kernel = given.source, kernel_for(self, given)
+        close = max(NU_TOLERANCE * nu, 1.0 / given.mass)
+        for tried in range(1, SEARCH_FITS + 1):
+            problems = self._problems_for(given)
+            outcome = self._run(problems, source, kernel, reporter, interrupted)
+            between = Progress(source.n_rows)  # to notice a Ctrl-C between two fits
+            with between.listening_for_interrupt():
+                share = self._outlier_share(outcome, given)
+            self._stop_asked |= between.stop_asked
+            stopped = outcome.certificates[0].stopped_by
+            if abs(share - nu) <= close:
+                return outcome, 1.0
+            if share > nu:
+                low = self.C_
+            else:
+                high = self.C_
+            narrow = high / low < 1 + 1e-6 if low > 0 else False
+            given_up = stopped in ("max_time", "max_core", "max_iter")
+            at_end = narrow or tried == SEARCH_FITS or most <= self.C_
+            if at_end or given_up or self._stop_asked:
+                break
+            self.C_ = min(_next_C(self.C_, low, high, share / nu), most)
+        return outcome, self._quantile(outcome.functions, source, given.weight, nu)
 
-    def _outlier_share(self, outcome: FitResult, source: Any, weights: Any) -> float:
-        basis = outcome.functions.prepared()
+    def _outlier_share(self, outcome: FitResult, given: Dataset) -> float:
+        functions, weight = outcome.functions, given.weight
+        basis = functions.prepared()
 
-        def outside(rows: Any) -> float:
-            low = outcome.functions.evaluate(rows, basis)[:, 0] < 1.0
-            return float(weights_of(weights, rows)[low].sum())
+        def outside(rows: Any) -> float:  # travels to the rows, so without `given`
+            low = functions.evaluate(rows, basis)[:, 0] < 1.0
+            return float(weights_of(weight, rows)[low].sum())
 
-        return float(source.reduce(outside, lambda a, b: a + b))
+        return float(given.source.reduce(outside, lambda a, b: a + b)) / given.mass
 
     def _quantile(self, functions: Any, source: Any, weights: Any, nu: float) -> float:
         """Return the nu-quantile of the scores, by weight."""
@@ -558,30 +533,7 @@ class SVDD(BallDetector, _Detector):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        super().__init__(
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            tol=tol,
-            ball_epsilon=ball_epsilon,
-            sampling=sampling,
-            batch=batch,
-            qp=qp,
-            init=init,
-            low_rank=low_rank,
-            max_core=max_core,
-            max_iter=max_iter,
-            max_time=max_time,
-            checkpoint=checkpoint,
-            memory_budget=memory_budget,
-            n_jobs=n_jobs,
-            warm_start=warm_start,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.C = C
-        self.device = device
+        store(self, locals())
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SVDD:
@@ -604,8 +556,11 @@ class SVDD(BallDetector, _Detector):
         """
         if self.C is not None:
             check_positive(type(self).__name__, "C", self.C)
-        given = self._checked_rows(X, sample_weight)
-        outcome = self._fit_problems(given, self._problems_for(given), "SVDD")
+        with self._rows(X, sample_weight) as given:
+            outcome = self._fit_problems(given, self._problems_for(given), "SVDD")
+            if self.kernel == "precomputed":
+                own = given.source.block(0, given.n_rows)
+                diagonal = constant_of(outcome.functions.kernel.diagonal(own))
         self.centre_norm_sq_ = float(outcome.norms_sq[0])
         radius_sq = 2 * float(outcome.offsets[0]) + self.centre_norm_sq_
         if self.C is None:
@@ -615,7 +570,7 @@ class SVDD(BallDetector, _Detector):
         self.n_support_ = len(self.support_)
         self.__dict__.pop("diagonal_", None)
         if self.kernel == "precomputed":
-            self.diagonal_ = constant_of(_own_diagonal(given.X))
+            self.diagonal_ = diagonal
         return self
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Array:
@@ -676,15 +631,15 @@ class SVDD(BallDetector, _Detector):
         ndarray of shape (n_rows,)
             The larger, the closer to the centre.
         """
-        values = self._values(X)[:, 0]
-        constant = getattr(self, "diagonal_", None)
+        check_is_fitted(self)
         rows = self._validate_new(X)
+        values = self._evaluate(self._functions, rows)[:, 0]
+        constant = getattr(self, "diagonal_", None)
         own = self._diagonal_of(rows, self._functions.kernel, constant, diagonal)
         return 2 * values - to_device_of(own, values) - self.centre_norm_sq_
 
     def _problems_for(self, given: Dataset) -> list[Problem]:
-        labels = Labels(given.n_rows, sample_weight=given.weights, mass=given.mass)
-        return [svdd(labels, self.C)]
+        return [svdd(given.problem_labels(), self.C)]
 
 
 def _own_diagonal(K: Any) -> Array:

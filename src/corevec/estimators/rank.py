@@ -10,11 +10,11 @@ from sklearn.utils.validation import check_array
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
-from corevec.estimators._base import CoreVectorEstimator
+from corevec.estimators._base import CoreVectorEstimator, kernel_for
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
-from corevec.estimators._lazy import lazily
-from corevec.estimators._parameters import check_choice, check_positive
-from corevec.estimators._rows import checked_weights
+from corevec.estimators._dataset import Dataset
+from corevec.estimators._parameters import check_choice, check_positive, store
+from corevec.estimators._rows import checked_weights, lazily
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.problems.pairs import Pairs, pairs_of
 from corevec.solvers.ranking import solve as ranking
@@ -108,20 +108,7 @@ class CoreVectorRanker(CoreVectorEstimator):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.C = C
-        self.pair_weight = pair_weight
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_core = max_core
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.memory_budget = memory_budget
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store(self, locals())
 
     @with_callbacks
     def fit(
@@ -171,7 +158,7 @@ class CoreVectorRanker(CoreVectorEstimator):
         self.n_queries_ = len(pairs.scale)
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
-            kernel = self._make_kernel(source, weights)
+            kernel = kernel_for(self, Dataset.in_memory(who, source, weights))
             with RoundReporter(self, self._attributes) as reporter:
                 outcome = self._solve_pairs(pairs, source, kernel, reporter)
         self._set_fitted(outcome, "ranking")

@@ -10,14 +10,13 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.types import Array
 from corevec.data.sources import as_source
 from corevec.estimators._callbacks import with_callbacks
-from corevec.estimators._lazy import lazily
-from corevec.estimators._parameters import check_flag
-from corevec.estimators._rows import CHECKS, checked_weights
+from corevec.estimators._parameters import check_flag, store
+from corevec.estimators._rows import lazily
 from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_blocks import blocks_of, is_stream
 from corevec.estimators._stream_checks import refuse_weights
@@ -29,6 +28,7 @@ from corevec.estimators._stream_labels import (
     same_classes,
     winner,
 )
+from corevec.estimators._validation import checked_weights, validated
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 from corevec.models.certificate import Certificate, worst_of
@@ -154,18 +154,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         tol: float = 1e-3,
         verbose: int = 0,
     ):
-        self.C = C
-        self.n_balls = n_balls
-        self.balls = balls
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.budget = budget
-        self.overflow = overflow
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.verbose = verbose
+        store(self, locals())
 
     _task = "classes"
 
@@ -377,7 +366,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
             raise InvalidInputError(
                 f"{type(self).__name__}: labels y are needed to certify a classifier."
             )
-        X, y = validate_data(self, X, y, reset=False, **CHECKS)
+        X, y = validated(self, X, y, reset=False)
         weights = checked_weights(self, sample_weight, X.shape[0])
         who = type(self).__name__
         codes = encoded(who, y, weights, self.classes_, lambda row: f"row {row}")

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
@@ -17,7 +16,6 @@ from corevec.data.sources import (
     DEFAULT_MEMORY_BUDGET,
     Workers,
     as_source,
-    computed_rows,
 )
 from corevec.estimators._base import REMEDIES
 from corevec.estimators._callbacks import (
@@ -31,8 +29,9 @@ from corevec.estimators._parameters import (
     check_gap,
     check_number,
     check_positive,
+    store,
 )
-from corevec.estimators._rows import CHECKS, checked_weights, named
+from corevec.estimators._validation import check_labels, checked_weights, validated
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
 from corevec.solvers.cutting_plane import structured as structures
 from corevec.solvers.cutting_plane.structured import (
@@ -132,17 +131,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         n_jobs: int | None = None,
         verbose: int = 0,
     ):
-        self.C = C
-        self.model = model
-        self.cost_matrix = cost_matrix
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.epsilon = epsilon
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.memory_budget = memory_budget
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StructuralSVM:
@@ -165,11 +154,8 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         self._check_parameters()
         if not self._is_multiclass:
             return self._fit_own(X, y, sample_weight)
-        try:
-            X, y = validate_data(self, computed_rows(X), y, **CHECKS)
-        except ValueError as error:
-            raise named(self, error) from None
-        check_classification_targets(y)
+        X, y = validated(self, X, y)
+        check_labels("StructuralSVM", y)
         weights = checked_weights(self, sample_weight, X.shape[0])
         s = np.ones(X.shape[0]) if weights is None else weights
         self.classes_ = np.unique(y[s > 0])
@@ -235,7 +221,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
             ``classes_[1]``.
         """
         check_is_fitted(self, "coef_")
-        X = validate_data(self, computed_rows(X), reset=False, **CHECKS)
+        X = validated(self, X, reset=False)
         scores = np.asarray(X @ self.coef_.T, dtype=np.float64) + self.intercept_
         return np.ascontiguousarray(scores[:, 0]) if len(self.classes_) == 2 else scores
 

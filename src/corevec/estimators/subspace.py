@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Source
-from corevec.estimators._parameters import check_flag, check_positive
+from corevec.estimators._parameters import check_flag, check_positive, store
 from corevec.estimators._span import InSpan
 from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.regress import CoreVectorRegressor
@@ -165,27 +165,7 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.n_basis = n_basis
-        self.basis = basis
-        self.loss = loss
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.regulariser = regulariser
-        self.tol = tol
-        self.certificate = certificate
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.checkpoint = checkpoint
-        self.memory_budget = memory_budget
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+        store(self, locals())
 
     @classmethod
     def rsvm(cls, share: float = 0.1, **parameters: Any) -> SubspaceClassifier:
@@ -379,25 +359,7 @@ class SubspaceRegressor(InSpan, CoreVectorRegressor):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.n_basis = n_basis
-        self.basis = basis
-        self.C = C
-        self.tube = tube
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.certificate = certificate
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.checkpoint = checkpoint
-        self.memory_budget = memory_budget
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+        store(self, locals())
 
     def _check_tube(self) -> None:
         check_positive(type(self).__name__, "C", self.C)

@@ -12,7 +12,7 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.types import Array
 from corevec.data.sources import (
@@ -20,17 +20,24 @@ from corevec.data.sources import (
     Source,
     Workers,
     as_source,
-    computed_rows,
 )
 from corevec.estimators._base import kernel_for
-from corevec.estimators._lazy import lazily
+from corevec.estimators._dataset import Dataset
 from corevec.estimators._parameters import (
     _check_gamma,
     _is_count,
     check_choice,
     check_number,
+    store,
 )
-from corevec.estimators._rows import CHECKS, check_square, checked_weights, named
+from corevec.estimators._rows import lazily
+from corevec.estimators._validation import (
+    CHECKS,
+    check_square,
+    checked_weights,
+    named,
+    validated,
+)
 from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.detect import CoreVectorOneClass
 from corevec.estimators.regress import CoreVectorRegressor
@@ -121,15 +128,7 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
-        self.n_components = n_components
-        self.basis = basis
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.memory_budget = memory_budget
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        store(self, locals())
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CoreSetNystroem:
         """Choose the basis rows.
@@ -149,16 +148,13 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             The fitted transformer.
         """
         self._check_parameters()
-        try:
-            X = validate_data(self, computed_rows(X), **CHECKS)
-        except ValueError as error:
-            raise named(self, error) from None
+        X = validated(self, X)
         if self.kernel == "precomputed":
             check_square(type(self).__name__, X)
         weights = checked_weights(self, sample_weight, X.shape[0])
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
-            kernel = kernel_for(self, source, weights)
+            kernel = kernel_for(self, Dataset.in_memory("X", source, weights))
             rows = self._choose(source, kernel, X, y, weights)
             self._set_basis(rows, kernel, workers)
         return self
@@ -178,7 +174,7 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             In the precision of X, computed in float64.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **CHECKS)
+        X = validated(self, X, reset=False)
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
             return _features(source, self._basis)

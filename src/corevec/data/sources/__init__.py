@@ -30,7 +30,7 @@ from corevec.data.sources.dispatch import (
 from corevec.data.sources.host_copy import HostCopy
 from corevec.data.sources.memory import CsrSource, DenseSource, RowSubset, stacked
 from corevec.data.sources.remote import RemoteSource, join_rows
-from corevec.data.sources.statistics import row_statistics
+from corevec.data.sources.statistics import row_statistics, statistics_and
 from corevec.data.sources.workers import Workers
 
 __all__ = [
@@ -64,4 +64,5 @@ __all__ = [
     "require_rows_in_memory",
     "row_statistics",
     "stacked",
+    "statistics_and",
 ]
