@@ -391,16 +391,16 @@ def _with_moments(seen: Summary, y: Any, weights: Array, size: Any) -> Summary:
         return replace(
             seen, low=none + np.inf, high=none - np.inf, mean=none, variance=none
         )
+    xp, w = namespace(y), weights[:, None]
     u = y / to_device_of(np.asarray(size), y)
-    if not counted.all():
-        u, weights = u[counted], weights[counted]
-    w = weights[:, None]
-    total = weights.sum()
+    present = u if counted.all() else u[counted]
+    # Squares of rows without weight may overflow: they count as 0.
+    u = u if present is u else xp.where(counted[:, None], u, 0.0 * w)
+    total = w.sum(axis=0)
     mean = (u * w).sum(axis=0) / total
     with np.errstate(over="ignore", under="ignore"):  # then a second pass follows
         variance = ((u - mean) ** 2 * w).sum(axis=0) / total
-    xp = namespace(u)
-    found = xp.min(u, axis=0), xp.max(u, axis=0), mean, variance
+    found = xp.min(present, axis=0), xp.max(present, axis=0), mean, variance
     low, high, mean, variance = (to_numpy(one) for one in found)
     return replace(seen, low=low, high=high, mean=mean, variance=variance)
 
