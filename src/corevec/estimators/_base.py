@@ -25,6 +25,7 @@ from corevec.estimators._callbacks import (
     traffic_of,
 )
 from corevec.estimators._dataset import Dataset
+from corevec.estimators._parameters import is_tuned
 from corevec.estimators._rows import TakesRows, check_square, named
 from corevec.exceptions import (
     InvalidInputError,
@@ -376,8 +377,7 @@ def kernel_for(model: Any, given: Dataset) -> AnyKernel:
         return make_kernel(model.kernel)
     # gamma="tune" applies to cells; a global model that is chosen instead of them uses
     # the default.
-    is_tuned = isinstance(model.gamma, str) and model.gamma == "tune"
-    gamma = "scale" if is_tuned else model.gamma
+    gamma = "scale" if is_tuned(model) else model.gamma
     return make_kernel(model.kernel, gamma, model.degree, model.coef0, given.statistics)
 
 

@@ -21,6 +21,7 @@ from corevec.data.sources import Source
 from corevec.estimators._base import kernel_for
 from corevec.estimators._callbacks import RoundReporter, traffic_of
 from corevec.estimators._dataset import Dataset
+from corevec.estimators._parameters import is_tuned
 from corevec.estimators._validation import named
 from corevec.exceptions import (
     InvalidInputError,
@@ -59,14 +60,7 @@ def check_cells(model: Any) -> None:
     # `C_` of a detector is not chosen by cells.
     for name in ("choice_", "gamma_", *(["C_"] if model._task != "none" else [])):
         model.__dict__.pop(name, None)
-    who, size, n_trees = type(model).__name__, model.cells, model.n_trees
-    if not (isinstance(n_trees, Integral) and not isinstance(n_trees, bool)):
-        n_trees = 0
-    if n_trees < 1:
-        raise InvalidInputError(
-            f"{who}: n_trees={model.n_trees!r} must be a whole number of at least 1.",
-            parameter="n_trees",
-        )
+    who, size = type(model).__name__, model.cells
     if size is None:
         return
     whole = isinstance(size, Integral) and not isinstance(size, bool)
@@ -203,8 +197,7 @@ class CellsFit:
     def setting(self) -> _Setting:
         """Kernel and problems; ``gamma="tune"`` tunes them on parts of a few cells."""
         model = self.model
-        is_tuned = isinstance(model.gamma, str) and model.gamma == "tune"
-        if not is_tuned or self._has_few_rows:
+        if not is_tuned(model) or self._has_few_rows:
             return _Setting(self._global_kernel, self.problems, {})
         source, members = self._tried_cells()
         parts = trials(members, self.rng)

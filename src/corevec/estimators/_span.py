@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from corevec._runtime.progress import Progress
-from corevec.certificates import dual_bounds as bounds
 from corevec.data.sources import Source
 from corevec.estimators._parameters import check_choice
 from corevec.exceptions import InvalidInputError
@@ -31,7 +30,6 @@ BASES = (
     "cholesky",
     "coreset",
 )
-LOSSES = ("squared_hinge", "hinge")
 
 
 class InSpan:
@@ -56,16 +54,13 @@ class InSpan:
 
     def _validate_fit(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
         self._check_span()
-        validated = super()._validate_fit(X, y, **checks)  # type: ignore[misc]
+        found = super()._validate_fit(X, y, **checks)  # type: ignore[misc]
         self._check_vectors()
-        return validated
+        return found
 
     def _check_span(self) -> None:
-        who = type(self).__name__
-        check_choice(who, "certificate", self.certificate, bounds.HOW)
-        check_choice(who, "loss", self.loss, LOSSES)
-        check_choice(who, "regulariser", self.regulariser, ("norm", "coefficients"))
         if isinstance(self.basis, str):
+            who = type(self).__name__
             check_choice(who, "basis", self.basis, BASES, "an array of vectors")
             self._check_size()
 

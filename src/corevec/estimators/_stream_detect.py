@@ -15,7 +15,7 @@ from corevec.certificates.verify import verify
 from corevec.data.sources import as_source, map_values
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._outliers import ScoredDetector
-from corevec.estimators._parameters import check_share, store
+from corevec.estimators._parameters import store
 from corevec.estimators._rows import lazily
 from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_blocks import blocks_of, is_stream
@@ -286,11 +286,6 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
 
     def _machines(self) -> list[int]:
         return [0]
-
-    def _check(self) -> None:
-        super()._check()
-        if self.contamination is not None:
-            check_share(type(self).__name__, "contamination", self.contamination)
 
     def _learn_block(self, X: Any, y: Any, weights: Any) -> None:
         X = self._validated(X, "no_validation", first=not self.__sklearn_is_fitted__())

@@ -172,7 +172,7 @@ def checked_target(who: str, y: Any, n_rows: int, task: str) -> Array:
     refuse_masked(who, y, "y")
     try:
         if task == "classes":
-            y = column_or_1d(y, warn=True)
+            y = y if _is_plain_vector(y) else column_or_1d(y, warn=True)
             check_labels(who, y)
         else:
             refuse_non_numbers(who, y, "y")

@@ -17,7 +17,7 @@ from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._cells import CellsFit, check_cells, values_for_labels
 from corevec.estimators._dataset import Dataset
-from corevec.estimators._parameters import check_choice, check_positive, store
+from corevec.estimators._parameters import check_positive, store
 from corevec.estimators._rows import lazily
 from corevec.exceptions import InvalidInputError
 from corevec.problems.family import Problem, two_class
@@ -217,9 +217,6 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             The fitted classifier, with `certificate_`.
         """
         check_positive(type(self).__name__, "C", self.C)
-        check_choice(
-            "CoreVectorClassifier", "multi_class", self.multi_class, ("ovr", "ovo")
-        )
         check_cells(self)
         X, y = self._validate_fit(X, y)
         with self._dataset(X, y, sample_weight) as given:

@@ -34,7 +34,7 @@ from corevec.estimators._compressed import (
     CompressedRegressor,
     Form,
 )
-from corevec.estimators._parameters import _is_count
+from corevec.estimators._parameters import check_count
 from corevec.estimators._validation import CHECKS
 from corevec.estimators.detect import SVDD
 from corevec.estimators.stream import StreamingBallClassifier, StreamingOneClass
@@ -141,12 +141,8 @@ def compress(
 
 
 def _check_arguments(n_basis: Any, max_iter: Any) -> None:
-    if not _is_count(n_basis):
-        raise InvalidInputError(
-            f"compress: n_basis={n_basis!r} must be a whole number of at least 1: the "
-            "number of vectors of the model.",
-            parameter="n_basis",
-        )
+    remedy = "It is the number of vectors of the model."
+    check_count("compress", "n_basis", n_basis, remedy=remedy)
     whole = isinstance(max_iter, Integral) and not isinstance(max_iter, bool)
     if not (whole and int(max_iter) >= 0):
         raise InvalidInputError(

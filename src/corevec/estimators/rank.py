@@ -13,7 +13,7 @@ from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
 from corevec.estimators._base import CoreVectorEstimator, kernel_for
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._dataset import Dataset
-from corevec.estimators._parameters import check_choice, check_positive, store
+from corevec.estimators._parameters import check_positive, store
 from corevec.estimators._rows import checked_weights, lazily
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.problems.pairs import Pairs, pairs_of
@@ -144,7 +144,6 @@ class CoreVectorRanker(CoreVectorEstimator):
         """
         who = type(self).__name__
         check_positive(who, "C", self.C)
-        check_choice(who, "pair_weight", self.pair_weight, ("query", "uniform"))
         X, y = self._validate_fit(X, y, y_numeric=True)
         weights = checked_weights(self, sample_weight, X.shape[0])
         pairs = self._pairs(y, group, qid, weights)

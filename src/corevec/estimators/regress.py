@@ -17,7 +17,6 @@ from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._cells import CellsFit, check_cells
 from corevec.estimators._dataset import Dataset
 from corevec.estimators._parameters import (
-    check_flag,
     check_number,
     check_positive,
     store,
@@ -298,7 +297,6 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
     def _check_tube(self) -> None:
         who = type(self).__name__
         check_positive(who, "C", self.C)
-        check_flag(who, "fit_intercept", self.fit_intercept)
         if isinstance(self.tube, str):
             if self.tube not in ("auto", "paper"):
                 raise InvalidInputError(

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from corevec._runtime.types import Array
 from corevec.data.sources import as_source
 from corevec.estimators._callbacks import with_callbacks
-from corevec.estimators._parameters import check_flag, store
+from corevec.estimators._parameters import store
 from corevec.estimators._rows import lazily
 from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_blocks import blocks_of, is_stream
@@ -306,10 +306,6 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
     def _machines(self) -> list[int]:
         n_classes = len(self.classes_)
         return [1] if n_classes == 2 else list(range(n_classes))
-
-    def _check(self) -> None:
-        super()._check()
-        check_flag(type(self).__name__, "fit_intercept", self.fit_intercept)
 
     def _learn_block(
         self, X: Any, y: Any, weights: Any, classes: Any, *, test: bool

@@ -23,14 +23,7 @@ from corevec.estimators._callbacks import (
     RoundReporter,
     with_callbacks,
 )
-from corevec.estimators._parameters import (
-    _count,
-    check_flag,
-    check_gap,
-    check_number,
-    check_positive,
-    store,
-)
+from corevec.estimators._parameters import check_parameters, check_positive, store
 from corevec.estimators._validation import check_labels, checked_weights, validated
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
 from corevec.solvers.cutting_plane import structured as structures
@@ -252,14 +245,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_positive("StructuralSVM", "C", self.C)
-        check_gap("StructuralSVM", "tol", self.tol)
-        if self.max_iter is not None:
-            _count("StructuralSVM", "max_iter", self.max_iter)
-        for name in ("epsilon", "max_time"):
-            if getattr(self, name) is not None:
-                check_number("StructuralSVM", name, getattr(self, name), above=0)
-        check_number("StructuralSVM", "memory_budget", self.memory_budget, above=0)
-        check_flag("StructuralSVM", "fit_intercept", self.fit_intercept)
+        check_parameters(self)
         known = all(hasattr(self.model, name) for name in _METHODS)
         if self._is_multiclass:
             known = self.model == "multiclass"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Source
-from corevec.estimators._parameters import check_flag, check_positive, store
+from corevec.estimators._parameters import check_positive, store
 from corevec.estimators._span import InSpan
 from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.regress import CoreVectorRegressor
@@ -211,11 +211,10 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
 
     def _check_span(self) -> None:
         super()._check_span()
-        who = type(self).__name__
-        check_flag(who, "fit_intercept", self.fit_intercept)
         if self.loss == "hinge" and self.regulariser != "norm":
             raise InvalidInputError(
-                f"{who}: regulariser='coefficients' needs loss='squared_hinge'.",
+                f"{type(self).__name__}: regulariser='coefficients' needs "
+                "loss='squared_hinge'.",
                 parameter="regulariser",
             )
 
@@ -363,7 +362,6 @@ class SubspaceRegressor(InSpan, CoreVectorRegressor):
 
     def _check_tube(self) -> None:
         check_positive(type(self).__name__, "C", self.C)
-        check_flag(type(self).__name__, "fit_intercept", self.fit_intercept)
         number = isinstance(self.tube, Real) and not isinstance(self.tube, bool)
         if not (number and 0 <= float(self.tube) < np.inf):
             raise InvalidInputError(

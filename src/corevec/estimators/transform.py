@@ -23,13 +23,7 @@ from corevec.data.sources import (
 )
 from corevec.estimators._base import kernel_for
 from corevec.estimators._dataset import Dataset
-from corevec.estimators._parameters import (
-    _check_gamma,
-    _is_count,
-    check_choice,
-    check_number,
-    store,
-)
+from corevec.estimators._parameters import check_choice, check_parameters, store
 from corevec.estimators._rows import lazily
 from corevec.estimators._validation import (
     CHECKS,
@@ -42,7 +36,7 @@ from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.detect import CoreVectorOneClass
 from corevec.estimators.regress import CoreVectorRegressor
 from corevec.exceptions import InvalidInputError, KernelError, NotCertifiedWarning
-from corevec.kernels import AnyKernel, Rows, check_kernel_name, finite
+from corevec.kernels import AnyKernel, Rows, finite
 from corevec.models.basis import SPREAD_THRESHOLD, Basis, basis_of_rows
 from corevec.solvers.basis.select import BY_NAME, randomly_pivoted_cholesky
 
@@ -294,27 +288,11 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.normalization_ = basis.inverse_factor
 
     def _check_parameters(self) -> None:
-        who = type(self).__name__
-        if not _is_count(self.n_components):
-            raise InvalidInputError(
-                f"{who}: n_components={self.n_components!r} must be a whole number of "
-                "at least 1.",
-                parameter="n_components",
-            )
+        check_parameters(self)
         if isinstance(self.basis, str):
             names = "coreset", *BY_NAME
+            who = type(self).__name__
             check_choice(who, "basis", self.basis, names, "an array of basis rows")
-        check_kernel_name(who, self.kernel)
-        _check_gamma(who, self.gamma)
-        check_number(who, "degree", self.degree, above=0, remedy="3 is the default.")
-        check_number(who, "coef0", self.coef0)
-        check_number(
-            who,
-            "memory_budget",
-            self.memory_budget,
-            above=0,
-            remedy="Bytes for blocks and the basis beside the data, e.g. 2**28.",
-        )
 
     @property
     def _n_features_out(self) -> int:
