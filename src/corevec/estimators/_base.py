@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from sklearn.utils.validation import (
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.certificates.scan import Subset
 from corevec.certificates.verify import verify
 from corevec.data.sources import Source
 from corevec.estimators._callbacks import (
@@ -78,7 +78,6 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     """
 
     # Parameters that several subclasses have.
-
     C: Any
     kernel: Any
     gamma: Any
@@ -113,51 +112,48 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     ) -> FitResult:
         """Fit `problems`, set the common attributes and return the result."""
         kernel = kernel_for(self, given)
+        task = Task(problems, given.source, kernel, self._settings())
         with RoundReporter(self, self._attributes) as reporter:
-            outcome = self._run(problems, given.source, kernel, reporter)
-        self._set_fitted(outcome, title)
+            outcome, progress = self._run(task, reporter)
+        self._set_fitted(outcome, progress, title)
         return outcome
 
     def _run(
         self,
-        problems: list[Problem],
-        source: Source,
-        kernel: AnyKernel,
+        task: Task,
         reporter: RoundReporter,
+        *,
         stop_asked: bool = False,
-    ) -> FitResult:
-        listeners = [*traffic_of(source), reporter.on_round]
+        has_checkpoint: bool = True,
+    ) -> tuple[FitResult, Progress]:
+        """Return the solution of a task, and the history of its rounds."""
+        listeners = [*traffic_of(task.source), reporter.on_round]
         limits = self.max_iter, self.max_time
-        progress = Progress(source.n_rows, *limits, listeners, stop_asked=stop_asked)
+        n_rows = task.source.n_rows
+        progress = Progress(n_rows, *limits, listeners, stop_asked=stop_asked)
+        file = self._checkpoint_of(task) if has_checkpoint else None
         try:
-            file = self._checkpoint(problems, source, progress)
-            with progress.listening_for_interrupt(), source.at_work():
-                outcome = self._solve(problems, source, kernel, progress)
+            saved = None if file is None else file.read()
+            if file is not None:
+                file.check_place()
+                progress.listeners.append(file.on_round)
+            with progress.listening_for_interrupt(), task.source.at_work():
+                outcome = self._solve(task, progress, saved)
         except (KernelError, InvalidInputError, RowsLostError) as error:
             raise named(self, error) from error.__cause__
         if file is not None and all(one.converged for one in outcome.certificates):
             file.remove()
         elif file is not None:
             file.leave()
-        self.__dict__.pop("_saved", None)
-        self.history_ = progress.history
-        self._stop_asked = progress.stop_asked
-        return outcome
+        return outcome, progress
 
-    def _checkpoint(
-        self, problems: list[Problem], source: Source, progress: Progress
-    ) -> Checkpoint | None:
-        """Return the checkpoint of this fit, after reading an existing one."""
-        self._saved: Saved | None = None
+    def _checkpoint_of(self, task: Task) -> Checkpoint | None:
+        """Return the checkpoint of this fit, if one is wanted."""
         path = getattr(self, "checkpoint", None)
-        if path is None or getattr(self, "_on_sample", False):
+        if path is None:
             return None
         more = {"C": getattr(self, "C_", None)}
-        file = Checkpoint(path, self._asked(problems, source), more)
-        self._saved = file.read()
-        file.check_place()
-        progress.listeners.append(file.on_round)
-        return file
+        return Checkpoint(path, self._asked(task.problems, task.source), more)
 
     def _asked(self, problems: list[Problem], source: Source) -> dict[str, Any]:
         """Return what must agree between a fit and the one that resumes it."""
@@ -177,30 +173,11 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     def _how_to_go_on(self) -> str:
         return how_to_resume(getattr(self, "checkpoint", None))
 
-    def _solve(
-        self,
-        problems: list[Problem],
-        source: Source,
-        kernel: AnyKernel,
-        progress: Progress,
-    ) -> FitResult:
-        warm = self._warm(source, kernel)
-        task = Task(problems, source, kernel, self._settings(), warm)
+    def _solve(self, task: Task, progress: Progress, saved: Saved | None) -> FitResult:
+        """Return the solution of a task, resumed from `saved` or an earlier fit."""
+        warm = self._warm(task.source) if saved is None else _resumed(saved, task)
         ways = Ways(self.low_rank, getattr(self, "weights", "auto"))
-        return strategy.fit(task, progress, ways)
-
-    def _functions_on(
-        self,
-        problems: list[Problem],
-        source: Source,
-        kernel: AnyKernel,
-        numbers: Array,
-    ) -> KernelExpansion:
-        """Return the functions that are fitted on a subset of the rows."""
-        some = Subset(source, numbers)
-        progress = Progress(some.n_rows, self.max_iter, self.max_time)
-        task = Task(problems, some, kernel, self._settings())
-        return strategy.fit(task, progress, Ways(self.low_rank)).functions
+        return strategy.fit(replace(task, warm=warm), progress, ways)
 
     def _settings(self) -> Settings:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
@@ -215,28 +192,21 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             random_state=int(seed),
         )
 
-    def _warm(self, source: Source, kernel: AnyKernel) -> WarmStart | None:
-        saved = self.__dict__.pop("_saved", None)
-        if saved is not None:
-            functions = saved.functions(kernel)
-            cores = saved.support, saved.multipliers
-            return WarmStart(functions, *cores, True, saved.offsets)
+    def _warm(self, source: Source) -> WarmStart | None:
+        """Return what the previous fit left, if it is wanted and fits the rows."""
         if not (getattr(self, "warm_start", False) and hasattr(self, "_outcome")):
             return None
         old: FitResult = self._outcome
-        index = old.functions.basis.index
-        same = bool(len(index) == 0 or index.max() < source.n_rows)
-        if same:
-            here = source.take(index).values
-            same = _equal(here, old.functions.basis.values)
-        if not same and not _compatible(source, old.functions.basis):
+        same = _rows_are_there(source, old.functions.basis)
+        if not same and source.n_features != old.functions.basis.values.shape[1]:
             return None
         return WarmStart(old.functions, old.support, old.multipliers, same)
 
-    def _set_fitted(self, outcome: FitResult, title: str) -> None:
+    def _set_fitted(self, outcome: FitResult, progress: Progress, title: str) -> None:
         for name in ("_forest", "n_cells_"):
             self.__dict__.pop(name, None)
         self._outcome = outcome
+        self.history_ = progress.history
         for name, value in self._attributes(outcome.functions).items():
             setattr(self, name, value)
         for record in self.history_:
@@ -485,13 +455,16 @@ def _nearly_equal(a: Any, b: Any) -> bool:
     return bool(abs(a - b).max() <= 1e-6 * abs(b).max())
 
 
-def _compatible(source: Source, basis: Rows) -> bool:
-    return bool(source.n_features == basis.values.shape[1])
+def _resumed(saved: Saved, task: Task) -> WarmStart:
+    """Return the state of a checkpoint as the start of a task."""
+    functions = saved.functions(task.kernel)
+    return WarmStart(functions, saved.support, saved.multipliers, True, saved.offsets)
 
 
 def _rows_are_there(source: Source, basis: Rows) -> bool:
+    """Whether the basis vectors are rows of the source, under the same numbers."""
     index = basis.index
-    if len(index) == 0 or index.max() >= source.n_rows:
+    if index.max(initial=-1) >= source.n_rows:
         return False
     return _equal(source.take(index).values, basis.values)
 

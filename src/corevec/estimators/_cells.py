@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.progress import Progress, logger
 from corevec._runtime.types import Array
+from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
 from corevec.estimators._base import kernel_for
 from corevec.estimators._callbacks import RoundReporter, traffic_of
@@ -30,6 +31,7 @@ from corevec.exceptions import (
 )
 from corevec.kernels import AnyKernel, Kernel, make_kernel
 from corevec.problems.family import Problem
+from corevec.problems.task import Task
 from corevec.solvers.cells import fit as cells
 from corevec.solvers.cells.cell import rows_with_weight
 from corevec.solvers.cells.certificate import cells_certificate
@@ -45,6 +47,8 @@ from corevec.solvers.cells.tuning import (
     weighted_error,
     with_C_times,
 )
+from corevec.solvers.strategy import auto as strategy
+from corevec.solvers.strategy.auto import Ways
 
 # Rows per cell by default. covtype, tuning included, on two threads: 511 rows 4.0 % in
 # 8 s, 1021 rows 4.0 % in 11 s, 2043 rows 3.9 % in 65 s.
@@ -278,7 +282,10 @@ class CellsFit:
         plain = clone(self.model).set_params(cells=None, verbose=0, tol=0.01)
         plain.set_params(max_time=plain.max_time or 60.0)
         kernel = self._global_kernel
-        functions = plain._functions_on(self.problems, self.source, kernel, others)
+        few = Subset(self.source, others)
+        progress = Progress(few.n_rows, plain.max_iter, plain.max_time)
+        task = Task(self.problems, few, kernel, plain._settings())
+        functions = strategy.fit(task, progress, Ways(plain.low_rank)).functions
         rows = self._tried_cells()[0].take(test)
         values = functions.evaluate(rows, functions.prepared())
         wrong, total = weighted_error(self.problems, rows, values, kernel)

@@ -17,10 +17,14 @@ from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._outliers import ScoredDetector
 from corevec.estimators._parameters import store
 from corevec.estimators._rows import lazily
-from corevec.estimators._stream import StreamingEstimator
+from corevec.estimators._stream import (
+    StreamingEstimator,
+    fit_remote,
+    refuse_remote,
+    refuse_tensors,
+)
 from corevec.estimators._stream_blocks import blocks_of, is_stream
 from corevec.estimators._stream_checks import refuse_weights
-from corevec.estimators._stream_far import fit_remote, refuse_remote, refuse_tensors
 from corevec.estimators._validation import checked_weights, validated
 from corevec.kernels import Rows
 from corevec.models.certificate import Certificate

@@ -108,7 +108,7 @@ def refuse_non_numbers(who: str, X: Any, name: str = "X") -> None:
     Masked entries, dates, durations, text, bytes, records and mappings; a frame is
     looked at column by column.
     """
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not sparse.issparse(X):  # a DOK matrix is one
         raise InvalidInputError(
             f"{who}: {name} is a {type(X).__name__}, which has no rows. Give a matrix "
             "or a data frame: pandas.DataFrame(X)."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from os import PathLike
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -195,9 +195,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         store(self, locals())
 
     @with_callbacks
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None
-    ) -> CoreVectorClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the classifier.
 
         Parameters

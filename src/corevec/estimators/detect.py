@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -27,6 +28,7 @@ from corevec.kernels import Rows, make_kernel
 from corevec.models.checkpoint import Checkpoint
 from corevec.models.result import FitResult
 from corevec.problems.family import Problem, one_class, svdd
+from corevec.problems.task import Task
 
 # Share of outliers when neither nu nor C is given.
 DEFAULT_NU = 0.1
@@ -200,9 +202,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         store(self, locals())
 
     @with_callbacks
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None
-    ) -> CoreVectorOneClass:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the detector.
 
         Parameters
@@ -301,15 +301,14 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
             few = given.sample(rng, _SEARCH_ROWS)
             ratio = given.mass / few.mass
             self.C_ *= ratio
-            self._on_sample = True
             with RoundReporter(self, self._attributes, quiet=True) as reporter:
-                self._search(few, nu, reporter)
-            del self._on_sample
-            interrupted = self._stop_asked
+                found = self._search(few, nu, reporter, is_sample=True)
+            interrupted = found.progress.stop_asked
             self.C_ /= ratio
         with RoundReporter(self, self._attributes) as reporter:
-            outcome, self.offset_ = self._search(given, nu, reporter, interrupted)
-        self._set_fitted(outcome, "one-class")
+            found = self._search(given, nu, reporter, interrupted)
+        self.offset_ = found.offset
+        self._set_fitted(found.outcome, found.progress, "one-class")
 
     def _searched_before(self, given: Dataset) -> float | None:
         """Return the C that an earlier run had reached, from its checkpoint."""
@@ -325,8 +324,9 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         nu: float,
         reporter: RoundReporter,
         interrupted: bool = False,
-    ) -> tuple[FitResult, float]:
-        """Return the result and the offset of the C whose share of outliers is `nu`.
+        is_sample: bool = False,
+    ) -> _Found:
+        """Return the fit with the C whose share of outliers is `nu`.
 
         The share decreases as C grows, but not below that of the support vectors of the
         hard margin, which lie slightly outside. If `MOST_C` times the first C still
@@ -338,15 +338,17 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         source, kernel = given.source, kernel_for(self, given)
         close = max(NU_TOLERANCE * nu, 1.0 / given.mass)
         for tried in range(1, SEARCH_FITS + 1):
-            problems = self._problems_for(given)
-            outcome = self._run(problems, source, kernel, reporter, interrupted)
+            task = Task(self._problems_for(given), source, kernel, self._settings())
+            outcome, progress = self._run(
+                task, reporter, stop_asked=interrupted, has_checkpoint=not is_sample
+            )
             between = Progress(source.n_rows)  # to notice a Ctrl-C between two fits
             with between.listening_for_interrupt():
                 share = self._outlier_share(outcome, given)
-            self._stop_asked |= between.stop_asked
+            progress.stop_asked |= between.stop_asked
             stopped = outcome.certificates[0].stopped_by
             if abs(share - nu) <= close:
-                return outcome, 1.0
+                return _Found(outcome, progress, 1.0)
             if share > nu:
                 low = self.C_
             else:
@@ -354,10 +356,11 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
             narrow = high / low < 1 + 1e-6 if low > 0 else False
             given_up = stopped in ("max_time", "max_core", "max_iter")
             at_end = narrow or tried == SEARCH_FITS or most <= self.C_
-            if at_end or given_up or self._stop_asked:
+            if at_end or given_up or progress.stop_asked:
                 break
             self.C_ = min(_next_C(self.C_, low, high, share / nu), most)
-        return outcome, self._quantile(outcome.functions, source, given.weight, nu)
+        offset = self._quantile(outcome.functions, source, given.weight, nu)
+        return _Found(outcome, progress, offset)
 
     def _outlier_share(self, outcome: FitResult, given: Dataset) -> float:
         functions, weight = outcome.functions, given.weight
@@ -387,6 +390,15 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         below = np.cumsum(own[order]) / own.sum()
         first_kept = min(int(np.searchsorted(below, nu, side="right")), len(order) - 1)
         return float(values[order[first_kept]])
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The last fit of a search for C, and the offset that leaves the share outside."""
+
+    outcome: FitResult
+    progress: Progress
+    offset: float
 
 
 def _next_C(C: float, low: float, high: float, excess: float) -> float:
@@ -536,7 +548,7 @@ class SVDD(BallDetector, _Detector):
         store(self, locals())
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SVDD:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the ball.
 
         Parameters

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_array
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Source, Workers, as_source
 from corevec.estimators._base import CoreVectorEstimator, kernel_for
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._dataset import Dataset
 from corevec.estimators._parameters import check_positive, store
 from corevec.estimators._rows import checked_weights, lazily
+from corevec.estimators._validation import named
 from corevec.exceptions import InvalidInputError, KernelError
+from corevec.kernels import AnyKernel
+from corevec.models.result import FitResult
 from corevec.problems.pairs import Pairs, pairs_of
 from corevec.solvers.ranking import solve as ranking
 
@@ -119,7 +122,7 @@ class CoreVectorRanker(CoreVectorEstimator):
         sample_weight: Any = None,
         *,
         qid: Any = None,
-    ) -> CoreVectorRanker:
+    ) -> Self:
         """Fit the ranker.
 
         Parameters
@@ -159,8 +162,8 @@ class CoreVectorRanker(CoreVectorEstimator):
             source = as_source(X, self.memory_budget, workers)
             kernel = kernel_for(self, Dataset.in_memory(who, source, weights))
             with RoundReporter(self, self._attributes) as reporter:
-                outcome = self._solve_pairs(pairs, source, kernel, reporter)
-        self._set_fitted(outcome, "ranking")
+                found = self._solve_pairs(pairs, source, kernel, reporter)
+        self._set_fitted(*found, "ranking")
         return self
 
     @lazily
@@ -243,8 +246,8 @@ class CoreVectorRanker(CoreVectorEstimator):
         return pairs_of(y, query, weights, float(self.C), per_query)
 
     def _solve_pairs(
-        self, pairs: Pairs, source: Any, kernel: Any, reporter: Any
-    ) -> Any:
+        self, pairs: Pairs, source: Source, kernel: AnyKernel, reporter: RoundReporter
+    ) -> tuple[FitResult, Progress]:
         progress = Progress(source.n_rows, self.max_iter, self.max_time)
         progress.listeners.append(reporter.on_round)
         seed = self._settings().random_state
@@ -253,9 +256,8 @@ class CoreVectorRanker(CoreVectorEstimator):
             with progress.listening_for_interrupt():
                 outcome = ranking.solve(pairs, source, kernel, settings, progress)
         except KernelError as error:
-            raise KernelError(f"{type(self).__name__}: {error}") from None
-        self.history_ = progress.history
-        return outcome
+            raise named(self, error) from None
+        return outcome, progress
 
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Any:
         raise InvalidInputError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numbers import Real
 from os import PathLike
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -200,9 +200,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         store(self, locals())
 
     @with_callbacks
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None
-    ) -> CoreVectorRegressor:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the regressor.
 
         Parameters

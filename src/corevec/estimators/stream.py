@@ -17,17 +17,22 @@ from corevec.data.sources import as_source
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._parameters import store
 from corevec.estimators._rows import lazily
-from corevec.estimators._stream import StreamingEstimator
-from corevec.estimators._stream_blocks import blocks_of, is_stream
-from corevec.estimators._stream_checks import refuse_weights
-from corevec.estimators._stream_detect import StreamingOneClass
-from corevec.estimators._stream_far import fit_remote, refuse_remote, refuse_tensors
-from corevec.estimators._stream_labels import (
+from corevec.estimators._stream import (
+    StreamingEstimator,
+    fit_remote,
+    refuse_remote,
+    refuse_tensors,
+)
+from corevec.estimators._stream_blocks import (
+    blocks_of,
     encoded,
     first_classes,
+    is_stream,
     same_classes,
     winner,
 )
+from corevec.estimators._stream_checks import refuse_weights
+from corevec.estimators._stream_detect import StreamingOneClass
 from corevec.estimators._validation import checked_weights, validated
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows

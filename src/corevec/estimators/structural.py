@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -127,7 +127,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         store(self, locals())
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StructuralSVM:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the machine.
 
         Parameters
