@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.certificates.verify import verify
 from corevec.data.sources import Source
@@ -107,14 +109,28 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     random_state: Any
     verbose: Any
 
+    @contextmanager
+    def _fitting(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> Iterator[tuple[Dataset, RoundReporter]]:
+        """Open the threads and the reports of a fit for validated rows."""
+        with (
+            self._dataset(X, y, sample_weight) as given,
+            RoundReporter(self, self._attributes_at, given) as reporter,
+        ):
+            yield given, reporter
+
     def _fit_problems(
-        self, given: Dataset, problems: list[Problem], title: str
+        self,
+        given: Dataset,
+        problems: list[Problem],
+        title: str,
+        reporter: RoundReporter,
     ) -> FitResult:
         """Fit `problems`, set the common attributes and return the result."""
         kernel = kernel_for(self, given)
         task = Task(problems, given.source, kernel, self._settings())
-        with RoundReporter(self, self._attributes) as reporter:
-            outcome, progress = self._run(task, reporter)
+        outcome, progress = self._run(task, reporter)
         self._set_fitted(outcome, progress, title)
         return outcome
 
@@ -215,6 +231,10 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         self.n_core_ = max(outcome.n_core)
         self.certificate_ = worst_of(outcome.certificates, title)
         self._warn_unless_certified()
+
+    def _attributes_at(self, state: RoundState) -> dict[str, Any]:
+        """Return the fitted attributes after a round, as if the fit ended there."""
+        return self._attributes(state.functions())
 
     def _attributes(self, functions: KernelExpansion) -> dict[str, Any]:
         """Return the fitted attributes that follow from the functions alone."""

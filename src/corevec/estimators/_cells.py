@@ -126,7 +126,7 @@ class CellsFit:
             del self.source
         return is_better
 
-    def fit(self) -> cells.Solved:
+    def fit(self, reporter: RoundReporter) -> cells.Solved:
         """Return the solved cells, and set the fitted attributes of the model."""
         model = self.model
         with self._naming():
@@ -139,12 +139,10 @@ class CellsFit:
                 model.max_time,
                 started=self.started,
             )
-            progress.listeners += traffic_of(source)
-            with RoundReporter(model, lambda _: {}) as reporter:
-                progress.listeners.append(reporter.on_round)
-                with progress.listening_for_interrupt():
-                    task = cells.CellsTask(*own, self.size, model.n_trees)
-                    solved = cells.fit(task, progress, self.rng)
+            progress.listeners += [*traffic_of(source), reporter.on_round]
+            with progress.listening_for_interrupt():
+                task = cells.CellsTask(*own, self.size, model.n_trees)
+                solved = cells.fit(task, progress, self.rng)
         for record in progress.history:
             record.update(self.facts or setting.tuned)
         if setting.tuned:

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.data.sources import (
     DEFAULT_MEMORY_BUDGET,
@@ -91,7 +91,8 @@ class StreamingEstimator(CoreVectorEstimator):
                         "rows": self._position,
                         "updates": self._total_updates(),
                         "accuracy": getattr(self, "test_then_train_accuracy_", np.nan),
-                    }
+                    },
+                    RoundState(lambda: None),  # the model itself is fitted
                 )
                 if stop or progress.stop_asked:
                     self._stopped_by = "interrupt"

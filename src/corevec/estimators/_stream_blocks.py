@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -147,7 +147,7 @@ def same_classes(some: Any, others: Any) -> bool:
 class BlockReporter(RoundReporter):
     """Reports each block to the progress line, the log and the callbacks."""
 
-    def __enter__(self) -> BlockReporter:
+    def __enter__(self) -> Self:
         super().__enter__()
         self.begun = time.perf_counter()
         if self.line is not None:

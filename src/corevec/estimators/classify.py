@@ -14,7 +14,7 @@ from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, column_of, entries_of, full, tensors_to_numpy
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET
 from corevec.estimators._base import CoreVectorEstimator
-from corevec.estimators._callbacks import with_callbacks
+from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._cells import CellsFit, check_cells, values_for_labels
 from corevec.estimators._dataset import Dataset
 from corevec.estimators._parameters import check_positive, store
@@ -217,11 +217,11 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         check_positive(type(self).__name__, "C", self.C)
         check_cells(self)
         X, y = self._validate_fit(X, y)
-        with self._dataset(X, y, sample_weight) as given:
-            self._fit_classes(given)
+        with self._fitting(X, y, sample_weight) as (given, reporter):
+            self._fit_classes(given, reporter)
         return self
 
-    def _fit_classes(self, given: Dataset) -> None:
+    def _fit_classes(self, given: Dataset, reporter: RoundReporter) -> None:
         """Fit one machine per class or pair; classes without weight do not count."""
         classes = given.classes
         if len(classes) < 2:
@@ -240,9 +240,9 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         kind = "one-vs-rest" if self.multi_class == "ovr" else "one-vs-one"
         local = CellsFit(self, given, problems)
         if local.applies():
-            local.fit()
+            local.fit(reporter)
         else:
-            self._fit_problems(given, problems, kind)
+            self._fit_problems(given, problems, kind, reporter)
         self._count_support(given)
 
     def _count_support(self, given: Dataset) -> None:

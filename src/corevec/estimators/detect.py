@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.backend.arrays import column_of, namespace, to_device_of
 from corevec.certificates.scan import Subset
@@ -44,7 +44,9 @@ class _Detector(CoreVectorEstimator):
     """Base class of the two detectors: rows without labels."""
 
     @contextmanager
-    def _rows(self, X: Any, sample_weight: Any) -> Iterator[Dataset]:
+    def _fitting_rows(
+        self, X: Any, sample_weight: Any
+    ) -> Iterator[tuple[Dataset, RoundReporter]]:
         X = self._validate_fit(X)
         if self.init == "opposite":
             raise InvalidInputError(
@@ -52,8 +54,8 @@ class _Detector(CoreVectorEstimator):
                 "'auto', 'any' or 'farthest'.",
                 parameter="init",
             )
-        with self._dataset(X, None, sample_weight) as given:
-            yield given
+        with self._fitting(X, None, sample_weight) as found:
+            yield found
 
 
 class CoreVectorOneClass(ScoredDetector, _Detector):
@@ -232,15 +234,16 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
             check_share(who, "nu", self.nu)
         self._check_local()
         nu = DEFAULT_NU if self.nu is None else self.nu
-        with self._rows(X, sample_weight) as given:
+        with self._fitting_rows(X, sample_weight) as (given, reporter):
             if self.cells is not None:
-                self._fit_locally(given, nu)
+                self._fit_locally(given, nu, reporter)
             elif self.C is not None:
                 self.C_, self.offset_ = float(self.C), 1.0
-                self._fit_problems(given, self._problems_for(given), "one-class")
+                problems = self._problems_for(given)
+                self._fit_problems(given, problems, "one-class", reporter)
             else:
-                self._fit_to_share(given, nu)
-        self.n_support_ = len(self.support_)
+                self._fit_to_share(given, nu, reporter)
+            self.n_support_ = np.array([len(self.support_)], dtype=np.int32)
         return self
 
     @lazily
@@ -276,7 +279,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
                 parameter="cells",
             )
 
-    def _fit_locally(self, given: Dataset, nu: float) -> None:
+    def _fit_locally(self, given: Dataset, nu: float, reporter: RoundReporter) -> None:
         """Fit one machine per cell; with `nu`, the offset leaves that share outside.
 
         In a cell of m rows, C = 1 / (nu m): the C that the search starts from.
@@ -284,13 +287,13 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         size: Any = self.cells
         in_cell = given.mass * min(1.0, float(size) / given.n_rows)
         self.C_ = 1.0 / (nu * in_cell) if self.C is None else float(self.C)
-        CellsFit(self, given, self._problems_for(given)).fit()
+        CellsFit(self, given, self._problems_for(given)).fit(reporter)
         self.offset_ = 1.0
         if self.C is None:
             source = given.source.host_copy()
             self.offset_ = self._quantile(self._forest, source, given.weight, nu)
 
-    def _fit_to_share(self, given: Dataset, nu: float) -> None:
+    def _fit_to_share(self, given: Dataset, nu: float, reporter: RoundReporter) -> None:
         """Search for the C that leaves the share `nu` outside: first on a sample."""
         self.C_ = 1.0 / (nu * given.mass)
         interrupted, known = False, self._searched_before(given)
@@ -301,12 +304,11 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
             few = given.sample(rng, _SEARCH_ROWS)
             ratio = given.mass / few.mass
             self.C_ *= ratio
-            with RoundReporter(self, self._attributes, quiet=True) as reporter:
-                found = self._search(few, nu, reporter, is_sample=True)
+            quiet = RoundReporter(self, self._attributes_at, quiet=True)
+            found = self._search(few, nu, quiet, is_sample=True)
             interrupted = found.progress.stop_asked
             self.C_ /= ratio
-        with RoundReporter(self, self._attributes) as reporter:
-            found = self._search(given, nu, reporter, interrupted)
+        found = self._search(given, nu, reporter, interrupted)
         self.offset_ = found.offset
         self._set_fitted(found.outcome, found.progress, "one-class")
 
@@ -568,22 +570,27 @@ class SVDD(BallDetector, _Detector):
         """
         if self.C is not None:
             check_positive(type(self).__name__, "C", self.C)
-        with self._rows(X, sample_weight) as given:
-            outcome = self._fit_problems(given, self._problems_for(given), "SVDD")
+        with self._fitting_rows(X, sample_weight) as (given, reporter):
+            problems = self._problems_for(given)
+            outcome = self._fit_problems(given, problems, "SVDD", reporter)
+            radius_sq = self.certificate_.primal if self.C is None else None
+            ball = _ball(float(outcome.norms_sq[0]), outcome.offsets[0], radius_sq)
+            for name, value in ball.items():
+                setattr(self, name, value)
+            self.n_support_ = np.array([len(self.support_)], dtype=np.int32)
+            self.__dict__.pop("diagonal_", None)
             if self.kernel == "precomputed":
                 own = given.source.block(0, given.n_rows)
-                diagonal = constant_of(outcome.functions.kernel.diagonal(own))
-        self.centre_norm_sq_ = float(outcome.norms_sq[0])
-        radius_sq = 2 * float(outcome.offsets[0]) + self.centre_norm_sq_
-        if self.C is None:
-            radius_sq = self.certificate_.primal
-        self.radius_ = float(np.sqrt(max(radius_sq, 0.0)))
-        self.offset_ = -(self.radius_**2)
-        self.n_support_ = len(self.support_)
-        self.__dict__.pop("diagonal_", None)
-        if self.kernel == "precomputed":
-            self.diagonal_ = diagonal
+                diagonal = outcome.functions.kernel.diagonal(own)
+                self.diagonal_ = constant_of(diagonal)
         return self
+
+    def _attributes_at(self, state: RoundState) -> dict[str, Any]:
+        functions = state.functions()
+        values = functions.evaluate(functions.basis, functions.prepared())
+        norm_sq = float((functions.coef * values).sum())
+        offset = 0.0 if state.offsets is None else np.ravel(state.offsets())[0]
+        return {**self._attributes(functions), **_ball(norm_sq, offset)}
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Array:
         """Fit the ball and return +1 for the rows inside and -1 for the outliers.
@@ -652,6 +659,16 @@ class SVDD(BallDetector, _Detector):
 
     def _problems_for(self, given: Dataset) -> list[Problem]:
         return [svdd(given.problem_labels(), self.C)]
+
+
+def _ball(
+    norm_sq: float, offset: float, radius_sq: float | None = None
+) -> dict[str, float]:
+    """Return the attributes of a ball with this centre and offset, or radius."""
+    if radius_sq is None:
+        radius_sq = 2 * float(offset) + norm_sq
+    radius = float(np.sqrt(max(radius_sq, 0.0)))
+    return {"centre_norm_sq_": norm_sq, "radius_": radius, "offset_": -(radius**2)}
 
 
 def _own_diagonal(K: Any) -> Array:

@@ -160,10 +160,11 @@ class CoreVectorRanker(CoreVectorEstimator):
         self.n_queries_ = len(pairs.scale)
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
-            kernel = kernel_for(self, Dataset.in_memory(who, source, weights))
-            with RoundReporter(self, self._attributes) as reporter:
+            given = Dataset.in_memory(who, source, weights)
+            kernel = kernel_for(self, given)
+            with RoundReporter(self, self._attributes_at, given) as reporter:
                 found = self._solve_pairs(pairs, source, kernel, reporter)
-        self._set_fitted(*found, "ranking")
+                self._set_fitted(*found, "ranking")
         return self
 
     @lazily

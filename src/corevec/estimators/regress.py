@@ -13,7 +13,7 @@ from corevec._runtime.types import Array
 from corevec.backend.arrays import column_of, tensors_to_numpy, to_device_of
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Column
 from corevec.estimators._base import CoreVectorEstimator
-from corevec.estimators._callbacks import with_callbacks
+from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._cells import CellsFit, check_cells
 from corevec.estimators._dataset import Dataset
 from corevec.estimators._parameters import (
@@ -222,24 +222,24 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         self._check_tube()
         check_cells(self)
         X, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
-        with self._dataset(X, y, sample_weight) as given:
+        with self._fitting(X, y, sample_weight) as (given, reporter):
             in_memory = isinstance(given.target, np.ndarray)
             self._one_target = y.ndim == 1 if in_memory else given.n_targets == 1
-            self._fit_targets(given)
+            self._fit_targets(given, reporter)
         return self
 
-    def _fit_targets(self, given: Dataset) -> None:
+    def _fit_targets(self, given: Dataset, reporter: RoundReporter) -> None:
         """Fit one machine per standardised target."""
         moments = given.target_moments(bool(self.fit_intercept))
         self.target_mean_, self.target_scale_ = moments
         problems = self._problems_for(given)
         local = CellsFit(self, given, problems)
         if local.applies():
-            offsets = local.fit().offset  # the mean over the cells
+            offsets = local.fit(reporter).offset  # the mean over the cells
             self._in_units_of_y()
         else:
-            outcome = self._fit_problems(given, problems, "one problem per target")
-            offsets = outcome.offsets
+            title = "one problem per target"
+            offsets = self._fit_problems(given, problems, title, reporter).offsets
         tube = offsets if isinstance(self.tube, str) else self._fixed_tube()
         tube = tube * self.target_scale_
         self.tube_ = float(tube[0]) if self._one_target else tube

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.data.sources import (
     DEFAULT_MEMORY_BUDGET,
@@ -23,6 +22,7 @@ from corevec.estimators._callbacks import (
     RoundReporter,
     with_callbacks,
 )
+from corevec.estimators._dataset import Dataset
 from corevec.estimators._parameters import check_parameters, check_positive, store
 from corevec.estimators._validation import check_labels, checked_weights, validated
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
@@ -166,7 +166,8 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
             oracle = MulticlassOracle(
                 source, codes, s / s.sum(), cost, bool(self.fit_intercept)
             )
-            self._run(oracle, float(s.sum()))
+            given = Dataset.in_memory("StructuralSVM", source, weights, y, "classes")
+            self._run(oracle, float(s.sum()), given)
         return self
 
     def _fit_own(self, X: Any, y: Any, sample_weight: Any) -> StructuralSVM:
@@ -181,16 +182,22 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         self._run(PlainOracle(self.model, X, y, s), float(s.sum()))
         return self
 
-    def _run(self, oracle: Oracle, total: float) -> None:
+    def _run(self, oracle: Oracle, total: float, given: Dataset | None = None) -> None:
         progress = Progress(oracle.n_rows, self.max_iter, self.max_time)
-        with RoundReporter(self, partial(_attributes, oracle)) as reporter:
+
+        def attributes_at(state: RoundState) -> dict[str, Any]:
+            return _attributes(oracle, state.functions())
+
+        for name in ("coef_", "intercept_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        with RoundReporter(self, attributes_at, given) as reporter:
             progress.listeners.append(reporter.on_round)
             with progress.listening_for_interrupt():
                 found = structures.solve(
                     oracle, self.C * total, self.tol, progress, self.epsilon
                 )
-        for name, value in _attributes(oracle, found.w).items():
-            setattr(self, name, value)
+            for name, value in _attributes(oracle, found.w).items():
+                setattr(self, name, value)
         name = (
             "structural SVM (1-slack): min 1/2 |w|^2 + C sum s_i max_y (loss - margin)"
         )
@@ -232,7 +239,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
             Labels out of ``classes_``; a list of outputs for a model of your own.
         """
         check_is_fitted(self, "weights_")
-        if not self._is_multiclass:
+        if not hasattr(self, "coef_"):  # fitted with a model of the user
             return [self.model.argmax(x, None, self.weights_) for x in X]
         values = self.decision_function(X)
         if values.ndim == 1:
