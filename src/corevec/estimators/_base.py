@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
     check_is_fitted,
 )
@@ -27,7 +26,7 @@ from corevec.estimators._callbacks import (
     traffic_of,
 )
 from corevec.estimators._dataset import Dataset
-from corevec.estimators._parameters import is_tuned
+from corevec.estimators._parameters import is_tuned, seed_of
 from corevec.estimators._rows import TakesRows, check_square, named
 from corevec.exceptions import (
     InvalidInputError,
@@ -108,6 +107,11 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     warm_start: Any
     random_state: Any
     verbose: Any
+    # What a fit sets.
+    support_: Any
+    support_vectors_: Any
+    dual_coef_: Any
+    intercept_: Any
 
     @contextmanager
     def _fitting(
@@ -196,7 +200,6 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         return strategy.fit(replace(task, warm=warm), progress, ways)
 
     def _settings(self) -> Settings:
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
         return Settings(
             tol=self.tol,
             ball_epsilon=self.ball_epsilon,
@@ -205,7 +208,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             qp=self.qp,
             init=self.init,
             max_core=self.max_core,
-            random_state=int(seed),
+            random_state=seed_of(self.random_state),
         )
 
     def _warm(self, source: Source) -> WarmStart | None:
@@ -339,11 +342,11 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     @property
     def coef_(self) -> Array:
         """Weights of the columns, shape (n_outputs, n_features); linear kernel only."""
-        if self.kernel != "linear":
-            raise AttributeError("coef_ exists for kernel='linear' only")
         if "_forest" in self.__dict__:
             raise AttributeError("coef_ exists for a single function, not for cells")
-        return np.asarray(self.dual_coef_ @ self._functions.basis.values)
+        if self._functions.kernel.name != "linear":
+            raise AttributeError("coef_ exists for kernel='linear' only")
+        return read_only(self.dual_coef_ @ self._functions.basis.values)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether the estimator is fitted."""
@@ -355,6 +358,13 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.non_deterministic = False
         return tags
+
+
+def read_only(values: Any) -> Array:
+    """Return an array that refuses assignments, which would be lost."""
+    array = np.asarray(values)
+    array.flags.writeable = False
+    return array
 
 
 def kernel_for(model: Any, given: Dataset) -> AnyKernel:

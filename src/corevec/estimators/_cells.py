@@ -313,8 +313,7 @@ def values_for_labels(model: Any, X: Any) -> Array:
     """
     check_is_fitted(model)
     forest = model.__dict__.get("_forest")
-    has_pairs = len(model.classes_) > 2 and model.multi_class == "ovo"
-    if forest is None or has_pairs:
+    if forest is None or model._has_pairs:
         return model._values(X)
     two_classes = len(model.classes_) == 2
     is_undecided = _sign_is_undecided if two_classes else _winner_is_undecided

@@ -294,8 +294,7 @@ def _look(
                 f"{who}: sample_weight has {w.shape[1]} columns, "
                 "expected one weight per row."
             )
-        if (w < 0).any():
-            raise negative_weight(who, int(rows.index[w.argmin()]), float(w.min()))
+        refuse_bad_weights(who, w, rows.index)
     seen = Summary(float(w.sum()), bool((w == 1).all()))
     if task == "classes":
         labels, masses = _label_masses(who, _labels(who, rows), w)
@@ -306,11 +305,18 @@ def _look(
     return seen
 
 
-def negative_weight(who: str, row: int, value: float) -> InvalidInputError:
-    """Return the error for a weight below 0."""
-    return InvalidInputError(
-        f"{who}: sample_weight[{row}] = {value:g} is negative. Weights count rows: 0 "
-        "leaves a row out, 2 counts it twice."
+def refuse_bad_weights(who: str, weights: Any, numbers: Any = None) -> None:
+    """Raise for a weight below 0, or one whose sums could leave the floats' range."""
+    if (weights < 0).any():
+        at, fault = int(weights.argmin()), "is negative"
+    elif (weights > HUGE).any():
+        at, fault = int(weights.argmax()), f"is above {HUGE:g}"
+    else:
+        return
+    row = at if numbers is None else int(numbers[at])
+    raise InvalidInputError(
+        f"{who}: sample_weight[{row}] = {float(weights.ravel()[at]):g} {fault}. "
+        "Weights count rows: 0 leaves a row out, 2 counts it twice."
     )
 
 

@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from corevec._runtime.checks import (
     check_choice,
@@ -37,6 +38,16 @@ def store(model: Any, arguments: dict[str, Any]) -> None:
             setattr(model, name, value)
 
 
+def seed_of(random_state: Any) -> int:
+    """Return a seed of NumPy's generators.
+
+    None gives always the same one: as with SVC, a fit can be repeated.
+    """
+    if random_state is None:
+        return 0
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
 def check_parameters(model: Any) -> None:
     """Raise `InvalidInputError` for the first parameter that cannot be used."""
     who = type(model).__name__
@@ -59,11 +70,26 @@ def is_tuned(model: Any) -> bool:
     return isinstance(gamma, str) and gamma == "tune"
 
 
+# Of C, of mu, and of C times the sum of the weights: blocks of kernel values are
+# multiplied by them in float32, which ends at 3.4e38, and a dual value holds their
+# inverse squared.
+LEAST_C, LARGEST_C = 1e-100, 1e36
+
+
 def check_positive(who: str, name: str, value: Any) -> None:
-    """Check a parameter that must be a positive finite number, such as C."""
-    check_number(
-        who, name, value, above=0, remedy="Larger C fits the rows more closely."
+    """Check a weight of the loss, such as C: positive, finite and in range."""
+    remedy = (
+        "Larger values fit the rows more closely; 1e10 is a hard margin for all "
+        "practical purposes."
     )
+    check_number(who, name, value, above=0, remedy=remedy)
+    if not LEAST_C <= value <= LARGEST_C:
+        raise InvalidInputError(
+            f"{who}: {name}={value!r} must lie between {LEAST_C:g} and {LARGEST_C:g}: "
+            f"beyond, sums and squares leave the range of floating-point numbers. "
+            f"{remedy}",
+            parameter=name,
+        )
 
 
 def check_share(who: str, name: str, value: Any) -> None:
@@ -228,5 +254,6 @@ __all__ = [
     "check_share",
     "is_count",
     "is_tuned",
+    "seed_of",
     "store",
 ]

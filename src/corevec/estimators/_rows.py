@@ -23,7 +23,7 @@ from corevec.data.sources import (
     require_rows_in_memory,
 )
 from corevec.estimators._dataset import Dataset, encoded
-from corevec.estimators._parameters import check_parameters
+from corevec.estimators._parameters import LARGEST_C, check_parameters
 from corevec.estimators._validation import (
     CHECKS,
     NO_LABELS,
@@ -119,7 +119,19 @@ class TakesRows:
                 given = self._given(X, y, sample_weight, workers)
             except (InvalidInputError, RowsLostError) as error:
                 raise named(self, error) from error.__cause__
+            self._check_total(given)
             yield given
+
+    def _check_total(self, given: Dataset) -> None:
+        """Raise where C times the sum of the weights is out of range."""
+        C = getattr(self, "C", None)
+        if C is not None and C * given.mass > LARGEST_C:
+            raise InvalidInputError(
+                f"{given.who}: C={C:g} times the sum of sample_weight, {given.mass:g}, "
+                f"is above {LARGEST_C:g}: sums leave the range of floating-point "
+                "numbers. Only the product counts: divide the weights by their mean.",
+                parameter="C",
+            )
 
     def _given(self, X: Any, y: Any, sample_weight: Any, workers: Workers) -> Dataset:
         who, task, labels = type(self).__name__, self._task, None

@@ -7,15 +7,15 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.types import Array
 from corevec.certificates.verify import verify
 from corevec.data.sources import as_source, map_values
+from corevec.estimators._base import read_only
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._outliers import ScoredDetector
-from corevec.estimators._parameters import store
+from corevec.estimators._parameters import seed_of, store
 from corevec.estimators._rows import lazily
 from corevec.estimators._stream import (
     StreamingEstimator,
@@ -262,7 +262,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         """The centre, for the linear kernel, shape (1, n_features)."""
         if not self._is_linear:
             raise AttributeError("coef_ exists for kernel='linear' only")
-        return np.asarray(self._functions.basis.values)
+        return read_only(self._functions.basis.values.copy())
 
     @property
     def dual_coef_(self) -> Array:
@@ -296,8 +296,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         weights = self._block_weights(weights, X.shape[0])
         sample = self.__dict__.get("_sample")
         if sample is None:
-            seed = check_random_state(self.random_state).randint(2**31 - 1)
-            sample = RowSample(np.random.default_rng(seed))
+            sample = RowSample(np.random.default_rng(seed_of(self.random_state)))
         self._learn(X, np.zeros(1, dtype=np.int32), weights)
         self._sample = sample.after(X, weights)
         self._offsets = {}

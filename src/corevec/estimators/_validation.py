@@ -14,8 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from corevec._runtime.types import Array
+from corevec.backend.arrays import is_tensor, to_numpy
 from corevec.data.sources import computed_rows
-from corevec.estimators._dataset import negative_weight
+from corevec.estimators._dataset import refuse_bad_weights
 from corevec.exceptions import CorevecError, InvalidInputError, RowsLostError
 
 CHECKS: dict[str, Any] = {
@@ -57,8 +58,12 @@ def validated(
     if _is_ready(X, y, checks) and _same_columns(model, X, reset):
         return X if isinstance(y, str) else (X, y)
     who = type(model).__name__
-    refuse_non_numbers(who, X)
     refuse_masked(who, y, "y")
+    objects = _objects(X) if callable(getattr(model, "kernel", None)) else None
+    if objects is not None:
+        _same_columns(model, objects, reset)
+        return objects if isinstance(y, str) else (objects, np.asarray(y))
+    refuse_non_numbers(who, X)
     try:
         return validate_data(model, X, y, reset=reset, **CHECKS, **checks)
     except ValueError as error:
@@ -91,6 +96,28 @@ def _is_plain_vector(y: Any) -> bool:
     return y.dtype.kind in "iubU" or (y.dtype.kind == "f" and _is_finite(y))
 
 
+def _objects(X: Any) -> Array | None:
+    """Return rows for a kernel function that are no vectors, such as words or graphs.
+
+    They become a column of objects; None of rows of numbers.
+    """
+    is_list = isinstance(X, list | tuple) or type(X) is np.ndarray
+    shape = getattr(X, "shape", ())
+    if shape[1:] == (1,) and X.dtype == object and not isinstance(X[0, 0], Real):
+        return np.asarray(X)  # such a column
+    if not is_list or getattr(X, "ndim", 1) != 1 or len(X) == 0:
+        return None
+    try:
+        if np.asarray(X).dtype.kind in "biuf":
+            return None
+    except ValueError:  # ragged lists
+        pass
+    column = np.empty((len(X), 1), dtype=object)
+    for row, one in enumerate(X):
+        column[row, 0] = one
+    return column
+
+
 def _same_columns(model: Any, X: Array, reset: bool) -> bool:
     """Note the number of columns, or return whether it is that of the fit."""
     known = model.__dict__
@@ -108,10 +135,11 @@ def refuse_non_numbers(who: str, X: Any, name: str = "X") -> None:
     Masked entries, dates, durations, text, bytes, records and mappings; a frame is
     looked at column by column.
     """
-    if isinstance(X, Mapping) and not sparse.issparse(X):  # a DOK matrix is one
+    first = X[0] if isinstance(X, list | tuple) and len(X) else X
+    if isinstance(first, Mapping) and not sparse.issparse(X):  # a DOK matrix is one
         raise InvalidInputError(
-            f"{who}: {name} is a {type(X).__name__}, which has no rows. Give a matrix "
-            "or a data frame: pandas.DataFrame(X)."
+            f"{who}: {name} is a {type(X).__name__} with names in place of columns. "
+            "Give a matrix, or a data frame: pandas.DataFrame(X)."
         )
     if type(X).__name__ == "LazyFrame":
         raise InvalidInputError(
@@ -167,6 +195,15 @@ def _kind_of(values: Any) -> tuple[str, Any]:
     return "O", None
 
 
+def host_array(values: Any) -> Array:
+    """Return the array of another library as one of NumPy, copied from its device."""
+    if isinstance(values, np.ndarray):
+        return values
+    if is_tensor(values):
+        return to_numpy(values)
+    return np.from_dlpack(values)
+
+
 def checked_target(who: str, y: Any, n_rows: int, task: str) -> Array:
     """Return labels as a vector, or targets as a matrix of finite numbers."""
     refuse_masked(who, y, "y")
@@ -198,6 +235,8 @@ def checked_weights(model: Any, sample_weight: Any, n_rows: int) -> Array | None
     who = type(model).__name__
     if isinstance(sample_weight, Real):
         sample_weight = np.full(n_rows, sample_weight)
+    if hasattr(sample_weight, "__dlpack__"):  # of any library
+        sample_weight = host_array(sample_weight)
     refuse_non_numbers(who, sample_weight, "sample_weight")
     try:
         weights = check_array(
@@ -208,20 +247,21 @@ def checked_weights(model: Any, sample_weight: Any, n_rows: int) -> Array | None
         )
     except ValueError as error:
         raise named(model, error) from None
+    refuse_bad_weights(who, weights)
     if weights.shape != (n_rows,):
         raise InvalidInputError(
             f"{who}: sample_weight.shape == {weights.shape}, expected ({n_rows},): "
             "one weight per row."
         )
-    if (weights < 0).any():
-        row = int(np.argmin(weights))
-        raise negative_weight(who, row, float(weights[row]))
     if not (weights > 0).any():
         raise InvalidInputError(
             f"{who}: sample_weight is zero for all {n_rows} rows, so no row is "
             "left to fit. Give at least one row a positive weight."
         )
-    return None if (weights == 1).all() else np.ascontiguousarray(weights)
+    if (weights == 1).all():
+        return None
+    # A weight that is no normal number has no inverse; it counts as 0.
+    return np.where(weights < np.finfo(np.float64).tiny, 0.0, weights)
 
 
 def named(model: Any, error: ValueError | CorevecError) -> CorevecError:

@@ -120,7 +120,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         Start from the solution of the previous fit: another C on the same rows, or new
         rows.
     random_state : int or RandomState, default=None
-        Seed of all sampling.
+        Seed of all sampling. None: always the same, so that a fit can be repeated.
     verbose : int, default=0
         1 shows a progress line on a terminal; 2 writes one log record per round.
 
@@ -236,6 +236,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         ):
             self.__dict__.pop("_outcome", None)
         self.classes_ = classes
+        self._multi_class = str(self.multi_class)
         problems = self._problems_for(given)
         kind = "one-vs-rest" if self.multi_class == "ovr" else "one-vs-one"
         local = CellsFit(self, given, problems)
@@ -246,10 +247,16 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         self._count_support(given)
 
     def _count_support(self, given: Dataset) -> None:
+        """Sort the support vectors by class, as `n_support_` counts them."""
         own = np.searchsorted(self.classes_, given.labels_of(self.support_))
         own = np.minimum(own, len(self.classes_) - 1)
         counts = np.bincount(own, minlength=len(self.classes_))
         self.n_support_ = counts.astype(np.int32)
+        order = np.argsort(own, kind="stable")
+        self.support_ = self.support_[order]
+        self.dual_coef_ = np.ascontiguousarray(self.dual_coef_[:, order])
+        if self.support_vectors_.shape[0] == len(order):  # a matrix stores none
+            self.support_vectors_ = self.support_vectors_[order]
 
     @lazily
     def decision_function(self, X: Any) -> Array:
@@ -272,9 +279,16 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         """Return the decision values of the values of all machines."""
         if len(self.classes_) == 2:
             return column_of(values, 0)
-        if self.multi_class == "ovr":
-            return values
-        return _votes(values, len(self.classes_))
+        return _votes(values, len(self.classes_)) if self._has_pairs else values
+
+    @property
+    def _has_pairs(self) -> bool:
+        """Whether the fit made one machine per pair of more than two classes.
+
+        Files older than version 0.2 hold no `_multi_class`: the parameter tells.
+        """
+        form = self.__dict__.get("_multi_class", self.multi_class)
+        return len(self.classes_) > 2 and form == "ovo"
 
     @lazily
     def predict(self, X: Any) -> Array:
@@ -332,10 +346,10 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         labels = given.problem_labels(codes, self._class_weights(given))
         n_classes = len(self.classes_)
         sides: list[tuple[int, int | None]] = [(1, 0)]
-        if n_classes > 2 and self.multi_class == "ovr":
-            sides = [(t, None) for t in range(n_classes)]
-        elif n_classes > 2:
+        if self._has_pairs:
             sides = [(j, i) for i, j in combinations(range(n_classes), 2)]
+        elif n_classes > 2:
+            sides = [(t, None) for t in range(n_classes)]
         bias = self.fit_intercept
         C = self.__dict__.get("C_", self.C)  # C_: tuned by cells
         return [two_class(labels, C, *pair, has_bias=bias) for pair in sides]

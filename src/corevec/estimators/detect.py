@@ -132,7 +132,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         Start from the solution of the previous fit: another C on the same rows, or new
         rows.
     random_state : int or RandomState, default=None
-        Seed of all sampling.
+        Seed of all sampling. None: always the same, so that a fit can be repeated.
     verbose : int, default=0
         1 shows a progress line on a terminal; 2 writes one log record per round.
 
@@ -391,7 +391,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         order = np.argsort(values)
         below = np.cumsum(own[order]) / own.sum()
         first_kept = min(int(np.searchsorted(below, nu, side="right")), len(order) - 1)
-        return float(values[order[first_kept]])
+        return _between(values[order], first_kept)
 
 
 @dataclass(frozen=True)
@@ -401,6 +401,23 @@ class _Found:
     outcome: FitResult
     progress: Progress
     offset: float
+
+
+# Scores closer than this, relative to the largest, may be equal but for rounding: the
+# sums behind them are taken in blocks whose shape depends on the other rows.
+_SAME_SCORE = 1e-10
+
+
+def _between(scores: Array, first: int) -> float:
+    """Return a number below the score at `first` that is the score of no row.
+
+    `scores` are sorted. A row whose score were the offset itself would change its label
+    with the rounding of that score.
+    """
+    kept = float(scores[first])
+    space = _SAME_SCORE * float(np.abs(scores).max())
+    lower = scores[:first][scores[:first] < kept - space]
+    return (kept + float(lower[-1])) / 2 if len(lower) else kept - space
 
 
 def _next_C(C: float, low: float, high: float, excess: float) -> float:
@@ -481,7 +498,7 @@ class SVDD(BallDetector, _Detector):
         Start from the solution of the previous fit: another C on the same rows, or new
         rows.
     random_state : int or RandomState, default=None
-        Seed of all sampling.
+        Seed of all sampling. None: always the same, so that a fit can be repeated.
     verbose : int, default=0
         1 shows a progress line on a terminal; 2 writes one log record per round.
 

@@ -122,7 +122,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         Start from the solution of the previous fit. It has no effect in the span of a
         basis (see `low_rank`).
     random_state : int or RandomState, default=None
-        Seed of all sampling.
+        Seed of all sampling. None: always the same, so that a fit can be repeated.
     verbose : int, default=0
         1 shows a progress line on a terminal; 2 writes one log record per round.
 
@@ -307,6 +307,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
                 "e.g. 0.3; only a fixed tube (tube=0.1) needs none."
             )
             check_number(who, "mu", self.mu, above=0, remedy=remedy)
+            check_positive(who, "mu", self.mu)
             return
         is_number = isinstance(self.tube, Real) and not isinstance(self.tube, bool)
         if not (is_number and 0 <= float(self.tube) < np.inf):

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.types import Array
 from corevec.data.sources import as_source
+from corevec.estimators._base import read_only
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._parameters import store
 from corevec.estimators._rows import lazily
@@ -276,7 +277,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         """Weights of the columns, for the linear kernel, shape (n_machines, d)."""
         if not self._is_linear:
             raise AttributeError("coef_ exists for kernel='linear' only")
-        return np.asarray(self._functions.basis.values / self._scales[:, None])
+        return read_only(self._functions.basis.values / self._scales[:, None])
 
     @property
     def intercept_(self) -> Array:

@@ -104,7 +104,7 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         Torch device for the passes over the rows, such as ``"cuda"``. None: the host,
         or the device of the given tensors.
     random_state : int or RandomState, default=None
-        Seed of all sampling.
+        Seed of all sampling. None: always the same, so that a fit can be repeated.
     verbose : int, default=0
         1 shows a progress line on a terminal; 2 writes one log record per round.
 
@@ -294,7 +294,7 @@ class SubspaceRegressor(InSpan, CoreVectorRegressor):
         Torch device for the passes over the rows, such as ``"cuda"``. None: the host,
         or the device of the given tensors.
     random_state : int or RandomState, default=None
-        Seed of all sampling.
+        Seed of all sampling. None: always the same, so that a fit can be repeated.
     verbose : int, default=0
         1 shows a progress line on a terminal; 2 writes one log record per round.
 

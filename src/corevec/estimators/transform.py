@@ -11,7 +11,7 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.types import Array
@@ -23,7 +23,12 @@ from corevec.data.sources import (
 )
 from corevec.estimators._base import kernel_for
 from corevec.estimators._dataset import Dataset
-from corevec.estimators._parameters import check_choice, check_parameters, store
+from corevec.estimators._parameters import (
+    check_choice,
+    check_parameters,
+    seed_of,
+    store,
+)
 from corevec.estimators._rows import lazily
 from corevec.estimators._validation import (
     CHECKS,
@@ -81,7 +86,7 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     n_jobs : int, default=None
         Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
     random_state : int or RandomState, default=None
-        Seed of all sampling.
+        Seed of all sampling. None: always the same, so that a fit can be repeated.
 
     Attributes
     ----------
@@ -184,8 +189,7 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Return the basis rows that `basis` asks for."""
         if not isinstance(self.basis, str):
             return self._own_rows(source)
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed_of(self.random_state))
         present = source.numbers if weights is None else np.flatnonzero(weights)
         size = min(self.n_components, len(present))
         if self.basis != "coreset":
@@ -311,6 +315,8 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 def _in_order_of_values(rows: Rows) -> Rows:
     """Return the rows in an order that does not depend on their numbers."""
+    if rows.values.dtype == object:  # words or graphs, which have no order
+        return rows
     key = rows.values @ np.cos(np.arange(1.0, rows.values.shape[1] + 1.0))
     order = np.argsort(key, kind="stable")
     return Rows(rows.values[order], rows.index[order])

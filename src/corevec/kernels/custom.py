@@ -78,7 +78,7 @@ class CallableKernel:
         """Return the function's values, checked for shape."""
         if len(x) == 0 or len(z) == 0:
             return np.zeros((len(x), len(z)))
-        values = np.asarray(self.function(x.values, z.values), dtype=np.float64)
+        values = _dense(self.function(_plain(x.values), _plain(z.values)))
         if values.shape != (len(x), len(z)):
             raise KernelError(
                 f"the kernel function returned an array of shape {values.shape} for "
@@ -92,7 +92,7 @@ class CallableKernel:
         tile = max(16, 4 * TILE_VALUES // max(len(z), 1))
         starts = range(0, len(x), tile)
         parts = [self.block(x.part(s, s + tile), z) @ coef for s in starts]
-        return np.concatenate(parts)
+        return np.concatenate(parts) if parts else np.zeros((0, coef.shape[1]))
 
     def diagonal(self, rows: Rows) -> Array:
         """Return k(x, x) of each row, from square blocks of 16 rows."""
@@ -102,6 +102,18 @@ class CallableKernel:
             few = points.part(start, start + 16)
             parts.append(np.diag(self.block(few, few)).copy())
         return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _dense(values: Any) -> Array:
+    """Return kernel values, which may be a sparse matrix, as an array."""
+    values = values.toarray() if sparse.issparse(values) else values
+    return np.asarray(values, dtype=np.float64)
+
+
+def _plain(values: Any) -> Any:
+    """Return rows as the user gave them: objects (words, graphs) without a column."""
+    is_objects = isinstance(values, np.ndarray) and values.dtype == object
+    return values[:, 0] if is_objects else values
 
 
 @dataclass(frozen=True)
@@ -118,6 +130,6 @@ class NormalizedKernel:
         """Return the normalised values for two blocks of rows."""
         inner = CallableKernel(self.function)
         own = [inner.diagonal(Rows(V, np.arange(V.shape[0]))) for V in (X, Z)]
-        values = np.asarray(self.function(X, Z), dtype=np.float64)
+        values = _dense(self.function(X, Z))
         scale = np.outer(inverse_root(own[0]), inverse_root(own[1]))
         return np.asarray(values * scale)

@@ -173,6 +173,8 @@ class Kernel:
                 self.block(x.part(start, start + tile), z) @ coef
                 for start in range(0, len(x), tile)
             ]
+        if not parts:
+            return np.zeros((0, coef.shape[1]))
         return np.concatenate(parts).astype(np.float64, copy=False)
 
     def _tensor_block(self, x: Points, z: Points) -> Any:
