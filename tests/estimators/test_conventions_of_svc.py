@@ -34,6 +34,8 @@ def test_sorted_coefficients_still_give_the_decision_values():
     model = CoreVectorClassifier(kernel="linear").fit(X, CLASSES)
     values = X @ model.support_vectors_.T @ model.dual_coef_.T + model.intercept_
     assert np.allclose(values, model.decision_function(X), rtol=0, atol=1e-9)
+    by_columns = X @ model.coef_.T + model.intercept_
+    assert np.allclose(by_columns, model.decision_function(X), rtol=0, atol=1e-9)
 
 
 def test_detectors_count_their_support_vectors_in_an_array():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from corevec._runtime.enumerations import ProblemKind
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.certificates.scan import ScanRequest, ScanResult, scan
@@ -45,10 +46,12 @@ def verify(
         duals.append((value, "exact"))
     duals.append(_dual_of_violations(problem, function, offset, source, seen, most))
     dual, kind = max(duals)
+    primal, error = _primal(problem, function, offset, seen)
     return Certificate.of(
         problem.name,
-        (_primal(problem, function, offset, seen), dual),
+        (primal, dual),
         progress,
+        zero_within=error if problem.kind is ProblemKind.BALL else 0.0,
         unit=problem.unit,
         kind=problem.kind,
         tol=tol,
@@ -59,24 +62,25 @@ def verify(
 
 def _primal(
     problem: Problem, function: KernelExpansion, offset: float, seen: ScanResult
-) -> float:
-    """Return the objective of the function, with its rounding error added."""
-    norm_sq = _norm_sq(problem, function)
+) -> tuple[float, float]:
+    """Return the objective of the function with its rounding error added; and that."""
+    norm_sq, rounding = _norm_sq(problem, function)
     if problem.is_hard:
         primal = norm_sq / 2 + offset + seen.largest
     else:
         primal = norm_sq / 2 + float(seen.loss[0])
         primal += problem.price * offset
-    return primal + problem.loss_error(primal, float(function.value_errors()[0]))
+    error = problem.loss_error(primal, float(function.value_errors()[0]))
+    return primal + error, error + rounding
 
 
-def _norm_sq(problem: Problem, function: KernelExpansion) -> float:
-    """Return ``|w|^2 + b0^2``, with its rounding error added."""
+def _norm_sq(problem: Problem, function: KernelExpansion) -> tuple[float, float]:
+    """Return ``|w|^2 + b0^2`` with its rounding error added; and that error."""
     basis, coef = function.prepared(), function.coef[:, 0]
     values = function.kernel.times(basis, basis, function.coef)[:, 0]
     bias = float(function.intercept[0]) if problem.has_bias else 0.0
     rounding = float(function.value_errors()[0]) * float(np.abs(coef).sum())
-    return max(float(coef @ values), 0.0) + bias**2 + rounding
+    return max(float(coef @ values), 0.0) + bias**2 + rounding, rounding
 
 
 def _dual_of_violations(

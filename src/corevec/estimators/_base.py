@@ -346,7 +346,10 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             raise AttributeError("coef_ exists for a single function, not for cells")
         if self._functions.kernel.name != "linear":
             raise AttributeError("coef_ exists for kernel='linear' only")
-        return read_only(self.dual_coef_ @ self._functions.basis.values)
+        # In the order of `dual_coef_`, which may be that of the classes.
+        vectors = getattr(self, "support_vectors_", None)
+        vectors = self._functions.basis.values if vectors is None else vectors
+        return read_only(self.dual_coef_ @ vectors)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether the estimator is fitted."""

@@ -33,7 +33,7 @@ from corevec.estimators._stream_checks import (
     check_streaming,
     check_unchanged,
 )
-from corevec.estimators._validation import checked_weights, validated
+from corevec.estimators._validation import checked_weights, named, validated
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.kernels import AnyKernel, Rows, make_kernel
 from corevec.models.certificate import Certificate
@@ -375,7 +375,10 @@ def fit_remote(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> 
         return False
     source = remote_source(who, X, None if task == "none" else y, sample_weight)
     assert source is not None
-    given = Dataset.carried(who, source, task)
+    try:
+        given = Dataset.carried(who, source, task)
+    except InvalidInputError as error:
+        raise named(model, error) from None
     if task == "classes" and classes is None:
         classes = given.classes
     kernel = None

@@ -116,6 +116,7 @@ class Certificate:
         tol: float = float("nan"),
         unit: float = 1.0,
         stopped_by: str = StopReason.TOL,
+        zero_within: float = 0.0,
         **measured: Any,
     ) -> Certificate:
         """Return the certificate of a function measured on all rows.
@@ -135,12 +136,14 @@ class Certificate:
             Factor from the unit of the solver to that of the user.
         stopped_by : str
             What ended the fit, if not the tolerance.
+        zero_within : float
+            Rounding error of bounds that may both be 0 (see `relative_gap`).
         **measured
             Further fields. Where ``converged`` is among them, another criterion than
             the gap decided, and `stopped_by` is not changed.
         """
         primal, dual = bounds
-        gap = relative_gap(primal, dual)
+        gap = relative_gap(primal, dual, zero_within)
         if gap <= tol and "converged" not in measured:
             stopped_by = StopReason.TOL
         fields = {
@@ -202,11 +205,22 @@ class Certificate:
         return f" ({self.tol:g} asked)" if np.isfinite(self.tol) else ""
 
 
-def relative_gap(primal: float, dual: float) -> float:
-    """Return ``(primal - dual) / max(|primal|, |dual|)``, at least 0."""
+# Both bounds lie within this many rounding errors of a value of 0: one in each of the
+# terms of the primal and of the dual value.
+ZERO_WITHIN = 4.0
+
+
+def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
+    """Return ``(primal - dual) / max(|primal|, |dual|)``, at least 0.
+
+    It is 0 where both values are 0 up to `rounding`, as those of a ball around equal
+    rows: the quotient of two rounding errors says nothing.
+    """
     scale = max(abs(primal), abs(dual))
     if not np.isfinite(scale):
         return float("inf")
+    if scale <= ZERO_WITHIN * rounding:
+        return 0.0
     return max(0.0, (primal - dual) / scale) if scale > 0 else 0.0
 
 

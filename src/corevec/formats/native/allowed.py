@@ -100,7 +100,7 @@ _ESTIMATORS: dict[type, tuple[str, ...]] = {
         "offset_",
         "radius_",
     ),
-    estimators.SubspaceClassifier: (*_SPAN, "classes_"),
+    estimators.SubspaceClassifier: (*_SPAN, "_multi_class", "classes_"),
     estimators.SubspaceRegressor: (*_SPAN, *_TARGETS),
     estimators.CoreSetNystroem: (
         "_basis",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from corevec._runtime.enumerations import StopReason
+from corevec._runtime.enumerations import ProblemKind, StopReason
 from corevec._runtime.progress import Progress
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.result import FitResult
@@ -43,7 +43,9 @@ def certificate(state: State, t: int, job: Job) -> Certificate:
     primal = measured.primal + core.rounding
     primal += core.problem.loss_error(primal, core.value_error)
     dual = core.dual - core.rounding
-    gap = relative_gap(primal, dual)
+    error = primal - measured.primal + core.rounding
+    error = error if core.problem.kind is ProblemKind.BALL else 0.0
+    gap = relative_gap(primal, dual, error)
     if not core.is_definite():
         return _without_lower_bound(core, primal, state.stopped_by, job.progress)
     reached = ball_epsilon_reached(core, measured.found, state.eta[t])
@@ -57,6 +59,7 @@ def certificate(state: State, t: int, job: Job) -> Certificate:
         job.progress,
         unit=core.problem.unit,
         kind=core.problem.kind,
+        zero_within=error,
         ball_epsilon=reached,
         radius=float(np.sqrt(np.maximum(core.ball(state.eta[t])[0], 0.0))),
         converged=is_met,
