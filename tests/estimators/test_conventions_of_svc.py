@@ -127,3 +127,16 @@ def test_no_row_scores_exactly_the_offset(kernel):
     assert gap > 1e-11 * np.abs(scores).max()
     alone = [model.predict(row[None])[0] for row in rows]
     assert np.array_equal(alone, model.predict(rows))
+
+
+@pytest.mark.parametrize("n_columns", [2, 20])
+def test_a_gram_matrix_of_low_rank_in_float32_is_definite_to_rounding(n_columns):
+    rows = np.random.default_rng(1).normal(size=(200, n_columns))
+    K, y = rows @ rows.T, rows[:, 0] > 0.3
+    model = SubspaceClassifier(kernel="precomputed", random_state=0)
+    rounded = model.fit(K.astype(np.float32), y).decision_function(K)
+    exact = model.fit(K, y).decision_function(K)
+    # Entries are rounded by 6e-8 of k(x, x); both fits end at a gap of 1e-3.
+    assert np.mean((rounded > 0) == (exact > 0)) > 0.98
+    features = CoreSetNystroem(50, kernel="precomputed", random_state=0)
+    assert features.fit(K.astype(np.float32), y).transform(K).shape[1] <= n_columns
