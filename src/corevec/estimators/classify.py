@@ -37,12 +37,14 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the squared slack. The C of scikit-learn's ``LinearSVC`` (squared
+        Weight of the squared slack, from 1e-100 to 1e36; the upper bound also holds for
+        C times the sum of the weights. The C of scikit-learn's ``LinearSVC`` (squared
         hinge) is half of it.
     kernel : str or callable, default="rbf"
         Kernel function: "rbf", "laplacian", "inverse-distance", "linear", "poly" or
         "sigmoid", each also as "normalized-...", "precomputed", or a function ``k(X,
-        Z)`` that returns one value per pair of rows. See `corevec.kernels`.
+        Z)`` that returns one value per pair of rows. For a function, X may also be a
+        list of objects such as words or graphs. See `corevec.kernels`.
     gamma : float or {"scale", "auto", "mean-distance", "tune"}, default="scale"
         Kernel coefficient: a number, "scale" (``1 / (n_features * X.var())``), "auto"
         (``1 / n_features``) or "mean-distance" (the inverse of the mean squared
@@ -129,7 +131,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
     classes_ : ndarray
         Class labels.
     support_ : ndarray of shape (n_support,)
-        Row numbers of the support vectors.
+        Row numbers of the support vectors, sorted by class.
     support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
         Support vectors: the rows of the kernel expansion.
     n_support_ : ndarray of shape (n_classes,)
