@@ -88,4 +88,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ROOMS, *_OPEN})
+    return sorted({*__all__, *_ROOMS, *_OPEN, "__version__"})

@@ -5,8 +5,11 @@ CorevecError
 ├── KernelError (also ValueError)         the kernel function returned invalid values
 └── RowsLostError (also ConnectionError)  the workers or files that held the rows failed
 
-NotCertifiedWarning (UserWarning)         the model is usable, but `tol` was not reached
+NotCertifiedWarning (scikit-learn's ConvergenceWarning)
+                                      the model is usable, but `tol` was not reached
 """
+
+from typing import TYPE_CHECKING, Any
 
 
 class CorevecError(Exception):
@@ -66,7 +69,7 @@ class RowsLostError(CorevecError, ConnectionError):
     """
 
 
-class NotCertifiedWarning(UserWarning):
+class _NotCertified(UserWarning):
     """Warning that the fit ended before its stopping criterion was met on all rows.
 
     Parameters
@@ -85,3 +88,24 @@ class NotCertifiedWarning(UserWarning):
     def __init__(self, message: str = "", *, stopped_by: str = ""):
         super().__init__(message)
         self.stopped_by = stopped_by
+
+
+if TYPE_CHECKING:
+
+    class NotCertifiedWarning(_NotCertified):
+        """See `_NotCertified`; at run time a ``ConvergenceWarning`` as well."""
+
+
+def __getattr__(name: str) -> Any:
+    """Return `NotCertifiedWarning`: its base class takes seconds to import.
+
+    Only estimators warn, which have imported scikit-learn; ``corevec --help`` has not.
+    """
+    if name != "NotCertifiedWarning":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sklearn.exceptions import ConvergenceWarning
+
+    own = {"__module__": __name__, "__doc__": _NotCertified.__doc__}
+    found = type(name, (_NotCertified, ConvergenceWarning), own)
+    globals()[name] = found
+    return found

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from corevec._runtime.enumerations import StopReason
-from corevec._runtime.progress import Progress, RoundState
+from corevec._runtime import Progress, RoundState, StopReason
 
 ROUND = {"core": 1, "gap": 0.5}
 

@@ -7,8 +7,7 @@ import pytest
 from sklearn.svm import SVC, LinearSVC
 
 import corevec
-from corevec import reference
-from corevec.exceptions import InvalidInputError
+from corevec import InvalidInputError, reference
 
 pd = pytest.importorskip("pandas")
 dd = pytest.importorskip("dask.dataframe")

@@ -15,13 +15,13 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from corevec import (
+    CoreSetNystroem,
     CoreVectorClassifier,
     CoreVectorOneClass,
     InvalidInputError,
     KernelError,
     NotCertifiedWarning,
 )
-from corevec.estimators.transform import CoreSetNystroem
 
 BASES = ["coreset", "uniform", "kmeans", "rpcholesky", "cholesky"]
 

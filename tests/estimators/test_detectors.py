@@ -7,7 +7,7 @@ import reading
 import strategies
 from hypothesis import assume, given, settings
 
-from corevec import SVDD, CoreVectorOneClass
+from corevec import SVDD, CoreVectorOneClass, certify
 
 TIGHT = {"tol": 1e-9, "random_state": 0}
 CONSTANT = [*strategies.DISTANCE_KERNELS, strategies.KERNELS[6]]
@@ -156,3 +156,22 @@ def test_an_outlier_far_away_is_found_by_all():
         reading.fit(model.set_params(gamma=0.5, random_state=0), X)
         assert model.predict(X)[-1] == -1
         assert model.decision_function(X).argmin() == len(X) - 1
+
+
+@pytest.mark.parametrize("C", [None, 1.0])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+@pytest.mark.parametrize("value", [0.1, 1.0])
+def test_a_ball_around_equal_rows_is_certified(kernel, C, value):
+    # Both bounds are rounding errors of terms near k(x, x): no quotient to speak of.
+    X = np.full((20, 3), value)
+    model = SVDD(C=C, kernel=kernel, gamma=1.0).fit(X)
+    assert model.certificate_.converged
+    assert model.certificate_.relative_gap == 0.0
+    assert certify(model, X).relative_gap == 0.0
+    assert model.radius_ < 1e-5
+
+
+def test_a_small_ball_has_a_gap_all_the_same():
+    X = 1e-3 * np.random.default_rng(0).normal(size=(50, 3))
+    found = SVDD(gamma=1.0).fit(X).certificate_
+    assert 0.0 < found.relative_gap <= 1e-3

@@ -15,12 +15,12 @@ from corevec import (
     SVDD,
     CoreVectorClassifier,
     CoreVectorOneClass,
+    InvalidInputError,
     SubspaceClassifier,
     certify,
     compress,
     reference,
 )
-from corevec.exceptions import InvalidInputError
 from corevec.formats import load, save
 from corevec.report import write_report
 

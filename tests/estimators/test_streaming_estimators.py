@@ -23,9 +23,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from corevec import SVDD, CoreVectorClassifier, certify
-from corevec.estimators.stream import StreamingBallClassifier, StreamingOneClass
-from corevec.exceptions import InvalidInputError, KernelError
+from corevec import (
+    SVDD,
+    CoreVectorClassifier,
+    InvalidInputError,
+    KernelError,
+    StreamingBallClassifier,
+    StreamingOneClass,
+    certify,
+)
 
 CHECKED = [
     StreamingBallClassifier(),
@@ -632,7 +638,7 @@ def test_memory_does_not_grow_with_the_stream():
     script = """
 import resource
 import numpy as np
-from corevec.estimators.stream import StreamingBallClassifier
+from corevec import StreamingBallClassifier
 rng = np.random.default_rng(0)
 X, y = rng.normal(size=(100_000, 22)), rng.integers(0, 2, 100_000)
 model = StreamingBallClassifier(n_balls=4)

@@ -1,8 +1,31 @@
-"""Estimators with the interface of scikit-learn, and `certify` and `compress`."""
+"""Estimators with the interface of scikit-learn, and `certify` and `compress`.
 
-from corevec.estimators._base import certify
+The names below the estimators are for other rooms and for tests.
+"""
+
+from corevec.estimators._base import CoreVectorEstimator, certify
+from corevec.estimators._cells import values_for_labels
+from corevec.estimators._compressed import Form
+from corevec.estimators._dataset import Dataset
+from corevec.estimators._parameters import (
+    check_choice,
+    check_count,
+    check_flag,
+    check_gamma,
+    check_gap,
+    check_number,
+    check_parameters,
+    check_positive,
+)
+from corevec.estimators._validation import (
+    CHECKS,
+    check_same_names,
+    check_square,
+    named,
+    validated,
+)
 from corevec.estimators.classify import CoreVectorClassifier
-from corevec.estimators.compress import CompressedModel, compress
+from corevec.estimators.compress import CompressedModel, compress, refuse_cells
 from corevec.estimators.detect import SVDD, CoreVectorOneClass
 from corevec.estimators.rank import CoreVectorRanker
 from corevec.estimators.regress import CoreVectorRegressor
@@ -12,18 +35,36 @@ from corevec.estimators.subspace import SubspaceClassifier, SubspaceRegressor
 from corevec.estimators.transform import CoreSetNystroem
 
 __all__ = [
+    "CHECKS",
     "SVDD",
     "CompressedModel",
     "CoreSetNystroem",
     "CoreVectorClassifier",
+    "CoreVectorEstimator",
     "CoreVectorOneClass",
     "CoreVectorRanker",
     "CoreVectorRegressor",
+    "Dataset",
+    "Form",
     "StreamingBallClassifier",
     "StreamingOneClass",
     "StructuralSVM",
     "SubspaceClassifier",
     "SubspaceRegressor",
     "certify",
+    "check_choice",
+    "check_count",
+    "check_flag",
+    "check_gamma",
+    "check_gap",
+    "check_number",
+    "check_parameters",
+    "check_positive",
+    "check_same_names",
+    "check_square",
     "compress",
+    "named",
+    "refuse_cells",
+    "validated",
+    "values_for_labels",
 ]

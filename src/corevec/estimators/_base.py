@@ -3,43 +3,38 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
-from corevec.certificates.scan import Subset
 from corevec.certificates.verify import verify
-from corevec.data.sources import (
-    Column,
-    Source,
-    Workers,
-    as_source,
-    row_statistics,
-)
+from corevec.data.sources import Source
 from corevec.estimators._callbacks import (
     CallbackSupportMixin,
     RoundReporter,
     traffic_of,
 )
-from corevec.estimators._dataset import Dataset, RemoteDataset
-from corevec.estimators._rows import TakesRows, check_square
+from corevec.estimators._dataset import Dataset
+from corevec.estimators._parameters import is_tuned, seed_of
+from corevec.estimators._rows import TakesRows, check_square, named
 from corevec.exceptions import (
-    CorevecError,
     InvalidInputError,
     KernelError,
     NotCertifiedWarning,
     RowsLostError,
 )
-from corevec.kernels import AnyKernel, Rows, RowStatistics, make_kernel
+from corevec.kernels import AnyKernel, Rows, make_kernel
 from corevec.models.certificate import Certificate, worst_of
 from corevec.models.checkpoint import Checkpoint, Saved, described
 from corevec.models.expansion import KernelExpansion
@@ -79,109 +74,106 @@ AS_ASKED = ("n_vectors", "sample")
 class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators; not for direct use.
 
-    It holds their common parameters. Each subclass lists them again, because
-    scikit-learn reads the constructor of the class itself.
+    Each subclass lists its parameters in its constructor, where scikit-learn reads
+    them.
     """
 
-    def __init__(
-        self,
-        *,
-        kernel: Any,
-        gamma: Any,
-        degree: Any,
-        coef0: Any,
-        tol: Any,
-        ball_epsilon: Any,
-        sampling: Any,
-        batch: Any,
-        qp: Any,
-        init: Any,
-        low_rank: Any,
-        max_core: Any,
-        max_iter: Any,
-        max_time: Any,
-        checkpoint: Any,
-        memory_budget: Any,
-        n_jobs: Any,
-        warm_start: Any,
-        random_state: Any,
-        verbose: Any,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.ball_epsilon = ball_epsilon
-        self.sampling = sampling
-        self.batch = batch
-        self.qp = qp
-        self.init = init
-        self.low_rank = low_rank
-        self.max_core = max_core
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.checkpoint = checkpoint
-        self.memory_budget = memory_budget
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    # Parameters that several subclasses have.
+    C: Any
+    kernel: Any
+    gamma: Any
+    degree: Any
+    coef0: Any
+    tol: Any
+    ball_epsilon: Any
+    sampling: Any
+    batch: Any
+    qp: Any
+    init: Any
+    low_rank: Any
+    weights: Any
+    max_core: Any
+    max_iter: Any
+    max_time: Any
+    checkpoint: Any
+    memory_budget: Any
+    cells: Any
+    n_trees: Any
+    fit_intercept: Any
+    class_weight: Any
+    multi_class: Any
+    n_jobs: Any
+    device: Any
+    warm_start: Any
+    random_state: Any
+    verbose: Any
+    # What a fit sets.
+    support_: Any
+    support_vectors_: Any
+    dual_coef_: Any
+    intercept_: Any
+
+    @contextmanager
+    def _fitting(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> Iterator[tuple[Dataset, RoundReporter]]:
+        """Open the threads and the reports of a fit for validated rows."""
+        with (
+            self._dataset(X, y, sample_weight) as given,
+            RoundReporter(self, self._attributes_at, given) as reporter,
+        ):
+            yield given, reporter
 
     def _fit_problems(
-        self, given: Dataset, problems: list[Problem], title: str
+        self,
+        given: Dataset,
+        problems: list[Problem],
+        title: str,
+        reporter: RoundReporter,
     ) -> FitResult:
         """Fit `problems`, set the common attributes and return the result."""
-        with Workers(self.n_jobs) as workers:
-            source = as_source(given.X, self.memory_budget, workers)
-            if isinstance(given, RemoteDataset):
-                given.X = source  # later reads reuse the copies on the host
-            kernel = self._make_kernel(source, given.weights)
-            with RoundReporter(self, self._attributes) as reporter:
-                outcome = self._run(problems, source, kernel, reporter)
-        self._set_fitted(outcome, title)
+        kernel = kernel_for(self, given)
+        task = Task(problems, given.source, kernel, self._settings())
+        outcome, progress = self._run(task, reporter)
+        self._set_fitted(outcome, progress, title)
         return outcome
 
     def _run(
         self,
-        problems: list[Problem],
-        source: Source,
-        kernel: AnyKernel,
+        task: Task,
         reporter: RoundReporter,
+        *,
         stop_asked: bool = False,
-    ) -> FitResult:
-        listeners = [*traffic_of(source), reporter.on_round]
+        has_checkpoint: bool = True,
+    ) -> tuple[FitResult, Progress]:
+        """Return the solution of a task, and the history of its rounds."""
+        listeners = [*traffic_of(task.source), reporter.on_round]
         limits = self.max_iter, self.max_time
-        progress = Progress(source.n_rows, *limits, listeners, stop_asked=stop_asked)
+        n_rows = task.source.n_rows
+        progress = Progress(n_rows, *limits, listeners, stop_asked=stop_asked)
+        file = self._checkpoint_of(task) if has_checkpoint else None
         try:
-            file = self._checkpoint(problems, source, progress)
-            with progress.listening_for_interrupt(), source.at_work():
-                outcome = self._solve(problems, source, kernel, progress)
+            saved = None if file is None else file.read()
+            if file is not None:
+                file.check_place()
+                progress.listeners.append(file.on_round)
+            with progress.listening_for_interrupt(), task.source.at_work():
+                outcome = self._solve(task, progress, saved)
         except (KernelError, InvalidInputError, RowsLostError) as error:
-            raise explained(self, error) from error.__cause__
+            raise named(self, error) from error.__cause__
         if file is not None and all(one.converged for one in outcome.certificates):
             file.remove()
         elif file is not None:
             file.leave()
-        self.__dict__.pop("_saved", None)
-        self.history_ = progress.history
-        self._stop_asked = progress.stop_asked
-        return outcome
+        return outcome, progress
 
-    def _checkpoint(
-        self, problems: list[Problem], source: Source, progress: Progress
-    ) -> Checkpoint | None:
-        """Return the checkpoint of this fit, after reading an existing one."""
-        self._saved: Saved | None = None
+    def _checkpoint_of(self, task: Task) -> Checkpoint | None:
+        """Return the checkpoint of this fit, if one is wanted."""
         path = getattr(self, "checkpoint", None)
-        if path is None or getattr(self, "_on_sample", False):
+        if path is None:
             return None
         more = {"C": getattr(self, "C_", None)}
-        file = Checkpoint(path, self._asked(problems, source), more)
-        self._saved = file.read()
-        file.check_place()
-        progress.listeners.append(file.on_round)
-        return file
+        return Checkpoint(path, self._asked(task.problems, task.source), more)
 
     def _asked(self, problems: list[Problem], source: Source) -> dict[str, Any]:
         """Return what must agree between a fit and the one that resumes it."""
@@ -201,33 +193,13 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     def _how_to_go_on(self) -> str:
         return how_to_resume(getattr(self, "checkpoint", None))
 
-    def _solve(
-        self,
-        problems: list[Problem],
-        source: Source,
-        kernel: AnyKernel,
-        progress: Progress,
-    ) -> FitResult:
-        warm = self._warm(source, kernel)
-        task = Task(problems, source, kernel, self._settings(), warm)
+    def _solve(self, task: Task, progress: Progress, saved: Saved | None) -> FitResult:
+        """Return the solution of a task, resumed from `saved` or an earlier fit."""
+        warm = self._warm(task.source) if saved is None else _resumed(saved, task)
         ways = Ways(self.low_rank, getattr(self, "weights", "auto"))
-        return strategy.fit(task, progress, ways)
-
-    def _functions_on(
-        self,
-        problems: list[Problem],
-        source: Source,
-        kernel: AnyKernel,
-        numbers: Array,
-    ) -> KernelExpansion:
-        """Return the functions that are fitted on a subset of the rows."""
-        some = Subset(source, numbers)
-        progress = Progress(some.n_rows, self.max_iter, self.max_time)
-        task = Task(problems, some, kernel, self._settings())
-        return strategy.fit(task, progress, Ways(self.low_rank)).functions
+        return strategy.fit(replace(task, warm=warm), progress, ways)
 
     def _settings(self) -> Settings:
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
         return Settings(
             tol=self.tol,
             ball_epsilon=self.ball_epsilon,
@@ -236,37 +208,24 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             qp=self.qp,
             init=self.init,
             max_core=self.max_core,
-            random_state=int(seed),
+            random_state=seed_of(self.random_state),
         )
 
-    def _make_kernel(self, source: Source, weights: Column | None) -> AnyKernel:
-        return kernel_for(self, source, weights)
-
-    def _statistics(self, source: Source, weights: Column | None) -> RowStatistics:
-        return statistics_for(self, source, weights)
-
-    def _warm(self, source: Source, kernel: AnyKernel) -> WarmStart | None:
-        saved = self.__dict__.pop("_saved", None)
-        if saved is not None:
-            functions = saved.functions(kernel)
-            cores = saved.support, saved.multipliers
-            return WarmStart(functions, *cores, True, saved.offsets)
+    def _warm(self, source: Source) -> WarmStart | None:
+        """Return what the previous fit left, if it is wanted and fits the rows."""
         if not (getattr(self, "warm_start", False) and hasattr(self, "_outcome")):
             return None
         old: FitResult = self._outcome
-        index = old.functions.basis.index
-        same = bool(len(index) == 0 or index.max() < source.n_rows)
-        if same:
-            here = source.take(index).values
-            same = _equal(here, old.functions.basis.values)
-        if not same and not _compatible(source, old.functions.basis):
+        same = _rows_are_there(source, old.functions.basis)
+        if not same and source.n_features != old.functions.basis.values.shape[1]:
             return None
         return WarmStart(old.functions, old.support, old.multipliers, same)
 
-    def _set_fitted(self, outcome: FitResult, title: str) -> None:
+    def _set_fitted(self, outcome: FitResult, progress: Progress, title: str) -> None:
         for name in ("_forest", "n_cells_"):
             self.__dict__.pop(name, None)
         self._outcome = outcome
+        self.history_ = progress.history
         for name, value in self._attributes(outcome.functions).items():
             setattr(self, name, value)
         for record in self.history_:
@@ -275,6 +234,10 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         self.n_core_ = max(outcome.n_core)
         self.certificate_ = worst_of(outcome.certificates, title)
         self._warn_unless_certified()
+
+    def _attributes_at(self, state: RoundState) -> dict[str, Any]:
+        """Return the fitted attributes after a round, as if the fit ended there."""
+        return self._attributes(state.functions())
 
     def _attributes(self, functions: KernelExpansion) -> dict[str, Any]:
         """Return the fitted attributes that follow from the functions alone."""
@@ -332,10 +295,8 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         if self.kernel == "precomputed":
             check_square(type(self).__name__, X)
             self._check_training_matrix(X)
-        given = self._given(X, y, sample_weight)
-        problems = self._problems_for(given)
-        with Workers(self.n_jobs) as workers:
-            source = as_source(given.X, self.memory_budget, workers)
+        with self._dataset(X, y, sample_weight) as given:
+            problems, source = self._problems_for(given), given.source
             if "_forest" in self.__dict__:
                 refuse_worker_devices(type(self).__name__, source)
                 return certify_cells(problems, source, self._forest, self.tol)
@@ -381,11 +342,14 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     @property
     def coef_(self) -> Array:
         """Weights of the columns, shape (n_outputs, n_features); linear kernel only."""
-        if self.kernel != "linear":
-            raise AttributeError("coef_ exists for kernel='linear' only")
         if "_forest" in self.__dict__:
             raise AttributeError("coef_ exists for a single function, not for cells")
-        return np.asarray(self.dual_coef_ @ self._functions.basis.values)
+        if self._functions.kernel.name != "linear":
+            raise AttributeError("coef_ exists for kernel='linear' only")
+        # In the order of `dual_coef_`, which may be that of the classes.
+        vectors = getattr(self, "support_vectors_", None)
+        vectors = self._functions.basis.values if vectors is None else vectors
+        return read_only(self.dual_coef_ @ vectors)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether the estimator is fitted."""
@@ -399,37 +363,25 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         return tags
 
 
-def kernel_for(model: Any, source: Source, weights: Column | None) -> AnyKernel:
+def read_only(values: Any) -> Array:
+    """Return an array that refuses assignments, which would be lost."""
+    array = np.asarray(values)
+    array.flags.writeable = False
+    return array
+
+
+def kernel_for(model: Any, given: Dataset) -> AnyKernel:
     """Return the kernel that the parameters of an estimator describe.
 
-    A kernel by name needs one pass over the rows for ``gamma="scale"`` and for the
-    scale of the columns.
+    A kernel by name needs the statistics of the columns, for ``gamma="scale"`` and for
+    their scale.
     """
     if callable(model.kernel) or model.kernel == "precomputed":
         return make_kernel(model.kernel)
-    statistics = statistics_for(model, source, weights)
     # gamma="tune" applies to cells; a global model that is chosen instead of them uses
     # the default.
-    is_tuned = isinstance(model.gamma, str) and model.gamma == "tune"
-    gamma = "scale" if is_tuned else model.gamma
-    return make_kernel(model.kernel, gamma, model.degree, model.coef0, statistics)
-
-
-def statistics_for(model: Any, source: Source, weights: Column | None) -> RowStatistics:
-    """Return the mean and variance of the columns: one pass over the rows."""
-    try:
-        with source.at_work():
-            return row_statistics(source, weights)
-    except (InvalidInputError, RowsLostError) as error:
-        raise explained(model, error) from error.__cause__
-
-
-def explained(model: Any, error: CorevecError) -> CorevecError:
-    """Return the error with the estimator's name and, for lost rows, the remedy."""
-    text = f"{type(model).__name__}: {error}"
-    if isinstance(error, RowsLostError):
-        text += how_to_resume(getattr(model, "checkpoint", None))
-    return type(error)(text, parameter=error.parameter)
+    gamma = "scale" if is_tuned(model) else model.gamma
+    return make_kernel(model.kernel, gamma, model.degree, model.coef0, given.statistics)
 
 
 def how_to_resume(checkpoint: Any) -> str:
@@ -536,13 +488,16 @@ def _nearly_equal(a: Any, b: Any) -> bool:
     return bool(abs(a - b).max() <= 1e-6 * abs(b).max())
 
 
-def _compatible(source: Source, basis: Rows) -> bool:
-    return bool(source.n_features == basis.values.shape[1])
+def _resumed(saved: Saved, task: Task) -> WarmStart:
+    """Return the state of a checkpoint as the start of a task."""
+    functions = saved.functions(task.kernel)
+    return WarmStart(functions, saved.support, saved.multipliers, True, saved.offsets)
 
 
 def _rows_are_there(source: Source, basis: Rows) -> bool:
+    """Whether the basis vectors are rows of the source, under the same numbers."""
     index = basis.index
-    if len(index) == 0 or index.max() >= source.n_rows:
+    if index.max(initial=-1) >= source.n_rows:
         return False
     return _equal(source.take(index).values, basis.values)
 

@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Callable
 from math import isfinite
-from typing import Any
+from typing import Any, Self
 
 from tqdm import tqdm
 
@@ -34,20 +34,21 @@ class RoundReporter:
     def __init__(
         self,
         model: Any,
-        attributes: Callable[[Any], dict[str, Any]],
+        attributes: Callable[[RoundState], dict[str, Any]],
+        given: Any = None,
         quiet: bool = False,
     ):
         self.model, self.attributes, self.quiet = model, attributes, quiet
+        self.data: dict[str, Any] = {} if given is None else _data_of(given)
         self.root: Any = None
         self.line: Any = None
-        self.state: RoundState | None = None  # of the last round
 
-    def __enter__(self) -> RoundReporter:
+    def __enter__(self) -> Self:
         if self.quiet:
             return self
         if hasattr(self.model, "_init_callback_context"):
             self.root = self.model._init_callback_context(max_subtasks=None)
-            self.root.call_on_fit_task_begin(estimator=self.model)
+            self.root.call_on_fit_task_begin(estimator=self.model, **self.data)
         if self.model.verbose and sys.stderr.isatty():
             self.line = tqdm(desc=type(self.model).__name__, unit=" rounds")
         return self
@@ -56,24 +57,25 @@ class RoundReporter:
         if self.line is not None:
             self.line.close()
         if self.root is not None and kind is None:
+            # The estimator is fitted by now: a copy needs no other attributes.
             self.root.call_on_fit_task_end(
-                estimator=self.model, reconstruction_attributes=self._now
+                estimator=self.model, reconstruction_attributes=dict, **self.data
             )
 
-    def _now(self) -> dict[str, Any]:
-        """Return the fitted attributes of the functions after the last round."""
-        return self.attributes(None if self.state is None else self.state.functions())
-
     def on_round(self, record: dict[str, Any], state: RoundState | None = None) -> bool:
-        """Report a round, as a listener of `Progress`; True asks the fit to stop."""
-        self.state = state
+        """Report a round, as a listener of `Progress`; True asks the fit to stop.
+
+        Callbacks get no fitted estimator where the solver gives no state.
+        """
         self._show(record)
         if self.root is None:
             return False
         task = self.root.subcontext(task_name="round")
-        task.call_on_fit_task_begin(estimator=self.model)
+        task.call_on_fit_task_begin(estimator=self.model, **self.data)
         asked = task.call_on_fit_task_end(
-            estimator=self.model, reconstruction_attributes=self._now
+            estimator=self.model,
+            reconstruction_attributes=lambda: state and self.attributes(state),
+            **self.data,
         )
         return bool(asked)
 
@@ -100,6 +102,17 @@ class RoundReporter:
                 refresh=False,
             )
             self.line.update()
+
+
+def _data_of(given: Any) -> dict[str, Any]:
+    """Return the rows in memory that a callback may score on; none of remote rows."""
+    X, y = getattr(given.source, "values", None), given.target
+    if X is None or callable(y):
+        return {}
+    if y is not None and y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    weighted = {} if given.weight is None else {"sample_weight": given.weight}
+    return {"X": X, "y": y, "metadata": weighted}
 
 
 def traffic_of(source: Any) -> list[Listener]:

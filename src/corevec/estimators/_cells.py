@@ -17,9 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.progress import Progress, logger
 from corevec._runtime.types import Array
-from corevec.data.sources import Source, Workers, as_source
+from corevec.certificates.scan import Subset
+from corevec.data.sources import Source
+from corevec.estimators._base import kernel_for
 from corevec.estimators._callbacks import RoundReporter, traffic_of
 from corevec.estimators._dataset import Dataset
+from corevec.estimators._parameters import is_tuned
+from corevec.estimators._validation import named
 from corevec.exceptions import (
     InvalidInputError,
     KernelError,
@@ -27,6 +31,7 @@ from corevec.exceptions import (
 )
 from corevec.kernels import AnyKernel, Kernel, make_kernel
 from corevec.problems.family import Problem
+from corevec.problems.task import Task
 from corevec.solvers import cells
 from corevec.solvers.cells.cell import rows_with_weight
 from corevec.solvers.cells.certificate import cells_certificate
@@ -43,6 +48,8 @@ from corevec.solvers.cells.tuning import (
     with_C_times,
 )
 from corevec.solvers.numeric import Deadline
+from corevec.solvers.strategy import auto as strategy
+from corevec.solvers.strategy.auto import Ways
 
 # Rows per cell by default. covtype, tuning included, on two threads: 511 rows 4.0 % in
 # 8 s, 1021 rows 4.0 % in 11 s, 2043 rows 3.9 % in 65 s.
@@ -58,14 +65,7 @@ def check_cells(model: Any) -> None:
     # `C_` of a detector is not chosen by cells.
     for name in ("choice_", "gamma_", *(["C_"] if model._task != "none" else [])):
         model.__dict__.pop(name, None)
-    who, size, n_trees = type(model).__name__, model.cells, model.n_trees
-    if not (isinstance(n_trees, Integral) and not isinstance(n_trees, bool)):
-        n_trees = 0
-    if n_trees < 1:
-        raise InvalidInputError(
-            f"{who}: n_trees={model.n_trees!r} must be a whole number of at least 1.",
-            parameter="n_trees",
-        )
+    who, size = type(model).__name__, model.cells
     if size is None:
         return
     whole = isinstance(size, Integral) and not isinstance(size, bool)
@@ -107,7 +107,7 @@ class CellsFit:
 
     def __init__(self, model: Any, given: Dataset, problems: list[Problem]):
         self.model, self.given, self.problems = model, given, problems
-        self.workers, self.started = Workers(model.n_jobs), time.perf_counter()
+        self.started = time.perf_counter()
         self.facts: dict[str, Any] = {}  # what was chosen, for `history_`
         self._tried: tuple[Source, list[Array]] | None = None
 
@@ -119,7 +119,7 @@ class CellsFit:
         """
         if not self._is_auto:
             return self.model.cells is not None
-        with self._working():
+        with self._naming():
             is_better, self.facts = self._compare()
         self.model.choice_ = self.facts
         if not is_better:  # frees memory for the global model
@@ -127,10 +127,10 @@ class CellsFit:
             del self.source
         return is_better
 
-    def fit(self) -> cells.Solved:
+    def fit(self, reporter: RoundReporter) -> cells.Solved:
         """Return the solved cells, and set the fitted attributes of the model."""
         model = self.model
-        with self._working():
+        with self._naming():
             setting, source = self.setting, self.source
             own = setting.problems, source, setting.kernel
             self._tried = None  # frees memory
@@ -140,13 +140,10 @@ class CellsFit:
                 model.max_time,
                 started=self.started,
             )
-            progress.listeners += traffic_of(source)
-            with RoundReporter(model, lambda _: {}) as reporter:
-                progress.listeners.append(reporter.on_round)
-                with progress.listening_for_interrupt():
-                    how = self.size, model.n_trees, self.rng
-                    task = cells.CellsTask(*own, *how)
-                    solved = cells.solve(task, progress)
+            progress.listeners += [*traffic_of(source), reporter.on_round]
+            with progress.listening_for_interrupt():
+                task = cells.CellsTask(*own, self.size, model.n_trees, self.rng)
+                solved = cells.solve(task, progress)
         for record in progress.history:
             record.update(self.facts or setting.tuned)
         if setting.tuned:
@@ -160,16 +157,12 @@ class CellsFit:
         return solved
 
     @contextmanager
-    def _working(self) -> Iterator[None]:
-        """Open the threads, and name the estimator in errors."""
-        with self.workers:
-            try:
-                yield
-            except (KernelError, InvalidInputError) as error:
-                who = type(self.model).__name__
-                text = str(error)
-                named = text if text.startswith(who) else f"{who}: {text}"
-                raise type(error)(named, parameter=error.parameter) from None
+    def _naming(self) -> Iterator[None]:
+        """Name the estimator in errors."""
+        try:
+            yield
+        except (KernelError, InvalidInputError) as error:
+            raise named(self.model, error) from None
 
     # --- What is fitted ---
 
@@ -190,13 +183,12 @@ class CellsFit:
     @cached_property
     def source(self) -> Source:
         """The rows: in memory if they fit, else out of core; on the host for trees."""
-        source = as_source(self.given.X, self.model.memory_budget, self.workers)
-        refuse_worker_devices(type(self.model).__name__, source)
-        return source.host_copy()
+        refuse_worker_devices(self.given.who, self.given.source)
+        return self.given.source.host_copy()
 
     @cached_property
     def _global_kernel(self) -> AnyKernel:
-        return self.model._make_kernel(self.source, self.given.weights)
+        return kernel_for(self.model, self.given)
 
     # --- What is chosen ---
 
@@ -208,12 +200,11 @@ class CellsFit:
     def setting(self) -> _Setting:
         """Kernel and problems; ``gamma="tune"`` tunes them on parts of a few cells."""
         model = self.model
-        is_tuned = isinstance(model.gamma, str) and model.gamma == "tune"
-        if not is_tuned or self._has_few_rows:
+        if not is_tuned(model) or self._has_few_rows:
             return _Setting(self._global_kernel, self.problems, {})
         source, members = self._tried_cells()
         parts = trials(members, self.rng)
-        statistics = model._statistics(self.source, self.given.weights)
+        statistics = self.given.statistics
 
         def kernel_of(gamma: float) -> AnyKernel:
             own = model.degree, model.coef0
@@ -295,7 +286,10 @@ class CellsFit:
         plain = clone(self.model).set_params(cells=None, verbose=0, tol=0.01)
         plain.set_params(max_time=plain.max_time or 60.0)
         kernel = self._global_kernel
-        functions = plain._functions_on(self.problems, self.source, kernel, others)
+        few = Subset(self.source, others)
+        progress = Progress(few.n_rows, plain.max_iter, plain.max_time)
+        task = Task(self.problems, few, kernel, plain._settings())
+        functions = strategy.fit(task, progress, Ways(plain.low_rank)).functions
         rows = self._tried_cells()[0].take(test)
         values = functions.evaluate(rows, functions.prepared())
         wrong, total = weighted_error(self.problems, rows, values, kernel)
@@ -325,12 +319,12 @@ def values_for_labels(model: Any, X: Any) -> Array:
     """
     check_is_fitted(model)
     forest = model.__dict__.get("_forest")
-    has_pairs = len(model.classes_) > 2 and model.multi_class == "ovo"
-    if forest is None or has_pairs:
+    if forest is None or model._has_pairs:
         return model._values(X)
     two_classes = len(model.classes_) == 2
     is_undecided = _sign_is_undecided if two_classes else _winner_is_undecided
-    return model._evaluate(_LabelValues(forest, is_undecided), X)
+    rows = model._validate_new(X)
+    return model._evaluate(_LabelValues(forest, is_undecided), rows)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from sklearn.base import (
     ClassifierMixin,
     RegressorMixin,
 )
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.types import Array
 from corevec.data.sources import (
@@ -19,9 +19,10 @@ from corevec.data.sources import (
     Workers,
     as_source,
 )
-from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import BallDetector, refused_diagonal
-from corevec.estimators._rows import CHECKS
+from corevec.estimators._parameters import store
+from corevec.estimators._rows import lazily
+from corevec.estimators._validation import validated
 from corevec.estimators.classify import _votes
 
 
@@ -78,8 +79,7 @@ class CompressedModel(BaseEstimator):
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         n_jobs: int | None = None,
     ):
-        self.memory_budget = memory_budget
-        self.n_jobs = n_jobs
+        store(self, locals())
 
     def fit(self, X: Any = None, y: Any = None) -> CompressedModel:
         """Return the model unchanged, because `compress` has fitted it.
@@ -118,7 +118,7 @@ class CompressedModel(BaseEstimator):
 
     def _values(self, X: Any) -> Array:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **CHECKS)
+        X = validated(self, X, reset=False)
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
             return np.asarray(self._functions.values(source))
@@ -215,7 +215,7 @@ class CompressedDetector(BallDetector, CompressedModel):
                     type(self).__name__, "a one-class machine needs no k(x, x)"
                 )
             return np.asarray(values - self.intercept_[0])
-        X = validate_data(self, X, reset=False, **CHECKS)
+        X = validated(self, X, reset=False)
         kernel = self._functions.kernel
         own = self._diagonal_of(X, kernel, form.diagonal, diagonal)
         return np.asarray(2 * values - own - self._centre_norm_sq)

@@ -11,8 +11,8 @@ from sklearn.utils import check_array
 from corevec._runtime.types import Array
 from corevec.backend.arrays import cast
 from corevec.data.sources import as_source
-from corevec.estimators._lazy import lazily
-from corevec.estimators._rows import named
+from corevec.estimators._rows import lazily
+from corevec.estimators._validation import named
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel
 

@@ -1,78 +1,95 @@
-"""Checks of constructor parameters."""
+"""Constructor parameters: how they are stored, and one check for each name."""
 
 from __future__ import annotations
 
 import os
-from numbers import Real
+from collections.abc import Callable
+from functools import partial
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
-from corevec._runtime.checks import check_choice, check_flag, check_gap, check_number
-from corevec._runtime.checks import is_count as _is_count
+from corevec._runtime.checks import (
+    check_choice,
+    check_flag,
+    check_gap,
+    check_number,
+    is_count,
+)
+from corevec.certificates import dual_bounds
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import check_kernel_name
 
 GAMMAS = ("scale", "auto", "mean-distance")
+LOSSES = ("squared_hinge", "hinge")
+Check = Callable[[str, str, Any], None]  # estimator, name, value
+
+
+def store(model: Any, arguments: dict[str, Any]) -> None:
+    """Store the arguments of a constructor, its ``locals()``, under their own names.
+
+    scikit-learn's `clone` asks for exactly these objects back, so nothing is checked or
+    converted before `fit`.
+    """
+    for name, value in arguments.items():
+        if name not in ("self", "__class__"):
+            setattr(model, name, value)
+
+
+def seed_of(random_state: Any) -> int:
+    """Return a seed of NumPy's generators.
+
+    None gives always the same one: as with SVC, a fit can be repeated.
+    """
+    if random_state is None:
+        return 0
+    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def check_parameters(model: Any) -> None:
     """Raise `InvalidInputError` for the first parameter that cannot be used."""
     who = type(model).__name__
-    check_kernel_name(who, model.kernel)
+    for name, check in _CHECKS.items():
+        value = getattr(model, name, _ABSENT)
+        if value is not _ABSENT:
+            check(who, name, value)
     local = getattr(model, "cells", None) is not None and model._task != "none"
-    tuned = isinstance(model.gamma, str) and model.gamma == "tune"
-    if tuned and not local:
+    if is_tuned(model) and not local:
         raise InvalidInputError(
             f"{who}: gamma='tune' needs labels and cells: give cells=1000 to a "
             "classifier or regressor, or another gamma ('scale', or a number).",
             parameter="gamma",
         )
-    if not tuned:
-        _check_gamma(who, model.gamma)
-    check_number(
-        who, "degree", model.degree, above=0, remedy="Use 3 for a cubic kernel."
-    )
-    check_number(who, "coef0", model.coef0)
-    check_gap(who, "tol", model.tol)
-    if model.ball_epsilon is not None:
-        check_number(
-            who,
-            "ball_epsilon",
-            model.ball_epsilon,
-            above=0,
-            remedy="The papers use 1e-6; None stops by `tol` instead.",
-        )
-    _choice_or_count(who, "sampling", model.sampling, ("auto", "full"))
-    _choice_or_count(who, "batch", model.batch, ("auto",))
-    check_choice(who, "qp", model.qp, ("auto", "newton", "smo"))
-    check_choice(who, "init", model.init, ("auto", "any", "farthest", "opposite"))
-    check_choice(who, "low_rank", model.low_rank, ("auto", True, False))
-    check_choice(
-        who, "weights", getattr(model, "weights", "auto"), ("auto", "core", "all")
-    )
-    for name in ("max_core", "max_iter"):
-        if getattr(model, name) is not None:
-            _count(who, name, getattr(model, name))
-    check_path(who, "checkpoint", getattr(model, "checkpoint", None))
-    if model.max_time is not None:
-        check_number(
-            who, "max_time", model.max_time, above=0, remedy="Seconds, or None."
-        )
-    check_number(
-        who,
-        "memory_budget",
-        model.memory_budget,
-        above=0,
-        remedy="Bytes for blocks and the core set beside the data, e.g. 2**28.",
-    )
+
+
+def is_tuned(model: Any) -> bool:
+    """Whether gamma is to be tuned on parts of a few cells."""
+    gamma = getattr(model, "gamma", None)
+    return isinstance(gamma, str) and gamma == "tune"
+
+
+# Of C, of mu, and of C times the sum of the weights: blocks of kernel values are
+# multiplied by them in float32, which ends at 3.4e38, and a dual value holds their
+# inverse squared.
+LEAST_C, LARGEST_C = 1e-100, 1e36
 
 
 def check_positive(who: str, name: str, value: Any) -> None:
-    """Check a parameter that must be a positive finite number, such as C."""
-    check_number(
-        who, name, value, above=0, remedy="Larger C fits the rows more closely."
+    """Check a weight of the loss, such as C: positive, finite and in range."""
+    remedy = (
+        "Larger values fit the rows more closely; 1e10 is a hard margin for all "
+        "practical purposes."
     )
+    check_number(who, name, value, above=0, remedy=remedy)
+    if not LEAST_C <= value <= LARGEST_C:
+        raise InvalidInputError(
+            f"{who}: {name}={value!r} must lie between {LEAST_C:g} and {LARGEST_C:g}: "
+            f"beyond, sums and squares leave the range of floating-point numbers. "
+            f"{remedy}",
+            parameter=name,
+        )
 
 
 def check_share(who: str, name: str, value: Any) -> None:
@@ -87,60 +104,156 @@ def check_share(who: str, name: str, value: Any) -> None:
         )
 
 
-def _count(who: str, name: str, value: Any) -> None:
-    if _is_count(value):
-        return
-    raise InvalidInputError(
-        f"{who}: {name}={value!r} must be a whole number of at least 1, or None.",
-        parameter=name,
-    )
+def check_count(
+    who: str,
+    name: str,
+    value: Any,
+    *,
+    least: int = 1,
+    or_none: bool = False,
+    remedy: str = "",
+) -> None:
+    """Check a parameter that must be a whole number of at least `least`."""
+    if not is_count(value) or value < least:
+        none = ", or None" if or_none else ""
+        raise InvalidInputError(
+            f"{who}: {name}={value!r} must be a whole number of at least {least}{none}."
+            f" {remedy}".rstrip(),
+            parameter=name,
+        )
 
 
-def _choice_or_count(who: str, name: str, value: Any, words: tuple[str, ...]) -> None:
-    if isinstance(value, str) and value in words:
-        return
-    if _is_count(value):
-        return
-    allowed = ", ".join(repr(word) for word in words)
-    raise InvalidInputError(
-        f"{who}: {name}={value!r} must be {allowed} or a whole number of rows of at "
-        "least 1 (the paper: sampling=59, batch=1).",
-        parameter=name,
-    )
-
-
-def _check_gamma(who: str, gamma: Any) -> None:
-    if isinstance(gamma, str):
-        if gamma in GAMMAS:
+def check_gamma(who: str, name: str, value: Any, *, other: str = "") -> None:
+    """Check a kernel coefficient: a name, or a number above 0."""
+    if isinstance(value, str):
+        if value in (*GAMMAS, other):
             return
-    elif isinstance(gamma, Real) and 0 < float(gamma) < np.inf:
+    elif isinstance(value, Real) and 0 < float(value) < np.inf:
         return
     words = ", ".join(repr(word) for word in GAMMAS)
     raise InvalidInputError(
-        f"{who}: gamma={gamma!r} must be a number above 0 or one of {words}.",
-        parameter="gamma",
+        f"{who}: {name}={value!r} must be a number above 0 or one of {words}.",
+        parameter=name,
     )
 
 
-# Re-exports some checks of `corevec._runtime.checks`, which needs no scikit-learn.
+def check_path(who: str, name: str, value: Any) -> None:
+    """Check a parameter that is the path of a file."""
+    if not isinstance(value, str | os.PathLike):
+        raise InvalidInputError(
+            f"{who}: {name}={value!r} must be the path of a file, or None.",
+            parameter=name,
+        )
+
+
+def check_jobs(who: str, name: str, value: Any) -> None:
+    """Check a number of threads, as joblib counts them."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or value == 0:
+        raise InvalidInputError(
+            f"{who}: {name}={value!r} must be a number of threads, a negative number "
+            "that counts back from the cores (-1: all of them), or None.",
+            parameter=name,
+        )
+
+
+def _words_or_rows(*words: str) -> Check:
+    """Return the check of a word, or else of a number of rows."""
+
+    def check(who: str, name: str, value: Any) -> None:
+        if is_count(value) or (isinstance(value, str) and value in words):
+            return
+        allowed = ", ".join(repr(word) for word in words)
+        raise InvalidInputError(
+            f"{who}: {name}={value!r} must be {allowed} or a whole number of rows of "
+            "at least 1 (the paper: sampling=59, batch=1).",
+            parameter=name,
+        )
+
+    return check
+
+
+def _optional(check: Callable[..., None], **more: Any) -> Check:
+    """Return a check that allows None."""
+
+    def checked(who: str, name: str, value: Any) -> None:
+        if value is not None:
+            check(who, name, value, **more)
+
+    return checked
+
+
+def _number(above: float | None, remedy: str = "") -> Check:
+    return partial(check_number, above=above, remedy=remedy)
+
+
+def _one_of(*words: Any) -> Check:
+    return partial(check_choice, allowed=words)
+
+
+_ABSENT = object()
+# A name means the same in every estimator that has it. What depends on another
+# parameter, such as C of a detector with nu, is checked by the estimator.
+_CHECKS: dict[str, Check] = {
+    "kernel": lambda who, _, value: check_kernel_name(who, value),
+    "gamma": partial(check_gamma, other="tune"),
+    "degree": _number(0, "Use 3 for a cubic kernel."),
+    "coef0": check_number,
+    "tol": check_gap,
+    "ball_epsilon": _optional(
+        _number(0, "The papers use 1e-6; None stops by `tol` instead.")
+    ),
+    "epsilon": _optional(_number(0)),
+    "sampling": _words_or_rows("auto", "full"),
+    "batch": _words_or_rows("auto"),
+    "qp": _one_of("auto", "newton", "smo"),
+    "init": _one_of("auto", "any", "farthest", "opposite"),
+    "low_rank": _one_of("auto", True, False),
+    "weights": _one_of("auto", "core", "all"),
+    "n_trees": check_count,
+    "n_components": check_count,
+    "max_core": _optional(check_count, or_none=True),
+    "max_iter": _optional(check_count, or_none=True),
+    "checkpoint": _optional(check_path),
+    "max_time": _optional(_number(0, "Seconds, or None.")),
+    "memory_budget": _number(
+        0, "Bytes for blocks and the core set beside the data, e.g. 2**28."
+    ),
+    "fit_intercept": check_flag,
+    "multi_class": _one_of("ovr", "ovo"),
+    "pair_weight": _one_of("query", "uniform"),
+    "loss": _one_of(*LOSSES),
+    "regulariser": _one_of("norm", "coefficients"),
+    "certificate": _one_of(*dual_bounds.HOW),
+    "n_balls": partial(check_count, remedy="Use 1, or 8 for a smaller ball."),
+    "balls": _one_of("lookahead", "general"),
+    "overflow": _one_of("merge", "drop"),
+    "contamination": _optional(check_share),
+    "n_jobs": _optional(check_jobs),
+}
+
+# The names that `reference` and the command line know.
+_count = partial(check_count, or_none=True)
+
+
+def _check_gamma(who: str, gamma: Any) -> None:
+    check_gamma(who, "gamma", gamma)
+
+
 __all__ = [
     "GAMMAS",
-    "_check_gamma",
-    "_is_count",
+    "LOSSES",
     "check_choice",
+    "check_count",
     "check_flag",
+    "check_gamma",
     "check_gap",
     "check_number",
     "check_parameters",
     "check_positive",
     "check_share",
+    "is_count",
+    "is_tuned",
+    "seed_of",
+    "store",
 ]
-
-
-def check_path(who: str, name: str, value: Any) -> None:
-    """Check a parameter that is the path of a file, or None."""
-    if value is not None and not isinstance(value, str | os.PathLike):
-        raise InvalidInputError(
-            f"{who}: {name}={value!r} must be the path of a file, or None.",
-            parameter=name,
-        )

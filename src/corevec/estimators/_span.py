@@ -10,14 +10,13 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from corevec._runtime.progress import Progress
-from corevec.certificates import dual_bounds as bounds
-from corevec.data.sources import Source
 from corevec.estimators._parameters import check_choice
 from corevec.exceptions import InvalidInputError
-from corevec.kernels import AnyKernel, Rows
+from corevec.kernels import Rows
+from corevec.models.checkpoint import Saved
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
-from corevec.problems.family import Problem
+from corevec.problems.task import Task
 from corevec.solvers.basis.choose import Wanted
 from corevec.solvers.strategy import few_vectors as basis_engine
 from corevec.solvers.strategy import hinge as hinge_engine
@@ -31,7 +30,6 @@ BASES = (
     "cholesky",
     "coreset",
 )
-LOSSES = ("squared_hinge", "hinge")
 
 
 class InSpan:
@@ -56,16 +54,13 @@ class InSpan:
 
     def _validate_fit(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
         self._check_span()
-        validated = super()._validate_fit(X, y, **checks)  # type: ignore[misc]
+        found = super()._validate_fit(X, y, **checks)  # type: ignore[misc]
         self._check_vectors()
-        return validated
+        return found
 
     def _check_span(self) -> None:
-        who = type(self).__name__
-        check_choice(who, "certificate", self.certificate, bounds.HOW)
-        check_choice(who, "loss", self.loss, LOSSES)
-        check_choice(who, "regulariser", self.regulariser, ("norm", "coefficients"))
         if isinstance(self.basis, str):
+            who = type(self).__name__
             check_choice(who, "basis", self.basis, BASES, "an array of vectors")
             self._check_size()
 
@@ -112,20 +107,13 @@ class InSpan:
             return Wanted(len(rows), rows, self.certificate, own_norm)
         return Wanted(self.n_basis, self.basis, self.certificate, own_norm)
 
-    def _solve(
-        self,
-        problems: list[Problem],
-        source: Source,
-        kernel: AnyKernel,
-        progress: Progress,
-    ) -> FitResult:
-        model: Any = self
+    def _solve(self, task: Task, progress: Progress, saved: Saved | None) -> FitResult:
         solve = hinge_engine.fit if self.loss == "hinge" else basis_engine.fit
-        wanted, saved = self._wanted(), self.__dict__.pop("_saved", None)
+        wanted, source = self._wanted(), task.source
         if saved is not None and saved.basis_is_final:
             wanted = replace(wanted, basis=Rows(saved.values, saved.index))
-        asked = problems, source, kernel, wanted
-        outcome = solve(*asked, model._settings(), progress)
+        own = task.problems, source, task.kernel, wanted
+        outcome = solve(*own, task.settings, progress)
         if isinstance(self.basis, str) and wanted.size(source.n_rows) == source.n_rows:
             # All rows are the basis: the gap is not due to the size of the basis.
             outcome.certificates = [

@@ -5,21 +5,27 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.data.sources import (
     DEFAULT_MEMORY_BUDGET,
+    TARGET,
+    WEIGHT,
     as_source,
-    computed_rows,
     map_values,
+    remote_source,
+    require_host_rows,
+    require_rows_in_memory,
 )
-from corevec.estimators._base import CoreVectorEstimator
-from corevec.estimators._rows import CHECKS, checked_weights, named
+from corevec.estimators._base import CoreVectorEstimator, kernel_for
+from corevec.estimators._dataset import Dataset
 from corevec.estimators._stream_blocks import Block, BlockReporter, first_unusable
 from corevec.estimators._stream_checks import (
     FREE,
@@ -27,7 +33,7 @@ from corevec.estimators._stream_checks import (
     check_streaming,
     check_unchanged,
 )
-from corevec.estimators._stream_far import refuse_tensors
+from corevec.estimators._validation import checked_weights, named, validated
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.kernels import AnyKernel, Rows, make_kernel
 from corevec.models.certificate import Certificate
@@ -85,7 +91,8 @@ class StreamingEstimator(CoreVectorEstimator):
                         "rows": self._position,
                         "updates": self._total_updates(),
                         "accuracy": getattr(self, "test_then_train_accuracy_", np.nan),
-                    }
+                    },
+                    RoundState(lambda: None),  # the model itself is fitted
                 )
                 if stop or progress.stop_asked:
                     self._stopped_by = "interrupt"
@@ -110,21 +117,21 @@ class StreamingEstimator(CoreVectorEstimator):
 
     def _validated(self, X: Any, y: Any, *, first: bool) -> Any:
         """Return validated rows and labels; the linear loop finds NaN itself."""
-        X, linear = computed_rows(X), self._is_linear
-        checks = {**CHECKS, "order": "C", "reset": first}
+        linear = self._is_linear
+        checks: dict[str, Any] = {"order": "C", "reset": first}
         if not first:
             checks["ensure_min_samples"] = 0  # an empty block changes nothing
         try:
-            return validate_data(self, X, y, ensure_all_finite=not linear, **checks)
-        except ValueError as error:
+            return validated(self, X, y, ensure_all_finite=not linear, **checks)
+        except InvalidInputError:
             self._name_bad_row(X, y, checks)
-            raise named(self, error) from None
+            raise
 
     def _name_bad_row(self, X: Any, y: Any, checks: dict[str, Any]) -> None:
         """Raise an error that names the first row that is not finite, if any."""
         try:
-            found = validate_data(self, X, y, ensure_all_finite=False, **checks)
-        except ValueError:
+            found = validated(self, X, y, ensure_all_finite=False, **checks)
+        except InvalidInputError:
             return
         rows = found[0] if isinstance(found, tuple) else found
         self._raise_bad_row(rows)
@@ -193,7 +200,8 @@ class StreamingEstimator(CoreVectorEstimator):
         # For remote rows: the kernel that all partitions share.
         kernel = self.__dict__.get("_kernel_of_all")
         if kernel is None:
-            kernel = self._make_kernel(as_source(X, self.memory_budget), weights)
+            source = as_source(X, self.memory_budget)
+            kernel = kernel_for(self, Dataset.in_memory("X", source, weights))
         merge = self.overflow == "merge"
         return [
             KernelStream(self._form, kernel, self.budget, merge=merge) for _ in machines
@@ -353,3 +361,73 @@ class StreamingEstimator(CoreVectorEstimator):
         self._seconds += other._seconds
         if "_stopped_by" in other.__dict__:
             self._stopped_by = other._stopped_by
+
+
+def fit_remote(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> bool:
+    """Fit a streaming model on every partition, in order, and merge the balls.
+
+    False, and nothing is done, where the rows are in memory. The classes and the kernel
+    coefficient are determined by earlier passes, because they must be the same in all
+    partitions.
+    """
+    who, task = type(model).__name__, model._task
+    if not model._check_remote_columns(X, reset=True):
+        return False
+    source = remote_source(who, X, None if task == "none" else y, sample_weight)
+    assert source is not None
+    try:
+        given = Dataset.carried(who, source, task)
+    except InvalidInputError as error:
+        raise named(model, error) from None
+    if task == "classes" and classes is None:
+        classes = given.classes
+    kernel = None
+    if not model._is_linear:
+        kernel = kernel_for(model, given)
+    begin = partial(_begin, clone(model), kernel)
+    step = partial(_step, None if classes is None else list(classes))
+    found = source.fold(begin, step, _joined)
+    for name, value in found._fitted_attributes().items():
+        if name not in ("n_features_in_", "feature_names_in_"):
+            setattr(model, name, value)
+    return True
+
+
+def _begin(model: Any, kernel: AnyKernel | None) -> Any:
+    fresh = clone(model)
+    if kernel is not None:
+        fresh._kernel_of_all = kernel
+    return fresh
+
+
+def _step(classes: Any, model: Any, rows: Rows) -> Any:
+    weights = rows.columns.get(WEIGHT)
+    if weights is not None and not (weights > 0).any():
+        return model  # rows of weight 0 change nothing
+    if classes is None:
+        return model.partial_fit(rows.values, sample_weight=weights)
+    labels = rows.columns[TARGET]
+    return model.partial_fit(rows.values, labels, classes, sample_weight=weights)
+
+
+def _joined(a: Any, b: Any) -> Any:
+    if not b.__sklearn_is_fitted__():
+        return a
+    return a.merge(b) if a.__sklearn_is_fitted__() else b
+
+
+def refuse_tensors(who: str, X: Any) -> None:
+    """Raise for rows on a device: a ball grows row by row, on the host."""
+    why = "rows are learned one after the other, on the host"
+    require_host_rows(who, X, why)
+
+
+def refuse_remote(who: str, X: Any) -> None:
+    """Raise for remote rows: a few numbers per row are needed in memory."""
+    require_rows_in_memory(
+        who,
+        X,
+        "certify of a streaming model stores a few numbers per row, so the rows must "
+        "be in memory; {kind} was given. Certify on a part of them, or fit "
+        "CoreVectorClassifier or SVDD, which certify remote rows as well.",
+    )

@@ -8,14 +8,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from corevec.estimators._parameters import (
-    _check_gamma,
-    check_choice,
-    check_gap,
-    check_number,
+    check_count,
+    check_parameters,
     check_positive,
 )
 from corevec.exceptions import InvalidInputError
-from corevec.kernels import Kernel, check_kernel_name
+from corevec.kernels import Kernel
 
 # Parameters that may differ between two merged models, and may change in a stream.
 FREE = ("verbose", "tol", "random_state", "contamination")
@@ -23,26 +21,20 @@ FREE = ("verbose", "tol", "random_state", "contamination")
 
 def check_streaming(model: Any) -> None:
     """Raise `InvalidInputError` for the first parameter that cannot be used."""
+    check_parameters(model)
     who = type(model).__name__
-    check_kernel_name(who, model.kernel)
     if isinstance(model.kernel, str) and model.kernel == "precomputed":
         raise InvalidInputError(
             f"{who}: kernel='precomputed' has no rows to store. Give a kernel by name, "
             "or a function k(X, Z).",
             parameter="kernel",
         )
-    _check_gamma(who, model.gamma)
-    check_number(who, "degree", model.degree, above=0, remedy="Use 3.")
-    check_number(who, "coef0", model.coef0)
-    check_gap(who, "tol", model.tol)
     if model.C is not None or model._form.constrained:
         check_positive(who, "C", model.C)
-    _check_count(who, "n_balls", model.n_balls, 1, "Use 1, or 8 for a smaller ball.")
-    check_choice(who, "balls", model.balls, ("lookahead", "general"))
-    check_choice(who, "overflow", model.overflow, ("merge", "drop"))
     if model.budget is not None:
         remedy = "More rows than balls are needed; None keeps all absorbed rows."
-        _check_count(who, "budget", model.budget, model.n_balls + 1, remedy)
+        least = model.n_balls + 1
+        check_count(who, "budget", model.budget, least=least, remedy=remedy)
 
 
 def check_mergeable(model: Any, other: Any) -> None:
@@ -114,13 +106,3 @@ def _check_same_width(who: str, mine: Any, theirs: Any) -> None:
             f"{who}: merge needs the same kernel; gamma was resolved as {here:g} "
             f"and {there:g}, each from its first block. Give gamma as a number."
         )
-
-
-def _check_count(who: str, name: str, value: Any, least: int, remedy: str) -> None:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if whole and value >= least:
-        return
-    raise InvalidInputError(
-        f"{who}: {name}={value!r} must be a whole number of at least {least}. {remedy}",
-        parameter=name,
-    )

@@ -7,21 +7,25 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.types import Array
 from corevec.certificates.verify import verify
 from corevec.data.sources import as_source, map_values
+from corevec.estimators._base import read_only
 from corevec.estimators._callbacks import with_callbacks
-from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import ScoredDetector
-from corevec.estimators._parameters import check_share
-from corevec.estimators._rows import CHECKS, checked_weights
-from corevec.estimators._stream import StreamingEstimator
+from corevec.estimators._parameters import seed_of, store
+from corevec.estimators._rows import lazily
+from corevec.estimators._stream import (
+    StreamingEstimator,
+    fit_remote,
+    refuse_remote,
+    refuse_tensors,
+)
 from corevec.estimators._stream_blocks import blocks_of, is_stream
 from corevec.estimators._stream_checks import refuse_weights
-from corevec.estimators._stream_far import fit_remote, refuse_remote, refuse_tensors
+from corevec.estimators._validation import checked_weights, validated
 from corevec.kernels import Rows
 from corevec.models.certificate import Certificate
 from corevec.problems.family import Labels, svdd
@@ -138,19 +142,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.C = C
-        self.contamination = contamination
-        self.n_balls = n_balls
-        self.balls = balls
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.budget = budget
-        self.overflow = overflow
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+        store(self, locals())
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -270,7 +262,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         """The centre, for the linear kernel, shape (1, n_features)."""
         if not self._is_linear:
             raise AttributeError("coef_ exists for kernel='linear' only")
-        return np.asarray(self._functions.basis.values)
+        return read_only(self._functions.basis.values.copy())
 
     @property
     def dual_coef_(self) -> Array:
@@ -299,18 +291,12 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
     def _machines(self) -> list[int]:
         return [0]
 
-    def _check(self) -> None:
-        super()._check()
-        if self.contamination is not None:
-            check_share(type(self).__name__, "contamination", self.contamination)
-
     def _learn_block(self, X: Any, y: Any, weights: Any) -> None:
         X = self._validated(X, "no_validation", first=not self.__sklearn_is_fitted__())
         weights = self._block_weights(weights, X.shape[0])
         sample = self.__dict__.get("_sample")
         if sample is None:
-            seed = check_random_state(self.random_state).randint(2**31 - 1)
-            sample = RowSample(np.random.default_rng(seed))
+            sample = RowSample(np.random.default_rng(seed_of(self.random_state)))
         self._learn(X, np.zeros(1, dtype=np.int32), weights)
         self._sample = sample.after(X, weights)
         self._offsets = {}
@@ -331,7 +317,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         """Return the certificate of `SVDD` at this centre, with the best radius."""
         check_is_fitted(self)
         refuse_remote(type(self).__name__, X)
-        X = validate_data(self, X, reset=False, **CHECKS)
+        X = validated(self, X, reset=False)
         weights = checked_weights(self, sample_weight, X.shape[0])
         problem = svdd(Labels(X.shape[0], sample_weight=weights), self.C)
         offset, function = 0.0, self._functions

@@ -22,14 +22,14 @@ from corevec._runtime.types import Array
 from corevec.certificates.third_party import judge
 from corevec.certificates.third_party_linear import judge_linear
 from corevec.data.sources import Source, Workers, as_source, row_statistics
-from corevec.estimators._rows import check_square
 from corevec.estimators._third_party_problems import (
-    Dataset,
+    FittedModel,
     OneMachine,
     dense,
     linear_machines,
     machines,
 )
+from corevec.estimators._validation import check_square
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, check_kernel_name, make_kernel, resolve_gamma
 from corevec.models.certificate import Certificate, worst_of
@@ -45,7 +45,7 @@ NEEDED = ("dual_coef_", "intercept_", "kernel")
 def certify_other(model: Any, X: Any, y: Any, sample_weight: Any) -> Certificate:
     """Return the certificate of a fitted third-party model."""
     _check_model(model)
-    given = Dataset.of(model, X, y, sample_weight)
+    given = FittedModel.of(model, X, y, sample_weight)
     if isinstance(model, LinearSVC | LinearSVR):
         return _certify_linear(given)
     check_kernel_name("certify", model.kernel)
@@ -98,7 +98,7 @@ def _check_model(model: Any) -> None:
         )
 
 
-def _with_support(given: Dataset) -> Dataset:
+def _with_support(given: FittedModel) -> FittedModel:
     """Return `given` with the numbers of the support rows among the rows of X."""
     model, n = given.model, given.X.shape[0]
     vectors = getattr(model, "support_vectors_", None)
@@ -156,7 +156,7 @@ def _same(a: Any, b: Any) -> bool:
     return bool(abs(a - b).max() <= 4 * precision * abs(b).max())
 
 
-def _search(given: Dataset, vectors: Any) -> Array:
+def _search(given: FittedModel, vectors: Any) -> Array:
     """Return the row number of each support vector in X; duplicate rows in order."""
     names: list[Any] = [None] * given.X.shape[0]
     wanted: list[Any] = [None] * vectors.shape[0]
@@ -186,14 +186,14 @@ def _key(rows: Any, number: int) -> bytes:
     return (row.astype(np.float64) + 0.0).tobytes()  # -0.0 becomes 0.0
 
 
-def _classes_of_vectors(given: Dataset) -> Array:
+def _classes_of_vectors(given: FittedModel) -> Array:
     if len(given.model.classes_) == 2:
         return np.where(dense(given.model.dual_coef_)[0] > 0, 1, 0)
     counts = np.asarray(given.model.n_support_)
     return np.repeat(np.arange(len(counts)), counts)
 
 
-def _certify_one(given: Dataset, one: OneMachine, workers: Workers) -> Certificate:
+def _certify_one(given: FittedModel, one: OneMachine, workers: Workers) -> Certificate:
     source = as_source(_rows_of(given, one.rows), workers=workers)
     support = np.flatnonzero(one.coef)
     function = KernelExpansion(
@@ -205,7 +205,7 @@ def _certify_one(given: Dataset, one: OneMachine, workers: Workers) -> Certifica
     return judge(one.machine, function, one.beta, source, given.rule)
 
 
-def _rows_of(given: Dataset, rows: Array) -> Any:
+def _rows_of(given: FittedModel, rows: Array) -> Any:
     if len(rows) == given.X.shape[0]:
         return given.X
     if not callable(given.model.kernel) and given.model.kernel == "precomputed":
@@ -213,7 +213,7 @@ def _rows_of(given: Dataset, rows: Array) -> Any:
     return given.X[rows]
 
 
-def _kernel(given: Dataset, source: Source) -> AnyKernel:
+def _kernel(given: FittedModel, source: Source) -> AnyKernel:
     """Return the kernel of the model for these rows (centred for distances)."""
     model, kernel, own = given.model, given.model.kernel, _own(given.model)
     if own is not None:
@@ -231,7 +231,7 @@ def _kernel(given: Dataset, source: Source) -> AnyKernel:
     return make_kernel(kernel, gamma, degree, coef0, row_statistics(source))
 
 
-def _certify_linear(given: Dataset) -> Certificate:
+def _certify_linear(given: FittedModel) -> Certificate:
     """Return the certificate of a LinearSVC or LinearSVR."""
     coef = np.atleast_2d(given.model.coef_)
     # Without a bias scikit-learn stores a single 0 for all classes.

@@ -18,7 +18,7 @@ from corevec._runtime.types import Array
 from corevec.certificates.third_party import Machine, Rule
 from corevec.data.sources import column_names
 from corevec.estimators._parameters import check_choice, check_number, check_positive
-from corevec.estimators._rows import check_same_names, checked_weights
+from corevec.estimators._validation import check_same_names, checked_weights
 from corevec.estimators.compress import _pairs
 from corevec.exceptions import InvalidInputError
 
@@ -27,7 +27,7 @@ OPTIONS = ("C", "nu", "epsilon", "loss", "bias")
 
 
 @dataclass(frozen=True)
-class Dataset:
+class FittedModel:
     """A model, the parameters of its problem, and the rows to certify it on."""
 
     model: Any
@@ -38,7 +38,7 @@ class Dataset:
     support: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @classmethod
-    def of(cls, model: Any, X: Any, y: Any, sample_weight: Any) -> Dataset:
+    def of(cls, model: Any, X: Any, y: Any, sample_weight: Any) -> FittedModel:
         """Return the validated model, rows, labels and weights."""
         who = type(model).__name__
         check_same_names(f"certify: {who}", model, column_names(X))
@@ -147,7 +147,7 @@ class OneMachine:
     beta: Array
 
 
-def machines(given: Dataset) -> Iterator[OneMachine]:
+def machines(given: FittedModel) -> Iterator[OneMachine]:
     """Yield the machines that a model consists of."""
     model, options = given.model, given.options
     dual, intercept = dense(model.dual_coef_), np.ravel(model.intercept_)
@@ -168,7 +168,9 @@ def machines(given: Dataset) -> Iterator[OneMachine]:
         )
 
 
-def _classifiers(given: Dataset, dual: Array, intercept: Array) -> Iterator[OneMachine]:
+def _classifiers(
+    given: FittedModel, dual: Array, intercept: Array
+) -> Iterator[OneMachine]:
     """Yield one machine per pair of classes, or per class for that many functions."""
     labels, classes = given.labels(), np.asarray(given.model.classes_).tolist()
     weights = given.weights * _class_weights(given)[labels]
@@ -210,7 +212,7 @@ _BIASES = {
 }
 
 
-def _C_form(given: Dataset, one: OneMachine) -> OneMachine:
+def _C_form(given: FittedModel, one: OneMachine) -> OneMachine:
     """Return the machine of a classifier with C, for its loss and its bias."""
     loss = _choice(given, "loss", "hinge", _LOSSES)
     scale, words, norm = _BIASES[_choice(given, "bias", "free", tuple(_BIASES))]
@@ -227,14 +229,14 @@ def _C_form(given: Dataset, one: OneMachine) -> OneMachine:
     return replace(one, machine=machine)
 
 
-def _choice(given: Dataset, name: str, usual: str, allowed: tuple[str, ...]) -> str:
+def _choice(given: FittedModel, name: str, usual: str, allowed: tuple[str, ...]) -> str:
     """Return a parameter, or else an attribute, of the model."""
     value = given.options.get(name, getattr(given.model, name, usual))
     check_choice(f"certify: the {given.who}", name, value, allowed)
     return str(value)
 
 
-def _nu_form(given: Dataset, one: OneMachine) -> OneMachine:
+def _nu_form(given: FittedModel, one: OneMachine) -> OneMachine:
     """Return the machine of a classifier with nu, at the scale of that problem.
 
     LIBSVM divides the solution by its margin r, so that the margin is 1. The dual
@@ -268,7 +270,7 @@ def _nu_form(given: Dataset, one: OneMachine) -> OneMachine:
     )
 
 
-def _class_weights(given: Dataset) -> Array:
+def _class_weights(given: FittedModel) -> Array:
     """Return the weight of each class; NuSVC of scikit-learn ignores it."""
     model = given.model
     unread = "nu" in given.options and not hasattr(model, "_onedal_estimator")
@@ -279,7 +281,7 @@ def _class_weights(given: Dataset) -> Array:
     return _weights_of_classes(given)
 
 
-def _weights_of_classes(given: Dataset) -> Array:
+def _weights_of_classes(given: FittedModel) -> Array:
     """Return the weight of each class for the parameter `class_weight`."""
     options = {"class_weight": given.options["class_weight"], "y": given.y}
     if "sample_weight" in signature(compute_class_weight).parameters:
@@ -287,7 +289,7 @@ def _weights_of_classes(given: Dataset) -> Array:
     return np.asarray(compute_class_weight(classes=given.model.classes_, **options))
 
 
-def _regressor(given: Dataset, coef: Array, intercept: float) -> OneMachine:
+def _regressor(given: FittedModel, coef: Array, intercept: float) -> OneMachine:
     """Return the machine of a regressor, with a fixed tube or with nu."""
     y, C, options = given.targets(), given.C, given.options
     machine = _two_sides(y, C * given.weights)
@@ -324,7 +326,7 @@ def _two_sides(y: Array, cap: Array) -> Machine:
     )
 
 
-def _one_class(given: Dataset, coef: Array, intercept: float) -> OneMachine:
+def _one_class(given: FittedModel, coef: Array, intercept: float) -> OneMachine:
     """Return the machine of a detector; its offset is minus the intercept."""
     nu, n = given.number("nu"), len(coef)
     machine = replace(
@@ -339,7 +341,7 @@ def _one_class(given: Dataset, coef: Array, intercept: float) -> OneMachine:
     return OneMachine(machine, np.arange(n), coef, 0.0, np.maximum(coef, 0.0))
 
 
-def linear_machines(given: Dataset) -> Iterator[Machine]:
+def linear_machines(given: FittedModel) -> Iterator[Machine]:
     """Yield the machines of a LinearSVC or LinearSVR."""
     model = given.model
     for name, wanted in (("penalty", "l2"), ("multi_class", "ovr")):
@@ -364,7 +366,7 @@ def linear_machines(given: Dataset) -> Iterator[Machine]:
         )
 
 
-def _linear_entries(given: Dataset) -> Iterator[Machine]:
+def _linear_entries(given: FittedModel) -> Iterator[Machine]:
     """Yield the machines with weights instead of the caps of the dual variables."""
     model, weights = given.model, given.weights
     if isinstance(model, LinearSVR):

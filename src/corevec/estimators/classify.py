@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from os import PathLike
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -14,14 +14,13 @@ from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, column_of, entries_of, full, tensors_to_numpy
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET
 from corevec.estimators._base import CoreVectorEstimator
-from corevec.estimators._callbacks import with_callbacks
+from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._cells import CellsFit, check_cells, values_for_labels
 from corevec.estimators._dataset import Dataset
-from corevec.estimators._lazy import lazily
-from corevec.estimators._parameters import check_choice, check_positive
-from corevec.estimators._rows import named
+from corevec.estimators._parameters import check_positive, store
+from corevec.estimators._rows import lazily
 from corevec.exceptions import InvalidInputError
-from corevec.problems.family import Labels, Problem, two_class
+from corevec.problems.family import Problem, two_class
 
 
 class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
@@ -38,12 +37,14 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the squared slack. The C of scikit-learn's ``LinearSVC`` (squared
+        Weight of the squared slack, from 1e-100 to 1e36; the upper bound also holds for
+        C times the sum of the weights. The C of scikit-learn's ``LinearSVC`` (squared
         hinge) is half of it.
     kernel : str or callable, default="rbf"
         Kernel function: "rbf", "laplacian", "inverse-distance", "linear", "poly" or
         "sigmoid", each also as "normalized-...", "precomputed", or a function ``k(X,
-        Z)`` that returns one value per pair of rows. See `corevec.kernels`.
+        Z)`` that returns one value per pair of rows. For a function, X may also be a
+        list of objects such as words or graphs. See `corevec.kernels`.
     gamma : float or {"scale", "auto", "mean-distance", "tune"}, default="scale"
         Kernel coefficient: a number, "scale" (``1 / (n_features * X.var())``), "auto"
         (``1 / n_features``) or "mean-distance" (the inverse of the mean squared
@@ -121,7 +122,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         Start from the solution of the previous fit: another C on the same rows, or new
         rows.
     random_state : int or RandomState, default=None
-        Seed of all sampling.
+        Seed of all sampling. None: always the same, so that a fit can be repeated.
     verbose : int, default=0
         1 shows a progress line on a terminal; 2 writes one log record per round.
 
@@ -130,7 +131,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
     classes_ : ndarray
         Class labels.
     support_ : ndarray of shape (n_support,)
-        Row numbers of the support vectors.
+        Row numbers of the support vectors, sorted by class.
     support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
         Support vectors: the rows of the kernel expansion.
     n_support_ : ndarray of shape (n_classes,)
@@ -193,40 +194,10 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        super().__init__(
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            tol=tol,
-            ball_epsilon=ball_epsilon,
-            sampling=sampling,
-            batch=batch,
-            qp=qp,
-            init=init,
-            low_rank=low_rank,
-            max_core=max_core,
-            max_iter=max_iter,
-            max_time=max_time,
-            checkpoint=checkpoint,
-            memory_budget=memory_budget,
-            n_jobs=n_jobs,
-            warm_start=warm_start,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.C = C
-        self.weights = weights
-        self.cells = cells
-        self.n_trees = n_trees
-        self.multi_class = multi_class
-        self.class_weight = class_weight
-        self.device = device
+        store(self, locals())
 
     @with_callbacks
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None
-    ) -> CoreVectorClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the classifier.
 
         Parameters
@@ -246,18 +217,15 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             The fitted classifier, with `certificate_`.
         """
         check_positive(type(self).__name__, "C", self.C)
-        check_choice(
-            "CoreVectorClassifier", "multi_class", self.multi_class, ("ovr", "ovo")
-        )
         check_cells(self)
         X, y = self._validate_fit(X, y)
-        given = self._given(X, y, sample_weight)
-        # A class whose rows all have weight 0 does not count.
-        classes = given.classes()
-        try:
-            given.check_classes(y)
-        except ValueError as error:
-            raise named(self, error) from None
+        with self._fitting(X, y, sample_weight) as (given, reporter):
+            self._fit_classes(given, reporter)
+        return self
+
+    def _fit_classes(self, given: Dataset, reporter: RoundReporter) -> None:
+        """Fit one machine per class or pair; classes without weight do not count."""
+        classes = given.classes
         if len(classes) < 2:
             raise InvalidInputError(
                 f"{type(self).__name__}: y holds only 1 class "
@@ -270,21 +238,27 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         ):
             self.__dict__.pop("_outcome", None)
         self.classes_ = classes
+        self._multi_class = str(self.multi_class)
         problems = self._problems_for(given)
         kind = "one-vs-rest" if self.multi_class == "ovr" else "one-vs-one"
         local = CellsFit(self, given, problems)
         if local.applies():
-            local.fit()
+            local.fit(reporter)
         else:
-            self._fit_problems(given, problems, kind)
+            self._fit_problems(given, problems, kind, reporter)
         self._count_support(given)
-        return self
 
     def _count_support(self, given: Dataset) -> None:
+        """Sort the support vectors by class, as `n_support_` counts them."""
         own = np.searchsorted(self.classes_, given.labels_of(self.support_))
         own = np.minimum(own, len(self.classes_) - 1)
         counts = np.bincount(own, minlength=len(self.classes_))
         self.n_support_ = counts.astype(np.int32)
+        order = np.argsort(own, kind="stable")
+        self.support_ = self.support_[order]
+        self.dual_coef_ = np.ascontiguousarray(self.dual_coef_[:, order])
+        if self.support_vectors_.shape[0] == len(order):  # a matrix stores none
+            self.support_vectors_ = self.support_vectors_[order]
 
     @lazily
     def decision_function(self, X: Any) -> Array:
@@ -307,9 +281,16 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         """Return the decision values of the values of all machines."""
         if len(self.classes_) == 2:
             return column_of(values, 0)
-        if self.multi_class == "ovr":
-            return values
-        return _votes(values, len(self.classes_))
+        return _votes(values, len(self.classes_)) if self._has_pairs else values
+
+    @property
+    def _has_pairs(self) -> bool:
+        """Whether the fit made one machine per pair of more than two classes.
+
+        Files older than version 0.2 hold no `_multi_class`: the parameter tells.
+        """
+        form = self.__dict__.get("_multi_class", self.multi_class)
+        return len(self.classes_) > 2 and form == "ovo"
 
     @lazily
     def predict(self, X: Any) -> Array:
@@ -352,27 +333,25 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         return float(accuracy_score(*asked[:2], sample_weight=asked[2]))
 
     def _problems_for(self, given: Dataset) -> list[Problem]:
-        who, n = type(self).__name__, given.n_rows
-        if given.y is None:
+        who = type(self).__name__
+        if given.target is None:
             raise InvalidInputError(
                 f"{who}: labels y are needed to certify a classifier."
             )
-        given.check_labels()
-        unknown = np.setdiff1d(given.classes(), self.classes_)
+        unknown = np.setdiff1d(given.classes, self.classes_)
         if len(unknown):
             raise InvalidInputError(
                 f"{who}: y holds labels that the model was not fitted "
                 f"on: {unknown[:5].tolist()}; it knows {self.classes_[:10].tolist()}."
             )
         codes = given.codes(self.classes_)
-        class_weight = self._class_weights(given)
-        labels = Labels(n, codes, given.weights, class_weight, given.mass)
+        labels = given.problem_labels(codes, self._class_weights(given))
         n_classes = len(self.classes_)
         sides: list[tuple[int, int | None]] = [(1, 0)]
-        if n_classes > 2 and self.multi_class == "ovr":
-            sides = [(t, None) for t in range(n_classes)]
-        elif n_classes > 2:
+        if self._has_pairs:
             sides = [(j, i) for i, j in combinations(range(n_classes), 2)]
+        elif n_classes > 2:
+            sides = [(t, None) for t in range(n_classes)]
         bias = self.fit_intercept
         C = self.__dict__.get("C_", self.C)  # C_: tuned by cells
         return [two_class(labels, C, *pair, has_bias=bias) for pair in sides]

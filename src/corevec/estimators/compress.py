@@ -16,7 +16,6 @@ from sklearn.base import (
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from corevec._runtime.types import Array
@@ -34,8 +33,8 @@ from corevec.estimators._compressed import (
     CompressedRegressor,
     Form,
 )
-from corevec.estimators._parameters import _is_count
-from corevec.estimators._rows import CHECKS
+from corevec.estimators._parameters import check_count, seed_of
+from corevec.estimators._validation import CHECKS
 from corevec.estimators.detect import SVDD
 from corevec.estimators.stream import StreamingBallClassifier, StreamingOneClass
 from corevec.exceptions import InvalidInputError, KernelError
@@ -123,8 +122,7 @@ def compress(
     True
     """
     _check_arguments(n_basis, max_iter)
-    seed = check_random_state(random_state).randint(2**31 - 1)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed_of(random_state))
     with Workers(n_jobs) as workers:
         functions, form = _read(model, X, workers)
         budget = Budget(workers, int(memory_budget), int(max_iter))
@@ -141,12 +139,8 @@ def compress(
 
 
 def _check_arguments(n_basis: Any, max_iter: Any) -> None:
-    if not _is_count(n_basis):
-        raise InvalidInputError(
-            f"compress: n_basis={n_basis!r} must be a whole number of at least 1: the "
-            "number of vectors of the model.",
-            parameter="n_basis",
-        )
+    remedy = "It is the number of vectors of the model."
+    check_count("compress", "n_basis", n_basis, remedy=remedy)
     whole = isinstance(max_iter, Integral) and not isinstance(max_iter, bool)
     if not (whole and int(max_iter) >= 0):
         raise InvalidInputError(
@@ -212,7 +206,8 @@ def _read_ours(model: Any) -> tuple[KernelExpansion, Form]:
             own = replace(own, coef=own.coef / scales, intercept=own.intercept / scales)
         if len(classes) == 2:
             return own, Form("two classes", classes)
-        return own, Form(getattr(model, "multi_class", "ovr"), classes)
+        has_pairs = getattr(model, "_has_pairs", False)
+        return own, Form("ovo" if has_pairs else "ovr", classes)
     # The functions of a regressor are in units of the deviation of its targets.
     scale = getattr(model, "target_scale_", np.ones(own.coef.shape[1]))
     mean = getattr(model, "target_mean_", np.zeros(own.coef.shape[1]))

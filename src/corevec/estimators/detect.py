@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.backend.arrays import column_of, namespace, to_device_of
 from corevec.certificates.scan import Subset
-from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
-from corevec.estimators._base import CoreVectorEstimator
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET
+from corevec.estimators._base import CoreVectorEstimator, kernel_for
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._cells import CellsFit, check_cells
 from corevec.estimators._dataset import Dataset, weights_of
-from corevec.estimators._lazy import lazily
 from corevec.estimators._outliers import BallDetector, ScoredDetector, constant_of
-from corevec.estimators._parameters import check_positive, check_share
+from corevec.estimators._parameters import check_positive, check_share, store
+from corevec.estimators._rows import lazily
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows, make_kernel
 from corevec.models.checkpoint import Checkpoint
 from corevec.models.result import FitResult
-from corevec.problems.family import Labels, Problem, one_class, svdd
+from corevec.problems.family import Problem, one_class, svdd
+from corevec.problems.task import Task
 
 # Share of outliers when neither nu nor C is given.
 DEFAULT_NU = 0.1
@@ -36,9 +41,12 @@ SEARCH_FITS = 40
 
 
 class _Detector(CoreVectorEstimator):
-    """Base class of the two detectors: checks of rows without labels."""
+    """Base class of the two detectors: rows without labels."""
 
-    def _checked_rows(self, X: Any, sample_weight: Any) -> Dataset:
+    @contextmanager
+    def _fitting_rows(
+        self, X: Any, sample_weight: Any
+    ) -> Iterator[tuple[Dataset, RoundReporter]]:
         X = self._validate_fit(X)
         if self.init == "opposite":
             raise InvalidInputError(
@@ -46,7 +54,8 @@ class _Detector(CoreVectorEstimator):
                 "'auto', 'any' or 'farthest'.",
                 parameter="init",
             )
-        return self._given(X, None, sample_weight)
+        with self._fitting(X, None, sample_weight) as found:
+            yield found
 
 
 class CoreVectorOneClass(ScoredDetector, _Detector):
@@ -123,7 +132,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         Start from the solution of the previous fit: another C on the same rows, or new
         rows.
     random_state : int or RandomState, default=None
-        Seed of all sampling.
+        Seed of all sampling. None: always the same, so that a fit can be repeated.
     verbose : int, default=0
         1 shows a progress line on a terminal; 2 writes one log record per round.
 
@@ -192,38 +201,10 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        super().__init__(
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            tol=tol,
-            ball_epsilon=ball_epsilon,
-            sampling=sampling,
-            batch=batch,
-            qp=qp,
-            init=init,
-            low_rank=low_rank,
-            max_core=max_core,
-            max_iter=max_iter,
-            max_time=max_time,
-            checkpoint=checkpoint,
-            memory_budget=memory_budget,
-            n_jobs=n_jobs,
-            warm_start=warm_start,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.cells = cells
-        self.n_trees = n_trees
-        self.nu = nu
-        self.C = C
-        self.device = device
+        store(self, locals())
 
     @with_callbacks
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None
-    ) -> CoreVectorOneClass:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the detector.
 
         Parameters
@@ -252,15 +233,17 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         if self.nu is not None:
             check_share(who, "nu", self.nu)
         self._check_local()
-        given = self._checked_rows(X, sample_weight)
-        if self.cells is not None:
-            self._fit_locally(given, DEFAULT_NU if self.nu is None else self.nu)
-        elif self.C is not None:
-            self.C_, self.offset_ = float(self.C), 1.0
-            self._fit_problems(given, self._problems_for(given), "one-class")
-        else:
-            self._fit_to_share(given, DEFAULT_NU if self.nu is None else self.nu)
-        self.n_support_ = len(self.support_)
+        nu = DEFAULT_NU if self.nu is None else self.nu
+        with self._fitting_rows(X, sample_weight) as (given, reporter):
+            if self.cells is not None:
+                self._fit_locally(given, nu, reporter)
+            elif self.C is not None:
+                self.C_, self.offset_ = float(self.C), 1.0
+                problems = self._problems_for(given)
+                self._fit_problems(given, problems, "one-class", reporter)
+            else:
+                self._fit_to_share(given, nu, reporter)
+            self.n_support_ = np.array([len(self.support_)], dtype=np.int32)
         return self
 
     @lazily
@@ -285,8 +268,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         return {**found, "offset_": offset, "intercept_": np.array([-offset])}
 
     def _problems_for(self, given: Dataset) -> list[Problem]:
-        labels = Labels(given.n_rows, sample_weight=given.weights, mass=given.mass)
-        return [one_class(labels, self.C_)]
+        return [one_class(given.problem_labels(), self.C_)]
 
     def _check_local(self) -> None:
         check_cells(self)
@@ -297,7 +279,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
                 parameter="cells",
             )
 
-    def _fit_locally(self, given: Dataset, nu: float) -> None:
+    def _fit_locally(self, given: Dataset, nu: float, reporter: RoundReporter) -> None:
         """Fit one machine per cell; with `nu`, the offset leaves that share outside.
 
         In a cell of m rows, C = 1 / (nu m): the C that the search starts from.
@@ -305,14 +287,13 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         size: Any = self.cells
         in_cell = given.mass * min(1.0, float(size) / given.n_rows)
         self.C_ = 1.0 / (nu * in_cell) if self.C is None else float(self.C)
-        CellsFit(self, given, self._problems_for(given)).fit()
+        CellsFit(self, given, self._problems_for(given)).fit(reporter)
         self.offset_ = 1.0
         if self.C is None:
-            with Workers(self.n_jobs) as workers:
-                source = as_source(given.X, self.memory_budget, workers).host_copy()
-                self.offset_ = self._quantile(self._forest, source, given.weights, nu)
+            source = given.source.host_copy()
+            self.offset_ = self._quantile(self._forest, source, given.weight, nu)
 
-    def _fit_to_share(self, given: Dataset, nu: float) -> None:
+    def _fit_to_share(self, given: Dataset, nu: float, reporter: RoundReporter) -> None:
         """Search for the C that leaves the share `nu` outside: first on a sample."""
         self.C_ = 1.0 / (nu * given.mass)
         interrupted, known = False, self._searched_before(given)
@@ -323,22 +304,19 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
             few = given.sample(rng, _SEARCH_ROWS)
             ratio = given.mass / few.mass
             self.C_ *= ratio
-            self._on_sample = True
-            with RoundReporter(self, self._attributes, quiet=True) as reporter:
-                self._search(few, nu, reporter)
-            del self._on_sample
-            interrupted = self._stop_asked
+            quiet = RoundReporter(self, self._attributes_at, quiet=True)
+            found = self._search(few, nu, quiet, is_sample=True)
+            interrupted = found.progress.stop_asked
             self.C_ /= ratio
-        with RoundReporter(self, self._attributes) as reporter:
-            outcome, self.offset_ = self._search(given, nu, reporter, interrupted)
-        self._set_fitted(outcome, "one-class")
+        found = self._search(given, nu, reporter, interrupted)
+        self.offset_ = found.offset
+        self._set_fitted(found.outcome, found.progress, "one-class")
 
     def _searched_before(self, given: Dataset) -> float | None:
         """Return the C that an earlier run had reached, from its checkpoint."""
         if self.checkpoint is None:
             return None
-        source = as_source(given.X, self.memory_budget)
-        asked = self._asked(self._problems_for(given), source)
+        asked = self._asked(self._problems_for(given), given.source)
         saved = Checkpoint(self.checkpoint, asked).read()
         return None if saved is None else float(saved.header["more"]["C"])
 
@@ -348,8 +326,9 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         nu: float,
         reporter: RoundReporter,
         interrupted: bool = False,
-    ) -> tuple[FitResult, float]:
-        """Return the result and the offset of the C whose share of outliers is `nu`.
+        is_sample: bool = False,
+    ) -> _Found:
+        """Return the fit with the C whose share of outliers is `nu`.
 
         The share decreases as C grows, but not below that of the support vectors of the
         hard margin, which lie slightly outside. If `MOST_C` times the first C still
@@ -358,41 +337,42 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         """
         low, high = 0.0, np.inf  # the share is above nu at low, and below it at high
         most = MOST_C * self.C_
-        with Workers(self.n_jobs) as workers:
-            source = as_source(given.X, self.memory_budget, workers)
-            weights, mass = given.weights, given.mass
-            kernel = self._make_kernel(source, weights)
-            close = max(NU_TOLERANCE * nu, 1.0 / mass)
-            for tried in range(1, SEARCH_FITS + 1):
-                problems = self._problems_for(given)
-                outcome = self._run(problems, source, kernel, reporter, interrupted)
-                between = Progress(source.n_rows)  # to notice a Ctrl-C between two fits
-                with between.listening_for_interrupt():
-                    share = self._outlier_share(outcome, source, weights) / mass
-                self._stop_asked |= between.stop_asked
-                stopped = outcome.certificates[0].stopped_by
-                if abs(share - nu) <= close:
-                    return outcome, 1.0
-                if share > nu:
-                    low = self.C_
-                else:
-                    high = self.C_
-                narrow = high / low < 1 + 1e-6 if low > 0 else False
-                given_up = stopped in ("max_time", "max_core", "max_iter")
-                at_end = narrow or tried == SEARCH_FITS or most <= self.C_
-                if at_end or given_up or self._stop_asked:
-                    break
-                self.C_ = min(_next_C(self.C_, low, high, share / nu), most)
-            return outcome, self._quantile(outcome.functions, source, weights, nu)
+        source, kernel = given.source, kernel_for(self, given)
+        close = max(NU_TOLERANCE * nu, 1.0 / given.mass)
+        for tried in range(1, SEARCH_FITS + 1):
+            task = Task(self._problems_for(given), source, kernel, self._settings())
+            outcome, progress = self._run(
+                task, reporter, stop_asked=interrupted, has_checkpoint=not is_sample
+            )
+            between = Progress(source.n_rows)  # to notice a Ctrl-C between two fits
+            with between.listening_for_interrupt():
+                share = self._outlier_share(outcome, given)
+            progress.stop_asked |= between.stop_asked
+            stopped = outcome.certificates[0].stopped_by
+            if abs(share - nu) <= close:
+                return _Found(outcome, progress, 1.0)
+            if share > nu:
+                low = self.C_
+            else:
+                high = self.C_
+            narrow = high / low < 1 + 1e-6 if low > 0 else False
+            given_up = stopped in ("max_time", "max_core", "max_iter")
+            at_end = narrow or tried == SEARCH_FITS or most <= self.C_
+            if at_end or given_up or progress.stop_asked:
+                break
+            self.C_ = min(_next_C(self.C_, low, high, share / nu), most)
+        offset = self._quantile(outcome.functions, source, given.weight, nu)
+        return _Found(outcome, progress, offset)
 
-    def _outlier_share(self, outcome: FitResult, source: Any, weights: Any) -> float:
-        basis = outcome.functions.prepared()
+    def _outlier_share(self, outcome: FitResult, given: Dataset) -> float:
+        functions, weight = outcome.functions, given.weight
+        basis = functions.prepared()
 
-        def outside(rows: Any) -> float:
-            low = outcome.functions.evaluate(rows, basis)[:, 0] < 1.0
-            return float(weights_of(weights, rows)[low].sum())
+        def outside(rows: Any) -> float:  # travels to the rows, so without `given`
+            low = functions.evaluate(rows, basis)[:, 0] < 1.0
+            return float(weights_of(weight, rows)[low].sum())
 
-        return float(source.reduce(outside, lambda a, b: a + b))
+        return float(given.source.reduce(outside, lambda a, b: a + b)) / given.mass
 
     def _quantile(self, functions: Any, source: Any, weights: Any, nu: float) -> float:
         """Return the nu-quantile of the scores, by weight."""
@@ -411,7 +391,33 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         order = np.argsort(values)
         below = np.cumsum(own[order]) / own.sum()
         first_kept = min(int(np.searchsorted(below, nu, side="right")), len(order) - 1)
-        return float(values[order[first_kept]])
+        return _between(values[order], first_kept)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The last fit of a search for C, and the offset that leaves the share outside."""
+
+    outcome: FitResult
+    progress: Progress
+    offset: float
+
+
+# Scores closer than this, relative to the largest, may be equal but for rounding: the
+# sums behind them are taken in blocks whose shape depends on the other rows.
+_SAME_SCORE = 1e-10
+
+
+def _between(scores: Array, first: int) -> float:
+    """Return a number below the score at `first` that is the score of no row.
+
+    `scores` are sorted. A row whose score were the offset itself would change its label
+    with the rounding of that score.
+    """
+    kept = float(scores[first])
+    space = _SAME_SCORE * float(np.abs(scores).max())
+    lower = scores[:first][scores[:first] < kept - space]
+    return (kept + float(lower[-1])) / 2 if len(lower) else kept - space
 
 
 def _next_C(C: float, low: float, high: float, excess: float) -> float:
@@ -492,7 +498,7 @@ class SVDD(BallDetector, _Detector):
         Start from the solution of the previous fit: another C on the same rows, or new
         rows.
     random_state : int or RandomState, default=None
-        Seed of all sampling.
+        Seed of all sampling. None: always the same, so that a fit can be repeated.
     verbose : int, default=0
         1 shows a progress line on a terminal; 2 writes one log record per round.
 
@@ -558,33 +564,10 @@ class SVDD(BallDetector, _Detector):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        super().__init__(
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            tol=tol,
-            ball_epsilon=ball_epsilon,
-            sampling=sampling,
-            batch=batch,
-            qp=qp,
-            init=init,
-            low_rank=low_rank,
-            max_core=max_core,
-            max_iter=max_iter,
-            max_time=max_time,
-            checkpoint=checkpoint,
-            memory_budget=memory_budget,
-            n_jobs=n_jobs,
-            warm_start=warm_start,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.C = C
-        self.device = device
+        store(self, locals())
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SVDD:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the ball.
 
         Parameters
@@ -604,19 +587,27 @@ class SVDD(BallDetector, _Detector):
         """
         if self.C is not None:
             check_positive(type(self).__name__, "C", self.C)
-        given = self._checked_rows(X, sample_weight)
-        outcome = self._fit_problems(given, self._problems_for(given), "SVDD")
-        self.centre_norm_sq_ = float(outcome.norms_sq[0])
-        radius_sq = 2 * float(outcome.offsets[0]) + self.centre_norm_sq_
-        if self.C is None:
-            radius_sq = self.certificate_.primal
-        self.radius_ = float(np.sqrt(max(radius_sq, 0.0)))
-        self.offset_ = -(self.radius_**2)
-        self.n_support_ = len(self.support_)
-        self.__dict__.pop("diagonal_", None)
-        if self.kernel == "precomputed":
-            self.diagonal_ = constant_of(_own_diagonal(given.X))
+        with self._fitting_rows(X, sample_weight) as (given, reporter):
+            problems = self._problems_for(given)
+            outcome = self._fit_problems(given, problems, "SVDD", reporter)
+            radius_sq = self.certificate_.primal if self.C is None else None
+            ball = _ball(float(outcome.norms_sq[0]), outcome.offsets[0], radius_sq)
+            for name, value in ball.items():
+                setattr(self, name, value)
+            self.n_support_ = np.array([len(self.support_)], dtype=np.int32)
+            self.__dict__.pop("diagonal_", None)
+            if self.kernel == "precomputed":
+                own = given.source.block(0, given.n_rows)
+                diagonal = outcome.functions.kernel.diagonal(own)
+                self.diagonal_ = constant_of(diagonal)
         return self
+
+    def _attributes_at(self, state: RoundState) -> dict[str, Any]:
+        functions = state.functions()
+        values = functions.evaluate(functions.basis, functions.prepared())
+        norm_sq = float((functions.coef * values).sum())
+        offset = 0.0 if state.offsets is None else np.ravel(state.offsets())[0]
+        return {**self._attributes(functions), **_ball(norm_sq, offset)}
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Array:
         """Fit the ball and return +1 for the rows inside and -1 for the outliers.
@@ -676,15 +667,25 @@ class SVDD(BallDetector, _Detector):
         ndarray of shape (n_rows,)
             The larger, the closer to the centre.
         """
-        values = self._values(X)[:, 0]
-        constant = getattr(self, "diagonal_", None)
+        check_is_fitted(self)
         rows = self._validate_new(X)
+        values = self._evaluate(self._functions, rows)[:, 0]
+        constant = getattr(self, "diagonal_", None)
         own = self._diagonal_of(rows, self._functions.kernel, constant, diagonal)
         return 2 * values - to_device_of(own, values) - self.centre_norm_sq_
 
     def _problems_for(self, given: Dataset) -> list[Problem]:
-        labels = Labels(given.n_rows, sample_weight=given.weights, mass=given.mass)
-        return [svdd(labels, self.C)]
+        return [svdd(given.problem_labels(), self.C)]
+
+
+def _ball(
+    norm_sq: float, offset: float, radius_sq: float | None = None
+) -> dict[str, float]:
+    """Return the attributes of a ball with this centre and offset, or radius."""
+    if radius_sq is None:
+        radius_sq = 2 * float(offset) + norm_sq
+    radius = float(np.sqrt(max(radius_sq, 0.0)))
+    return {"centre_norm_sq_": norm_sq, "radius_": radius, "offset_": -(radius**2)}
 
 
 def _own_diagonal(K: Any) -> Array:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_array
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
-from corevec.estimators._base import CoreVectorEstimator
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Source, Workers, as_source
+from corevec.estimators._base import CoreVectorEstimator, kernel_for
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
-from corevec.estimators._lazy import lazily
-from corevec.estimators._parameters import check_choice, check_positive
-from corevec.estimators._rows import checked_weights
+from corevec.estimators._dataset import Dataset
+from corevec.estimators._parameters import check_positive, store
+from corevec.estimators._rows import checked_weights, lazily
+from corevec.estimators._validation import named
 from corevec.exceptions import InvalidInputError, KernelError
+from corevec.kernels import AnyKernel
+from corevec.models.result import FitResult
 from corevec.problems.pairs import Pairs, pairs_of
 from corevec.solvers import ranking
 
@@ -108,20 +111,7 @@ class CoreVectorRanker(CoreVectorEstimator):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.C = C
-        self.pair_weight = pair_weight
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_core = max_core
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.memory_budget = memory_budget
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store(self, locals())
 
     @with_callbacks
     def fit(
@@ -132,7 +122,7 @@ class CoreVectorRanker(CoreVectorEstimator):
         sample_weight: Any = None,
         *,
         qid: Any = None,
-    ) -> CoreVectorRanker:
+    ) -> Self:
         """Fit the ranker.
 
         Parameters
@@ -157,7 +147,6 @@ class CoreVectorRanker(CoreVectorEstimator):
         """
         who = type(self).__name__
         check_positive(who, "C", self.C)
-        check_choice(who, "pair_weight", self.pair_weight, ("query", "uniform"))
         X, y = self._validate_fit(X, y, y_numeric=True)
         weights = checked_weights(self, sample_weight, X.shape[0])
         pairs = self._pairs(y, group, qid, weights)
@@ -171,10 +160,11 @@ class CoreVectorRanker(CoreVectorEstimator):
         self.n_queries_ = len(pairs.scale)
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
-            kernel = self._make_kernel(source, weights)
-            with RoundReporter(self, self._attributes) as reporter:
-                outcome = self._solve_pairs(pairs, source, kernel, reporter)
-        self._set_fitted(outcome, "ranking")
+            given = Dataset.in_memory(who, source, weights)
+            kernel = kernel_for(self, given)
+            with RoundReporter(self, self._attributes_at, given) as reporter:
+                found = self._solve_pairs(pairs, source, kernel, reporter)
+                self._set_fitted(*found, "ranking")
         return self
 
     @lazily
@@ -257,8 +247,8 @@ class CoreVectorRanker(CoreVectorEstimator):
         return pairs_of(y, query, weights, float(self.C), per_query)
 
     def _solve_pairs(
-        self, pairs: Pairs, source: Any, kernel: Any, reporter: Any
-    ) -> Any:
+        self, pairs: Pairs, source: Source, kernel: AnyKernel, reporter: RoundReporter
+    ) -> tuple[FitResult, Progress]:
         progress = Progress(source.n_rows, self.max_iter, self.max_time)
         progress.listeners.append(reporter.on_round)
         seed = self._settings().random_state
@@ -268,9 +258,8 @@ class CoreVectorRanker(CoreVectorEstimator):
                 task = ranking.RankingTask(pairs, source, kernel, settings)
                 outcome = ranking.solve(task, progress)
         except KernelError as error:
-            raise KernelError(f"{type(self).__name__}: {error}") from None
-        self.history_ = progress.history
-        return outcome
+            raise named(self, error) from None
+        return outcome, progress
 
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Any:
         raise InvalidInputError(

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from numbers import Real
 from os import PathLike
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_array
 
 from corevec._runtime.types import Array
 from corevec.backend.arrays import column_of, tensors_to_numpy, to_device_of
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Column
 from corevec.estimators._base import CoreVectorEstimator
-from corevec.estimators._callbacks import with_callbacks
+from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._cells import CellsFit, check_cells
-from corevec.estimators._dataset import Dataset, RemoteDataset
-from corevec.estimators._lazy import lazily
-from corevec.estimators._parameters import check_flag, check_number, check_positive
+from corevec.estimators._dataset import Dataset
+from corevec.estimators._parameters import (
+    check_number,
+    check_positive,
+    store,
+)
+from corevec.estimators._rows import lazily
 from corevec.exceptions import InvalidInputError
 from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import AutomaticTube, Labels, Problem, regression
@@ -119,7 +122,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         Start from the solution of the previous fit. It has no effect in the span of a
         basis (see `low_rank`).
     random_state : int or RandomState, default=None
-        Seed of all sampling.
+        Seed of all sampling. None: always the same, so that a fit can be repeated.
     verbose : int, default=0
         1 shows a progress line on a terminal; 2 writes one log record per round.
 
@@ -194,41 +197,10 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        super().__init__(
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            tol=tol,
-            ball_epsilon=ball_epsilon,
-            sampling=sampling,
-            batch=batch,
-            qp=qp,
-            init=init,
-            low_rank=low_rank,
-            max_core=max_core,
-            max_iter=max_iter,
-            max_time=max_time,
-            checkpoint=checkpoint,
-            memory_budget=memory_budget,
-            n_jobs=n_jobs,
-            warm_start=warm_start,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.C = C
-        self.weights = weights
-        self.cells = cells
-        self.n_trees = n_trees
-        self.mu = mu
-        self.tube = tube
-        self.fit_intercept = fit_intercept
-        self.device = device
+        store(self, locals())
 
     @with_callbacks
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None
-    ) -> CoreVectorRegressor:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the regressor.
 
         Parameters
@@ -250,26 +222,27 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         self._check_tube()
         check_cells(self)
         X, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
-        given = self._given(X, y, sample_weight)
-        if isinstance(given, RemoteDataset):
-            self._one_target = given.n_targets == 1
-        else:
-            self._one_target = y.ndim == 1
-            given.y = self._columns(y)
+        with self._fitting(X, y, sample_weight) as (given, reporter):
+            in_memory = isinstance(given.target, np.ndarray)
+            self._one_target = y.ndim == 1 if in_memory else given.n_targets == 1
+            self._fit_targets(given, reporter)
+        return self
+
+    def _fit_targets(self, given: Dataset, reporter: RoundReporter) -> None:
+        """Fit one machine per standardised target."""
         moments = given.target_moments(bool(self.fit_intercept))
         self.target_mean_, self.target_scale_ = moments
         problems = self._problems_for(given)
         local = CellsFit(self, given, problems)
         if local.applies():
-            offsets = local.fit().offset  # the mean over the cells
+            offsets = local.fit(reporter).offset  # the mean over the cells
             self._in_units_of_y()
         else:
-            outcome = self._fit_problems(given, problems, "one problem per target")
-            offsets = outcome.offsets
+            title = "one problem per target"
+            offsets = self._fit_problems(given, problems, title, reporter).offsets
         tube = offsets if isinstance(self.tube, str) else self._fixed_tube()
         tube = tube * self.target_scale_
         self.tube_ = float(tube[0]) if self._one_target else tube
-        return self
 
     @lazily
     def predict(self, X: Any) -> Array:
@@ -322,7 +295,6 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
     def _check_tube(self) -> None:
         who = type(self).__name__
         check_positive(who, "C", self.C)
-        check_flag(who, "fit_intercept", self.fit_intercept)
         if isinstance(self.tube, str):
             if self.tube not in ("auto", "paper"):
                 raise InvalidInputError(
@@ -335,6 +307,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
                 "e.g. 0.3; only a fixed tube (tube=0.1) needs none."
             )
             check_number(who, "mu", self.mu, above=0, remedy=remedy)
+            check_positive(who, "mu", self.mu)
             return
         is_number = isinstance(self.tube, Real) and not isinstance(self.tube, bool)
         if not (is_number and 0 <= float(self.tube) < np.inf):
@@ -355,38 +328,22 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
                     parameter=name,
                 )
 
-    def _columns(self, y: Any) -> Array:
-        """Return the targets as finite numbers, one column per target."""
-        try:
-            y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        except ValueError as error:
-            raise InvalidInputError(
-                f"{type(self).__name__}: {error}. Targets y must be finite numbers."
-            ) from None
-        return y[:, None] if y.ndim == 1 else np.asarray(y)
-
     def _fixed_tube(self) -> Array:
         """Return the fixed tube of each target, in units of its standard deviation."""
         return np.asarray(float(self.tube) / self.target_scale_)
 
     def _problems_for(self, given: Dataset) -> list[Problem]:
-        who, n = type(self).__name__, given.n_rows
-        if given.y is None:
+        who = type(self).__name__
+        if given.target is None:
             raise InvalidInputError(
                 f"{who}: targets y are needed to certify a regressor."
             )
-        n_targets = len(self.target_mean_)
-        if isinstance(given, RemoteDataset):
-            shape = n, given.n_targets
-        else:
-            given.y = self._columns(given.y)
-            shape = given.y.shape
-        if shape != (n, n_targets):
+        if given.n_targets != len(self.target_mean_):
             raise InvalidInputError(
-                f"{who}: X has {n} rows and the model {n_targets} target(s), but y has "
-                f"shape {shape}."
+                f"{who}: y has {given.n_targets} target(s), but the model has "
+                f"{len(self.target_mean_)}. Give those that it was fitted on."
             )
-        labels = Labels(n, sample_weight=given.weights, mass=given.mass)
+        labels = given.problem_labels()
         z = given.standardised(self.target_mean_, self.target_scale_)
         return [self._problem(labels, one, t) for t, one in enumerate(z)]
 

@@ -10,25 +10,31 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.types import Array
 from corevec.data.sources import as_source
+from corevec.estimators._base import read_only
 from corevec.estimators._callbacks import with_callbacks
-from corevec.estimators._lazy import lazily
-from corevec.estimators._parameters import check_flag
-from corevec.estimators._rows import CHECKS, checked_weights
-from corevec.estimators._stream import StreamingEstimator
-from corevec.estimators._stream_blocks import blocks_of, is_stream
-from corevec.estimators._stream_checks import refuse_weights
-from corevec.estimators._stream_detect import StreamingOneClass
-from corevec.estimators._stream_far import fit_remote, refuse_remote, refuse_tensors
-from corevec.estimators._stream_labels import (
+from corevec.estimators._parameters import store
+from corevec.estimators._rows import lazily
+from corevec.estimators._stream import (
+    StreamingEstimator,
+    fit_remote,
+    refuse_remote,
+    refuse_tensors,
+)
+from corevec.estimators._stream_blocks import (
+    blocks_of,
     encoded,
     first_classes,
+    is_stream,
     same_classes,
     winner,
 )
+from corevec.estimators._stream_checks import refuse_weights
+from corevec.estimators._stream_detect import StreamingOneClass
+from corevec.estimators._validation import checked_weights, validated
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 from corevec.models.certificate import Certificate, worst_of
@@ -154,18 +160,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         tol: float = 1e-3,
         verbose: int = 0,
     ):
-        self.C = C
-        self.n_balls = n_balls
-        self.balls = balls
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.budget = budget
-        self.overflow = overflow
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.verbose = verbose
+        store(self, locals())
 
     _task = "classes"
 
@@ -282,7 +277,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         """Weights of the columns, for the linear kernel, shape (n_machines, d)."""
         if not self._is_linear:
             raise AttributeError("coef_ exists for kernel='linear' only")
-        return np.asarray(self._functions.basis.values / self._scales[:, None])
+        return read_only(self._functions.basis.values / self._scales[:, None])
 
     @property
     def intercept_(self) -> Array:
@@ -317,10 +312,6 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
     def _machines(self) -> list[int]:
         n_classes = len(self.classes_)
         return [1] if n_classes == 2 else list(range(n_classes))
-
-    def _check(self) -> None:
-        super()._check()
-        check_flag(type(self).__name__, "fit_intercept", self.fit_intercept)
 
     def _learn_block(
         self, X: Any, y: Any, weights: Any, classes: Any, *, test: bool
@@ -377,7 +368,7 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
             raise InvalidInputError(
                 f"{type(self).__name__}: labels y are needed to certify a classifier."
             )
-        X, y = validate_data(self, X, y, reset=False, **CHECKS)
+        X, y = validated(self, X, y, reset=False)
         weights = checked_weights(self, sample_weight, X.shape[0])
         who = type(self).__name__
         codes = encoded(who, y, weights, self.classes_, lambda row: f"row {row}")

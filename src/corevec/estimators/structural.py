@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from corevec._runtime.progress import Progress
+from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.data.sources import (
     DEFAULT_MEMORY_BUDGET,
     Workers,
     as_source,
-    computed_rows,
 )
 from corevec.estimators._base import REMEDIES
 from corevec.estimators._callbacks import (
@@ -25,14 +22,9 @@ from corevec.estimators._callbacks import (
     RoundReporter,
     with_callbacks,
 )
-from corevec.estimators._parameters import (
-    _count,
-    check_flag,
-    check_gap,
-    check_number,
-    check_positive,
-)
-from corevec.estimators._rows import CHECKS, checked_weights, named
+from corevec.estimators._dataset import Dataset
+from corevec.estimators._parameters import check_parameters, check_positive, store
+from corevec.estimators._validation import check_labels, checked_weights, validated
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
 from corevec.solvers.cutting_plane import structured as structures
 from corevec.solvers.cutting_plane.structured import (
@@ -132,20 +124,10 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         n_jobs: int | None = None,
         verbose: int = 0,
     ):
-        self.C = C
-        self.model = model
-        self.cost_matrix = cost_matrix
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.epsilon = epsilon
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.memory_budget = memory_budget
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StructuralSVM:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the machine.
 
         Parameters
@@ -165,11 +147,8 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         self._check_parameters()
         if not self._is_multiclass:
             return self._fit_own(X, y, sample_weight)
-        try:
-            X, y = validate_data(self, computed_rows(X), y, **CHECKS)
-        except ValueError as error:
-            raise named(self, error) from None
-        check_classification_targets(y)
+        X, y = validated(self, X, y)
+        check_labels("StructuralSVM", y)
         weights = checked_weights(self, sample_weight, X.shape[0])
         s = np.ones(X.shape[0]) if weights is None else weights
         self.classes_ = np.unique(y[s > 0])
@@ -187,7 +166,8 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
             oracle = MulticlassOracle(
                 source, codes, s / s.sum(), cost, bool(self.fit_intercept)
             )
-            self._run(oracle, float(s.sum()))
+            given = Dataset.in_memory("StructuralSVM", source, weights, y, "classes")
+            self._run(oracle, float(s.sum()), given)
         return self
 
     def _fit_own(self, X: Any, y: Any, sample_weight: Any) -> StructuralSVM:
@@ -202,17 +182,23 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         self._run(PlainOracle(self.model, X, y, s), float(s.sum()))
         return self
 
-    def _run(self, oracle: Oracle, total: float) -> None:
+    def _run(self, oracle: Oracle, total: float, given: Dataset | None = None) -> None:
         progress = Progress(oracle.n_rows, self.max_iter, self.max_time)
-        with RoundReporter(self, partial(_attributes, oracle)) as reporter:
+
+        def attributes_at(state: RoundState) -> dict[str, Any]:
+            return _attributes(oracle, state.functions())
+
+        for name in ("coef_", "intercept_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        with RoundReporter(self, attributes_at, given) as reporter:
             progress.listeners.append(reporter.on_round)
             with progress.listening_for_interrupt():
                 task = structures.StructuralTask(
                     oracle, self.C * total, self.tol, self.epsilon
                 )
                 found = structures.solve(task, progress)
-        for name, value in _attributes(oracle, found.w).items():
-            setattr(self, name, value)
+            for name, value in _attributes(oracle, found.w).items():
+                setattr(self, name, value)
         name = (
             "structural SVM (1-slack): min 1/2 |w|^2 + C sum s_i max_y (loss - margin)"
         )
@@ -236,7 +222,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
             ``classes_[1]``.
         """
         check_is_fitted(self, "coef_")
-        X = validate_data(self, computed_rows(X), reset=False, **CHECKS)
+        X = validated(self, X, reset=False)
         scores = np.asarray(X @ self.coef_.T, dtype=np.float64) + self.intercept_
         return np.ascontiguousarray(scores[:, 0]) if len(self.classes_) == 2 else scores
 
@@ -254,7 +240,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
             Labels out of ``classes_``; a list of outputs for a model of your own.
         """
         check_is_fitted(self, "weights_")
-        if not self._is_multiclass:
+        if not hasattr(self, "coef_"):  # fitted with a model of the user
             return [self.model.argmax(x, None, self.weights_) for x in X]
         values = self.decision_function(X)
         if values.ndim == 1:
@@ -267,14 +253,7 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_positive("StructuralSVM", "C", self.C)
-        check_gap("StructuralSVM", "tol", self.tol)
-        if self.max_iter is not None:
-            _count("StructuralSVM", "max_iter", self.max_iter)
-        for name in ("epsilon", "max_time"):
-            if getattr(self, name) is not None:
-                check_number("StructuralSVM", name, getattr(self, name), above=0)
-        check_number("StructuralSVM", "memory_budget", self.memory_budget, above=0)
-        check_flag("StructuralSVM", "fit_intercept", self.fit_intercept)
+        check_parameters(self)
         known = all(hasattr(self.model, name) for name in _METHODS)
         if self._is_multiclass:
             known = self.model == "multiclass"

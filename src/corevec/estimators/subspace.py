@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Source
-from corevec.estimators._parameters import check_flag, check_positive
+from corevec.estimators._parameters import check_positive, store
 from corevec.estimators._span import InSpan
 from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.regress import CoreVectorRegressor
@@ -104,7 +104,7 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         Torch device for the passes over the rows, such as ``"cuda"``. None: the host,
         or the device of the given tensors.
     random_state : int or RandomState, default=None
-        Seed of all sampling.
+        Seed of all sampling. None: always the same, so that a fit can be repeated.
     verbose : int, default=0
         1 shows a progress line on a terminal; 2 writes one log record per round.
 
@@ -165,27 +165,7 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.n_basis = n_basis
-        self.basis = basis
-        self.loss = loss
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.regulariser = regulariser
-        self.tol = tol
-        self.certificate = certificate
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.checkpoint = checkpoint
-        self.memory_budget = memory_budget
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+        store(self, locals())
 
     @classmethod
     def rsvm(cls, share: float = 0.1, **parameters: Any) -> SubspaceClassifier:
@@ -231,11 +211,10 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
 
     def _check_span(self) -> None:
         super()._check_span()
-        who = type(self).__name__
-        check_flag(who, "fit_intercept", self.fit_intercept)
         if self.loss == "hinge" and self.regulariser != "norm":
             raise InvalidInputError(
-                f"{who}: regulariser='coefficients' needs loss='squared_hinge'.",
+                f"{type(self).__name__}: regulariser='coefficients' needs "
+                "loss='squared_hinge'.",
                 parameter="regulariser",
             )
 
@@ -315,7 +294,7 @@ class SubspaceRegressor(InSpan, CoreVectorRegressor):
         Torch device for the passes over the rows, such as ``"cuda"``. None: the host,
         or the device of the given tensors.
     random_state : int or RandomState, default=None
-        Seed of all sampling.
+        Seed of all sampling. None: always the same, so that a fit can be repeated.
     verbose : int, default=0
         1 shows a progress line on a terminal; 2 writes one log record per round.
 
@@ -379,29 +358,10 @@ class SubspaceRegressor(InSpan, CoreVectorRegressor):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.n_basis = n_basis
-        self.basis = basis
-        self.C = C
-        self.tube = tube
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.certificate = certificate
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.checkpoint = checkpoint
-        self.memory_budget = memory_budget
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+        store(self, locals())
 
     def _check_tube(self) -> None:
         check_positive(type(self).__name__, "C", self.C)
-        check_flag(type(self).__name__, "fit_intercept", self.fit_intercept)
         number = isinstance(self.tube, Real) and not isinstance(self.tube, bool)
         if not (number and 0 <= float(self.tube) < np.inf):
             raise InvalidInputError(

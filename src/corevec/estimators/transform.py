@@ -11,8 +11,8 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.types import Array
 from corevec.data.sources import (
@@ -20,22 +20,28 @@ from corevec.data.sources import (
     Source,
     Workers,
     as_source,
-    computed_rows,
 )
 from corevec.estimators._base import kernel_for
-from corevec.estimators._lazy import lazily
+from corevec.estimators._dataset import Dataset
 from corevec.estimators._parameters import (
-    _check_gamma,
-    _is_count,
     check_choice,
-    check_number,
+    check_parameters,
+    seed_of,
+    store,
 )
-from corevec.estimators._rows import CHECKS, check_square, checked_weights, named
+from corevec.estimators._rows import lazily
+from corevec.estimators._validation import (
+    CHECKS,
+    check_square,
+    checked_weights,
+    named,
+    validated,
+)
 from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.detect import CoreVectorOneClass
 from corevec.estimators.regress import CoreVectorRegressor
 from corevec.exceptions import InvalidInputError, KernelError, NotCertifiedWarning
-from corevec.kernels import AnyKernel, Rows, check_kernel_name, finite
+from corevec.kernels import AnyKernel, Rows, finite
 from corevec.models.basis import SPREAD_THRESHOLD, Basis, basis_of_rows
 from corevec.solvers.basis.select import BY_NAME, Pool, randomly_pivoted_cholesky
 
@@ -80,7 +86,7 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     n_jobs : int, default=None
         Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
     random_state : int or RandomState, default=None
-        Seed of all sampling.
+        Seed of all sampling. None: always the same, so that a fit can be repeated.
 
     Attributes
     ----------
@@ -121,15 +127,7 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         n_jobs: int | None = None,
         random_state: Any = None,
     ):
-        self.n_components = n_components
-        self.basis = basis
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.memory_budget = memory_budget
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        store(self, locals())
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CoreSetNystroem:
         """Choose the basis rows.
@@ -149,16 +147,13 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             The fitted transformer.
         """
         self._check_parameters()
-        try:
-            X = validate_data(self, computed_rows(X), **CHECKS)
-        except ValueError as error:
-            raise named(self, error) from None
+        X = validated(self, X)
         if self.kernel == "precomputed":
             check_square(type(self).__name__, X)
         weights = checked_weights(self, sample_weight, X.shape[0])
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
-            kernel = kernel_for(self, source, weights)
+            kernel = kernel_for(self, Dataset.in_memory("X", source, weights))
             rows = self._choose(source, kernel, X, y, weights)
             self._set_basis(rows, kernel, workers)
         return self
@@ -178,7 +173,7 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             In the precision of X, computed in float64.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **CHECKS)
+        X = validated(self, X, reset=False)
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
             return _features(source, self._basis)
@@ -194,8 +189,7 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Return the basis rows that `basis` asks for."""
         if not isinstance(self.basis, str):
             return self._own_rows(source)
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed_of(self.random_state))
         present = source.numbers if weights is None else np.flatnonzero(weights)
         size = min(self.n_components, len(present))
         if self.basis != "coreset":
@@ -299,27 +293,11 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.normalization_ = basis.inverse_factor
 
     def _check_parameters(self) -> None:
-        who = type(self).__name__
-        if not _is_count(self.n_components):
-            raise InvalidInputError(
-                f"{who}: n_components={self.n_components!r} must be a whole number of "
-                "at least 1.",
-                parameter="n_components",
-            )
+        check_parameters(self)
         if isinstance(self.basis, str):
             names = "coreset", *BY_NAME
+            who = type(self).__name__
             check_choice(who, "basis", self.basis, names, "an array of basis rows")
-        check_kernel_name(who, self.kernel)
-        _check_gamma(who, self.gamma)
-        check_number(who, "degree", self.degree, above=0, remedy="3 is the default.")
-        check_number(who, "coef0", self.coef0)
-        check_number(
-            who,
-            "memory_budget",
-            self.memory_budget,
-            above=0,
-            remedy="Bytes for blocks and the basis beside the data, e.g. 2**28.",
-        )
 
     @property
     def _n_features_out(self) -> int:
@@ -338,6 +316,8 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 def _in_order_of_values(rows: Rows) -> Rows:
     """Return the rows in an order that does not depend on their numbers."""
+    if rows.values.dtype == object:  # words or graphs, which have no order
+        return rows
     key = rows.values @ np.cos(np.arange(1.0, rows.values.shape[1] + 1.0))
     order = np.argsort(key, kind="stable")
     return Rows(rows.values[order], rows.index[order])

@@ -84,7 +84,7 @@ class CallableKernel:
         """Return the function's values, checked for shape."""
         if len(x) == 0 or len(z) == 0:
             return np.zeros((len(x), len(z)))
-        values = _as_values(self.function(x.values, z.values))
+        values = _as_values(self.function(_plain(x.values), _plain(z.values)))
         if values.shape != (len(x), len(z)):
             raise KernelError(
                 f"the kernel function returned an array of shape {values.shape} for "
@@ -98,7 +98,7 @@ class CallableKernel:
         tile = max(16, 4 * TILE_VALUES // max(len(z), 1))
         starts = range(0, max(len(x), 1), tile)
         parts = [self.block(x.part(s, s + tile), z) @ coef for s in starts]
-        return np.concatenate(parts)
+        return np.concatenate(parts) if parts else np.zeros((0, coef.shape[1]))
 
     def diagonal(self, rows: Rows) -> Array:
         """Return k(x, x) of each row, from square blocks of 16 rows."""
@@ -108,6 +108,12 @@ class CallableKernel:
             few = points.part(start, start + 16)
             parts.append(np.diag(self.block(few, few)).copy())
         return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _plain(values: Any) -> Any:
+    """Return rows as the user gave them: objects (words, graphs) without a column."""
+    is_objects = isinstance(values, np.ndarray) and values.dtype == object
+    return values[:, 0] if is_objects else values
 
 
 @dataclass(frozen=True)

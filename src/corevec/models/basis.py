@@ -27,6 +27,9 @@ PROBE_ROWS = 4000  # or a quarter of the rows, where that is less
 RANK_THRESHOLD = 1e-12
 # Of a basis that is not the whole space: below, features are mostly rounding.
 SPREAD_THRESHOLD = 1e-9
+# Of a precomputed matrix in float32: its entries are rounded by 6e-8 of k(x, x), which
+# sums over a few hundred pivots raise.
+FLOAT32_NOISE = 1e-5
 # Beyond this rank a pass costs more than the core set's would.
 MAX_RANK = 512
 
@@ -246,6 +249,9 @@ def pivots_of(
     """Return the basis of `basis_of_rows`, and the features of the other rows."""
     points = kernel.prepare_basis(rows)
     K = finite(kernel.block(points, points), kernel)
+    noise = 1e-8
+    if kernel.name == "precomputed" and rows.values.dtype == np.float32:
+        noise, threshold = FLOAT32_NOISE, max(threshold, FLOAT32_NOISE)
     own = K.diagonal().copy()
     largest = float(own.max())
     if largest <= 0:

@@ -38,7 +38,7 @@ from corevec.data.sources.dispatch import (
 from corevec.data.sources.host_copy import HostCopy
 from corevec.data.sources.memory import MemorySource, RowSubset, stacked
 from corevec.data.sources.remote import RemoteSource, join_rows
-from corevec.data.sources.statistics import row_statistics
+from corevec.data.sources.statistics import row_statistics, statistics_and
 from corevec.data.sources.workers import Workers
 
 __all__ = [
@@ -75,6 +75,7 @@ __all__ = [
     "rows_to_take",
     "rows_within",
     "stacked",
+    "statistics_and",
 ]
 
 _, __getattr__ = on_demand(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from corevec.data.sources.base import Source
 from corevec.data.sources.columns import Column, of_rows
 from corevec.kernels import RowMap, Rows, RowStatistics
 
+T = TypeVar("T")
+
 
 def row_statistics(source: Source, weights: Column | None = None) -> RowStatistics:
     """Return mean and variance of each column, weighted by `weights`.
@@ -21,28 +24,40 @@ def row_statistics(source: Source, weights: Column | None = None) -> RowStatisti
     digits. One pass; a second one where squares are out of range, with the power of
     two that keeps them there.
     """
+    return statistics_and(source, weights, lambda _: None, lambda a, b: None)[0]
 
-    def score(
-        rows: Rows, exponent: int = 0
-    ) -> tuple[tuple[Array, Array], tuple[float, Array, Array]]:
+
+def statistics_and(
+    source: Source,
+    weights: Column | None,
+    look: Callable[[Rows], T],
+    join: Callable[[T, T], T],
+) -> tuple[RowStatistics, T]:
+    """Return the statistics of the columns, and ``source.reduce(look, join)``.
+
+    One pass gives both; each block is given to `look` first.
+    """
+
+    def score(rows: Rows, exponent: int = 0) -> Any:
+        found = look(rows)
         w = None if weights is None else of_rows(weights, rows)
         with np.errstate(over="ignore", invalid="ignore"):
-            return _ranges(rows), _moments(rows, exponent, w)
+            return _ranges(rows), _moments(rows, exponent, w), found
 
     def merge(a: Any, b: Any) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
             (low, high), (other_low, other_high) = a[0], b[0]
             ranges = np.minimum(low, other_low), np.maximum(high, other_high)
-            return ranges, _merge_moments(a[1], b[1])
+            return ranges, _merge_moments(a[1], b[1]), join(a[2], b[2])
 
-    (low, high), (_, mean, second) = source.reduce(score, merge)
+    (low, high), (_, mean, second), found = source.reduce(score, merge)
     largest = float(max(high.max(initial=0.0), -low.min(initial=0.0)))
     exponent = 0
     # Squares of entries within 1e-9..1e9 are safe in float32 too: leave those alone.
     if largest > 0 and not 1e-9 < largest < 1e9:
         exponent = int(np.frexp(largest)[1])
         again = partial(score, exponent=exponent)
-        _, (_, mean, second) = source.reduce(again, merge)
+        _, (_, mean, second), _ = source.reduce(again, merge)
     low, high = np.ldexp(low, -exponent), np.ldexp(high, -exponent)
     if not source.is_sparse:
         # Sums of equal entries are rounded: a constant column would vary by 1e-32.
@@ -51,7 +66,7 @@ def row_statistics(source: Source, weights: Column | None = None) -> RowStatisti
             np.where(is_constant, low, mean),
             np.where(is_constant, 0, second),
         )
-    return RowStatistics(mean, second, exponent, source.is_sparse, low, high)
+    return RowStatistics(mean, second, exponent, source.is_sparse, low, high), found
 
 
 def _ranges(rows: Rows) -> tuple[Array, Array]:

@@ -82,7 +82,13 @@ _STREAM = ("_begun_with", "_position", "_seconds", "_stopped_by", "_streams")
 _TEXT = ("_any_width", "text_")  # all else follows from these
 
 _ESTIMATORS: dict[type, tuple[str, ...]] = {
-    estimators.CoreVectorClassifier: (*_ROWS, *_CELLS, "classes_", "n_support_"),
+    estimators.CoreVectorClassifier: (
+        *_ROWS,
+        *_CELLS,
+        "_multi_class",
+        "classes_",
+        "n_support_",
+    ),
     estimators.CoreVectorOneClass: (*_ROWS, *_CELLS, "n_support_", "offset_"),
     estimators.CoreVectorRanker: (*_ROWS, "n_pairs_", "n_queries_"),
     estimators.CoreVectorRegressor: (*_ROWS, *_CELLS, *_TARGETS),
@@ -94,7 +100,7 @@ _ESTIMATORS: dict[type, tuple[str, ...]] = {
         "offset_",
         "radius_",
     ),
-    estimators.SubspaceClassifier: (*_SPAN, "classes_"),
+    estimators.SubspaceClassifier: (*_SPAN, "_multi_class", "classes_"),
     estimators.SubspaceRegressor: (*_SPAN, *_TARGETS),
     estimators.CoreSetNystroem: (
         "_basis",
