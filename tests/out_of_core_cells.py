@@ -8,8 +8,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 import corevec
-from corevec import CoreVectorRegressor
-from corevec.data.sources import as_source
+from corevec.data.sources import Workers
 from corevec.solvers.cells import rows_with_weight, solve_cell
 
 dask = pytest.importorskip("dask")
@@ -64,12 +63,10 @@ def place(name, folder, X, target=None, weight=None):
 
 def from_memory(model, X, target, weight):
     """Yield each tree of the model with the solutions of its cells, from memory."""
-    given = model._given(X, target, weight)
-    if isinstance(model, CoreVectorRegressor):
-        given.y = model._columns(target)
-    problems, source = model._problems_for(given), as_source(given.X)
+    given = model._given(X, target, weight, Workers(1))
+    problems, source = model._problems_for(given), given.source
     rows = rows_with_weight(problems, source)
     for one in model._forest.trees:
-        cell_of = one.tree.cells_of(given.X)[rows]
+        cell_of = one.tree.cells_of(X)[rows]
         own = [rows[cell_of == cell] for cell in range(one.tree.n_cells)]
         yield one, [solve_cell(problems, source, one.kernel, few) for few in own]

@@ -343,7 +343,7 @@ def test_errors_of_rows_on_a_device_are_errors_of_values():
 def test_targets_of_another_length_are_refused_beside_moved_rows(kind):
     target = Y if kind is CoreVectorClassifier else Z
     model = made(kind, device="cpu").fit(X, target)
-    with refuses(kind, "X has 40 rows", "y 60"):
+    with refuses(kind, "X has 40 rows", "y has 60"):
         certify(model, X[:40], target)
     with refuses(kind, "requires y"):
         certify(model, X)

@@ -30,7 +30,7 @@ from corevec.data.sources import (
     CarriedColumn,
     Coded,
     Column,
-    DenseSource,
+    MemorySource,
     Recoded,
     Source,
     Standardised,
@@ -254,7 +254,7 @@ class Dataset:
     def sample(self, rng: np.random.Generator, size: int) -> Dataset:
         """Return this many random rows without targets, in memory."""
         source = self.source
-        if isinstance(source, DenseSource):  # exactly `size` rows
+        if isinstance(source, MemorySource):  # exactly `size` rows
             numbers = np.sort(rng.permutation(self.n_rows)[:size])
         else:
             numbers = source.draw(rng, size)

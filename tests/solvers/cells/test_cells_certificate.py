@@ -8,7 +8,7 @@ from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 
 import corevec
-from corevec.data.sources import Workers, as_source
+from corevec.data.sources import Workers
 from corevec.solvers.cells import MERGE_MIN_ROWS, certify_cells
 
 X, Y = make_moons(600, noise=0.25, random_state=0)
@@ -20,11 +20,10 @@ LOCAL = {"cells": 70, "n_trees": 2, "gamma": 2.0, "random_state": 0, "n_jobs": 1
 
 def certified(model, rows, y=None, weights=None, n_jobs=1):
     """Return what `certify` asks for, whoever calls it."""
-    given = model._given(model._validate_new(rows), y, weights)
-    problems = model._problems_for(given)
     with Workers(n_jobs) as workers:
-        source = as_source(given.X, model.memory_budget, workers)
-        return certify_cells(problems, source, model._forest, model.tol)
+        given = model._given(model._validate_new(rows), y, weights, workers)
+        problems = model._problems_for(given)
+        return certify_cells(problems, given.source, model._forest, model.tol)
 
 
 def machines(model, rows):

@@ -36,8 +36,9 @@ from corevec import (
     NotCertifiedWarning,
 )
 from corevec._runtime.progress import Progress
-from corevec.data.sources import Coded, Workers, remote_source
+from corevec.data.sources import Coded, Workers, remote_source, row_statistics
 from corevec.exceptions import InvalidInputError
+from corevec.kernels import make_kernel
 from corevec.problems.family import Labels, one_class, two_class
 from corevec.solvers.cells import CellsTask, OutOfCoreRows, solve
 
@@ -235,7 +236,7 @@ def stopped(stop_at):
         problem = two_class(Labels(N, codes=Coded(np.array([2, 7]))), 1.0, 1, 0)
         progress = Progress(N)
         progress.listeners.append(lambda record, _: record["round"] == stop_at)
-        kernel = CoreVectorClassifier(gamma=0.5)._make_kernel(source, None)
+        kernel = make_kernel("rbf", 0.5, statistics=row_statistics(source))
         how = 40, 2, np.random.default_rng(0)
         solved = solve(CellsTask([problem], source, kernel, *how), progress)
         return solved, [one["core"] for one in progress.history]

@@ -4,7 +4,8 @@
 # Numba reads these functions, not Python: annotations would say nothing of use.
 
 import numpy as np
-from numba import njit
+
+from corevec.backend.loops.compiler import njit
 
 # Sums and maxima may be reordered, which lets the loops use the vector unit; values are
 # finite here.

@@ -3,7 +3,7 @@
 # mypy: ignore-errors
 # Numba reads this function, not Python: annotations would say nothing of use.
 
-from numba import njit
+from corevec.backend.loops.compiler import njit
 
 
 # Reading a tile from memory is what costs. BLAS reads it twice (for the tile and its

@@ -462,9 +462,15 @@ class _Run:
         return self._sets[key]
 
     def _rows(self, positions: Array) -> Rows:
-        """Return the rows at these positions of the view, on their device."""
-        numbers = self.numbers[positions]
-        return Rows(self.view.pick(numbers).values, numbers)
+        """Return the rows at these positions of the view; few of them on the host.
+
+        A device would wait for launches longer than it works, and a factor solves few
+        rows to the last digits.
+        """
+        numbers, view = self.numbers[positions], self.view
+        is_small = view.n_rows <= self.method.first_rows
+        found = view.take(numbers) if is_small else view.pick(numbers)
+        return Rows(found.values, numbers)
 
     @property
     def _caches_all(self) -> bool:
