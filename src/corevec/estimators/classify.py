@@ -254,6 +254,8 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         own = np.minimum(own, len(self.classes_) - 1)
         counts = np.bincount(own, minlength=len(self.classes_))
         self.n_support_ = counts.astype(np.int32)
+        if "_forest" in self.__dict__:  # shares these arrays with its cells
+            return
         order = np.argsort(own, kind="stable")
         self.support_ = self.support_[order]
         self.dual_coef_ = np.ascontiguousarray(self.dual_coef_[:, order])
