@@ -64,7 +64,7 @@ def _obstacles(model: Any, is_libsvm: bool) -> Iterator[str]:
     classes = getattr(model, "classes_", None)
     if classes is None:
         return
-    if len(classes) > 2 and given.get("multi_class", "ovo") != "ovo":
+    if len(classes) > 2 and not getattr(model, "_has_pairs", True):
         yield (
             "it has a machine per class, and LIBSVM one per pair of classes. Train "
             "with --multi-class ovo"

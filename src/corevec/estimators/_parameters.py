@@ -220,7 +220,7 @@ _CHECKS: dict[str, Check] = {
         0, "Bytes for blocks and the core set beside the data, e.g. 2**28."
     ),
     "fit_intercept": check_flag,
-    "multi_class": _one_of("ovr", "ovo"),
+    "multi_class": _one_of("auto", "ovr", "ovo"),
     "pair_weight": _one_of("query", "uniform"),
     "loss": _one_of(*LOSSES),
     "regulariser": _one_of("norm", "coefficients"),

@@ -22,6 +22,10 @@ from corevec.estimators._rows import lazily
 from corevec.exceptions import InvalidInputError
 from corevec.problems.family import Problem, two_class
 
+# "auto" takes pairs of classes up to here: their number grows with the square of the
+# classes (496 for 32), and their rows are sorted in memory.
+MOST_PAIRED_CLASSES, MOST_PAIRED_ROWS = 32, 200_000
+
 
 class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
     r"""Kernel classifier for very large training sets, with a certificate.
@@ -106,9 +110,11 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
     n_trees : int, default=1
         Number of trees whose predictions are averaged, with `cells`. All trees but the
         first are random.
-    multi_class : {"ovr", "ovo"}, default="ovr"
-        One machine per class against the rest, or one per pair of classes. All machines
-        share the passes over the data.
+    multi_class : {"auto", "ovr", "ovo"}, default="auto"
+        One machine per class against the rest ("ovr"), or one per pair of classes
+        ("ovo"), as in scikit-learn's `SVC`. "auto" takes pairs up to 32 classes and
+        200,000 rows, where they are solved in memory and are as accurate as `SVC`;
+        with `cells`, and beyond, one class against the rest.
     class_weight : dict or "balanced", default=None
         Factor of the weights of the rows of each class.
     n_jobs : int, default=None
@@ -186,7 +192,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         cells: str | int | None = None,
         n_trees: int = 1,
-        multi_class: str = "ovr",
+        multi_class: str = "auto",
         class_weight: Any = None,
         n_jobs: int | None = None,
         device: str | None = None,
@@ -238,15 +244,23 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         ):
             self.__dict__.pop("_outcome", None)
         self.classes_ = classes
-        self._multi_class = str(self.multi_class)
+        self._multi_class = self._form_for(given)
         problems = self._problems_for(given)
-        kind = "one-vs-rest" if self.multi_class == "ovr" else "one-vs-one"
+        kind = "one-vs-one" if self._has_pairs else "one-vs-rest"
         local = CellsFit(self, given, problems)
         if local.applies():
             local.fit(reporter)
         else:
             self._fit_problems(given, problems, kind, reporter)
         self._count_support(given)
+
+    def _form_for(self, given: Dataset) -> str:
+        """Return "ovr" or "ovo": what `multi_class` asks for."""
+        if self.multi_class != "auto":
+            return str(self.multi_class)
+        few = len(self.classes_) <= MOST_PAIRED_CLASSES
+        few &= given.n_rows <= MOST_PAIRED_ROWS
+        return "ovo" if few and self.cells is None else "ovr"
 
     def _count_support(self, given: Dataset) -> None:
         """Sort the support vectors by class, as `n_support_` counts them."""

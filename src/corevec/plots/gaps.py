@@ -193,7 +193,7 @@ def _names(model: Any) -> list[str] | None:
         return None
     n, parts = len(classes), len(model.certificate_.parts)
     own = [plain(name) for name in classes]
-    by_pairs = getattr(model, "multi_class", "ovr") == "ovo"
+    by_pairs = getattr(model, "_has_pairs", False)
     if parts == n and not by_pairs:
         return [f"{name} against the rest" for name in own]
     if parts == n * (n - 1) // 2 and by_pairs:
