@@ -727,7 +727,7 @@ def test_models_are_converted(folder, capsys, model_file, moons):
         (["moons.txt", "--kernel", "laplacian"], "a.model", "--kernel linear, poly"),
         (["moons.txt", "--cells", "150"], "a.model", "without --cells"),
         (["moons.txt", "--cells", "150"], "a.onnx", "without --cells"),
-        (["three.npz"], "a.model", "--multi-class ovo"),
+        (["three.npz", "--multi-class", "ovr"], "a.model", "--multi-class ovo"),
         (["words.npz"], "a.model", "Train on numbers"),
     ],
 )

@@ -31,7 +31,7 @@ def test_support_vectors_are_sorted_by_class(multi_class):
 
 
 def test_sorted_coefficients_still_give_the_decision_values():
-    model = CoreVectorClassifier(kernel="linear").fit(X, CLASSES)
+    model = CoreVectorClassifier(kernel="linear", multi_class="ovr").fit(X, CLASSES)
     values = X @ model.support_vectors_.T @ model.dual_coef_.T + model.intercept_
     assert np.allclose(values, model.decision_function(X), rtol=0, atol=1e-9)
     by_columns = X @ model.coef_.T + model.intercept_

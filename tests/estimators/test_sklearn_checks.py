@@ -74,7 +74,7 @@ def test_the_documented_defaults_are_the_defaults():
         "max_core": None,
         "max_iter": None,
         "max_time": None,
-        "multi_class": "ovr",
+        "multi_class": "auto",
         "class_weight": None,
         "n_jobs": None,
         "warm_start": False,

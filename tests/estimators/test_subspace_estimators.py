@@ -39,7 +39,7 @@ from corevec import (
     SubspaceRegressor,
     certify,
 )
-from corevec.models.certificate import worst_of
+from corevec.models import worst_of
 
 BASES = (
     "pursuit",

@@ -112,7 +112,7 @@ def test_many_classes_with_names(multi_class):
 
 def test_one_against_the_rest_is_that_many_two_class_problems():
     rows, labels = load_iris(return_X_y=True)
-    many = classifier(tol=1e-8).fit(rows, labels)
+    many = classifier(tol=1e-8, multi_class="ovr").fit(rows, labels)
     f = many.decision_function(rows)
     for k in range(3):
         two = classifier(tol=1e-8).fit(rows, np.where(labels == k, 1, -1))

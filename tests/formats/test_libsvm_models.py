@@ -583,7 +583,7 @@ def test_functions_and_matrices_as_kernels_are_refused(tmp_path):
 @pytest.mark.parametrize(
     "model",
     [
-        corevec.CoreVectorClassifier(),
+        corevec.CoreVectorClassifier(multi_class="ovr"),
         corevec.StreamingBallClassifier(),
         reference.SMO(),
     ],

@@ -20,7 +20,7 @@ from corevec import (
     NotCertifiedWarning,
     certify,
 )
-from corevec._runtime.enumerations import StopReason
+from corevec._runtime import StopReason
 from corevec.models import with_kind
 
 FIELDS = [

@@ -22,7 +22,7 @@ from corevec import (
     SubspaceClassifier,
     SubspaceRegressor,
 )
-from corevec._runtime.progress import RoundState
+from corevec._runtime import RoundState
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
 from corevec.models import Checkpoint, Saved
 

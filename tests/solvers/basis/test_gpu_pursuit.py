@@ -16,13 +16,20 @@ from torch.overrides import TorchFunctionMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from corevec import SubspaceClassifier, SubspaceRegressor  # noqa: E402
-from corevec._runtime.progress import Progress  # noqa: E402
+from corevec._runtime import Progress  # noqa: E402
 from corevec.backend import arrays  # noqa: E402
 from corevec.backend.arrays import to_numpy  # noqa: E402
-from corevec.data.sources import Workers, as_source, gpu, row_statistics  # noqa: E402
-from corevec.data.sources.columns import CarriedColumn, Coded, Standardised  # noqa: E402
+from corevec.data.sources import (  # noqa: E402  # noqa: E402
+    CarriedColumn,
+    Coded,
+    Standardised,
+    Workers,
+    as_source,
+    gpu,
+    row_statistics,
+)
 from corevec.kernels import make_kernel  # noqa: E402
-from corevec.problems.family import (  # noqa: E402
+from corevec.problems import (  # noqa: E402
     AutomaticTube,
     Labels,
     regression,

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from corevec.data.sources import as_source
 from corevec.kernels import CallableKernel, Kernel, PrecomputedKernel, Rows
-from corevec.models.basis import NEW
+from corevec.models import NEW
 from corevec.solvers.basis import Residual, best_training_row, preimage
 
 KERNELS = {

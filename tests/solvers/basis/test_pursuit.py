@@ -10,11 +10,11 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 
 from corevec import SubspaceClassifier, certify
-from corevec._runtime.progress import Progress
+from corevec._runtime import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
-from corevec.models.certificate import relative_gap
-from corevec.problems.family import Labels, regression, two_class
+from corevec.models import relative_gap
+from corevec.problems import Labels, regression, two_class
 from corevec.solvers import basis as pursuit
 from corevec.solvers.basis import draw_candidates, move, rows_to_move_for
 from corevec.solvers.numeric import Deadline

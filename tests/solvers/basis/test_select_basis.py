@@ -10,11 +10,11 @@ import strategies
 from hypothesis import given
 from scipy import sparse
 
-from corevec._runtime.progress import Progress
+from corevec._runtime import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import CallableKernel, PrecomputedKernel, make_kernel
-from corevec.models.basis import basis_of_rows
+from corevec.models import basis_of_rows
 from corevec.solvers.basis import (
     BY_NAME,
     Pool,

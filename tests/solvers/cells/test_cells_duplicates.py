@@ -7,7 +7,7 @@ from cells_twin import NEAR, board, by_hand, solve_one
 from scipy import sparse
 
 from corevec import CoreVectorClassifier
-from corevec.problems.family import AutomaticTube, Labels, regression, two_class
+from corevec.problems import AutomaticTube, Labels, regression, two_class
 from corevec.solvers.cells import MERGE_MIN_ROWS
 
 

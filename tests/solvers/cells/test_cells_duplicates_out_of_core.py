@@ -23,7 +23,7 @@ from corevec import CoreVectorClassifier, CoreVectorRegressor
 from corevec.data.sources import Workers
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
-from corevec.problems.family import Labels
+from corevec.problems import Labels
 from corevec.solvers.cells import DuplicateMerge, Tree
 
 

@@ -14,8 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import corevec
 from corevec import formats, plots
-from corevec.cli import main
-from corevec.cli.errors import ExitCode
+from corevec.cli import ExitCode, main
 from corevec.exceptions import InvalidInputError
 from corevec.models.certificate_text import what_is_not_proved, what_is_proved
 from corevec.report import write_report

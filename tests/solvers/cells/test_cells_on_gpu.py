@@ -30,7 +30,7 @@ from corevec.data.sources import (  # noqa: E402
 from corevec.data.sources.gpu import TensorSource  # noqa: E402
 from corevec.exceptions import NotCertifiedWarning  # noqa: E402
 from corevec.kernels import make_kernel  # noqa: E402
-from corevec.problems.family import Labels, one_class, regression, two_class  # noqa: E402
+from corevec.problems import Labels, one_class, regression, two_class  # noqa: E402
 from corevec.solvers.cells import solve_cell, solve_cells  # noqa: E402
 
 # Of function values, whose size is about 1, and of objectives. Sums of n coefficients,

@@ -35,11 +35,11 @@ from corevec import (
     CoreVectorRegressor,
     NotCertifiedWarning,
 )
-from corevec._runtime.progress import Progress
+from corevec._runtime import Progress
 from corevec.data.sources import Coded, Workers, remote_source, row_statistics
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import make_kernel
-from corevec.problems.family import Labels, one_class, two_class
+from corevec.problems import Labels, one_class, two_class
 from corevec.solvers.cells import CellsTask, OutOfCoreRows, solve
 
 PLACES = ("parquet", "libsvm", "dask-1", "dask-3", "dask-csr")

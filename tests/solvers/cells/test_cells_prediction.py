@@ -14,7 +14,7 @@ from scipy import sparse
 
 from corevec import CoreVectorClassifier, CoreVectorRegressor
 from corevec.data.sources import as_source
-from corevec.estimators._cells import values_for_labels
+from corevec.estimators import values_for_labels
 from corevec.kernels import Rows
 
 

@@ -14,10 +14,10 @@ from corevec import (
     CoreVectorRegressor,
     NotCertifiedWarning,
 )
-from corevec._runtime.progress import Progress
+from corevec._runtime import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
-from corevec.problems.family import Labels, two_class
+from corevec.problems import Labels, two_class
 from corevec.solvers.cells import CellsTask, solve
 
 # --- time -----------------------------------------------------------------------------

@@ -9,10 +9,10 @@ from cells_twin import board, by_hand
 from scipy import sparse
 
 from corevec import CoreVectorClassifier
-from corevec._runtime.progress import Progress
+from corevec._runtime import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
-from corevec.problems.family import Labels, two_class
+from corevec.problems import Labels, two_class
 from corevec.solvers import cells
 from corevec.solvers.numeric import Deadline
 

@@ -27,9 +27,9 @@ from corevec import (
     StreamingOneClass,
 )
 from corevec.data.sources import Workers
-from corevec.estimators.compress import CompressedModel, compress
+from corevec.estimators import CompressedModel, compress
 from corevec.kernels import Rows, make_kernel
-from corevec.models.expansion import KernelExpansion
+from corevec.models import KernelExpansion
 from corevec.solvers.compression import Budget, moving, reduce_expansion
 
 RBF = {"kernel": "rbf", "gamma": 1.0}

@@ -12,7 +12,7 @@ from sklearn.svm import SVC, SVR
 
 from corevec import compress
 from corevec.kernels import Rows, make_kernel
-from corevec.models.expansion import KernelExpansion
+from corevec.models import KernelExpansion
 from corevec.solvers.compression import ARRAYS, moments_of
 
 COLUMNS = 1500

@@ -7,13 +7,11 @@ from scipy import linalg, sparse
 
 from corevec.backend import profiles
 from corevec.backend.loops import kernels as _loops
-from corevec.certificates.scan import Subset
-from corevec.certificates.squared_loss import projection_dual
+from corevec.certificates import Subset, projection_dual
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import KERNEL_NAMES, Rows, make_kernel
-from corevec.models.basis import basis_from
-from corevec.models.expansion import KernelExpansion
-from corevec.problems.family import Labels, two_class
+from corevec.models import KernelExpansion, basis_from
+from corevec.problems import Labels, two_class
 from corevec.solvers import numeric as qp
 
 # Rounding of a kernel value: a few units of the precision times the d terms of a

@@ -7,11 +7,11 @@ import pytest
 import reading
 
 from corevec import CoreVectorClassifier
-from corevec._runtime.progress import Progress
+from corevec._runtime import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
-from corevec.models.result import Settings
-from corevec.problems.family import Labels, two_class
+from corevec.models import Settings
+from corevec.problems import Labels, two_class
 from corevec.solvers import coreset
 
 N = 12_000

@@ -14,12 +14,11 @@ The first two are witnesses: nothing but the tests uses them.
 
 import numpy as np
 
-from corevec._runtime.types import EPS
-from corevec.certificates.dual_bounds import DualBound
+from corevec._runtime import EPS
+from corevec.certificates import DualBound
 from corevec.certificates.hinge import dual_at_best_scale, dual_value, hinge_problem
 from corevec.kernels import Rows, finite
-from corevec.models.basis import NEW
-from corevec.models.expansion import KernelExpansion
+from corevec.models import NEW, KernelExpansion
 from corevec.solvers.cutting_plane import (
     Growth,
     HingeTask,

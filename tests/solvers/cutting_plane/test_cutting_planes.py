@@ -12,13 +12,12 @@ from scipy import sparse
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.svm import SVC
 
-from corevec._runtime.progress import Progress
-from corevec.certificates.dual_bounds import BoundRequest
-from corevec.certificates.hinge import HingeProblem, dual_value, hinge_problem
+from corevec._runtime import Progress
+from corevec.certificates import BoundRequest, HingeProblem, dual_value, hinge_problem
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import Kernel, PrecomputedKernel, make_kernel
-from corevec.models.basis import basis_of
-from corevec.problems.family import Labels
+from corevec.models import basis_of
+from corevec.problems import Labels
 from corevec.solvers.cutting_plane import (
     Rules,
     cutting_planes,

@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from corevec.estimators.structural import StructuralSVM
+from corevec.estimators import StructuralSVM
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
 
 

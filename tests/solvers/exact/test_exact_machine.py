@@ -12,26 +12,28 @@ from corevec import (
     CoreVectorRegressor,
     NotCertifiedWarning,
 )
-from corevec._runtime.progress import Progress
+from corevec._runtime import Progress
+from corevec.backend.loops.ascent import ascend
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import Rows, make_kernel
-from corevec.models.result import Settings
-from corevec.problems.family import (
+from corevec.models import Settings
+from corevec.problems import (
     AutomaticTube,
     Labels,
+    Task,
     one_class,
     regression,
     two_class,
 )
-from corevec.problems.task import Task
 from corevec.solvers.exact import (
+    Ascent,
     Exact,
     Landmarks,
     LowRank,
     SquareGram,
     TiledGram,
 )
-from corevec.solvers.numeric.conjugate_gradients import Systems
+from corevec.solvers.numeric import Systems
 
 KERNELS = (
     {"kernel": "rbf", "gamma": 0.5},
@@ -238,6 +240,64 @@ def test_conjugate_gradients_solve_several_systems_at_once():
     for t in (1, 2):
         wanted = linalg.solve(A[t], right[:, t])
         np.testing.assert_allclose(systems.solution[:, t], wanted, atol=1e-8)
+
+
+# --- one multiplier at a time ---------------------------------------------------------
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(4, 60),
+    C=st.sampled_from([1e-3, 0.1, 1.0, 30.0]),
+    kernel=st.sampled_from(KERNELS),
+    weighted=st.booleans(),
+)
+def test_coordinate_ascent_ends_at_the_optimum(seed, n, C, kernel, weighted):
+    X, z, s = cloud(n, seed=seed)
+    codes = (z > np.median(z)).astype(np.int64)
+    s = s if weighted else None
+    problems = [two_class(Labels(n, codes, s), C, 1, 0)]
+    found = solved(problems, X, kernel, method=Ascent())
+    if found is None:  # too stiff: Newton steps take over, which others test
+        assert C >= 1.0
+        return
+    twin = naive.hinge(naive.gram(X, **kernel), 2.0 * codes - 1, C, s)
+    assert_optimal(found.certificates[0], twin)
+
+
+@pytest.mark.parametrize("refined", [0, 10**6], ids=["to tolerance", "refined"])
+@pytest.mark.parametrize("matrices", [0.4, 0.0], ids=["ascent", "newton"])
+def test_pairs_of_classes_are_that_many_two_class_problems(refined, matrices):
+    n, s = 400, np.ones(400)
+    X, z, _ = cloud(n)
+    s[::7] = 0.0
+    codes = np.digitize(z, [-1.0, 0.0, 1.0])
+    labels, tol = Labels(n, codes, s), 1e-4
+    pairs = [two_class(labels, 1.0, j, i) for i in range(4) for j in range(i + 1, 4)]
+    method = Ascent(refined_rows=refined, matrix_share=matrices)
+    kernel = {"kernel": "rbf", "gamma": 0.5}
+    found = solved(pairs, X, kernel, tol=tol, method=method)
+    K = naive.gram(X, **kernel)
+    for problem, one in zip(pairs, found.certificates, strict=True):
+        own = np.flatnonzero(np.isin(codes, (problem.positive, problem.negative)))
+        y = np.where(codes[own] == problem.positive, 1.0, -1.0)
+        twin = naive.hinge(K[np.ix_(own, own)], y, 1.0, s[own])
+        assert one.converged
+        assert one.dual <= twin.primal + twin.rounding + 1e-12 * one.primal
+        assert one.primal >= twin.dual - twin.rounding - 1e-12 * one.primal
+        assert one.primal - twin.primal <= tol * one.primal + twin.rounding
+
+
+def test_a_step_limit_is_reported():
+    X, z, _ = cloud(50)
+    K = naive.gram(X, gamma=0.5)
+    y, omega = np.where(z > 0, 1.0, -1.0), np.full(50, 1e6)
+    b, gradient = np.zeros(50), np.full(50, -1.0)
+    assert ascend(K, 1.0, y, omega, b, gradient, 1e-9, 10) < 0
+    # The gradient is that of what was reached.
+    Q = (y[:, None] * (K + 1.0) * y) + np.diag(1 / omega)
+    np.testing.assert_allclose(gradient, Q @ b - 1.0, atol=1e-12)
 
 
 # --- as a user meets it ---------------------------------------------------------------

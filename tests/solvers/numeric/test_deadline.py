@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from corevec._runtime.progress import Progress
+from corevec._runtime import Progress
 from corevec.solvers.numeric import (
     Deadline,
     DualProblem,

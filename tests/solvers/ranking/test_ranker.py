@@ -20,12 +20,12 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from corevec import InvalidInputError, NotCertifiedWarning, certify
-from corevec._runtime.progress import Progress
+from corevec._runtime import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
-from corevec.estimators.rank import CoreVectorRanker
+from corevec.estimators import CoreVectorRanker
 from corevec.kernels import make_kernel
 from corevec.problems import pairs as pairs_module
-from corevec.problems.pairs import pairs_of
+from corevec.problems import pairs_of
 from corevec.solvers import ranking
 
 # --- the slow twin: every pair ----------------------------------------------------

@@ -19,8 +19,8 @@ from corevec import (  # noqa: E402
     SubspaceClassifier,
     SubspaceRegressor,
 )
-from corevec._runtime.progress import Progress  # noqa: E402
-from corevec.certificates.scan import Subset  # noqa: E402
+from corevec._runtime import Progress  # noqa: E402
+from corevec.certificates import Subset  # noqa: E402
 from corevec.data.sources import (  # noqa: E402
     TARGET,
     WEIGHT,
@@ -34,8 +34,8 @@ from corevec.data.sources import (  # noqa: E402
     gpu_input,
 )
 from corevec.kernels import make_kernel  # noqa: E402
-from corevec.models.basis import basis_of  # noqa: E402
-from corevec.problems.family import (  # noqa: E402
+from corevec.models import basis_of  # noqa: E402
+from corevec.problems import (  # noqa: E402
     AutomaticTube,
     Labels,
     regression,

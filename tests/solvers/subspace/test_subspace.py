@@ -11,11 +11,11 @@ from corevec import (
     CoreVectorRegressor,
     certify,
 )
-from corevec._runtime.progress import Progress
+from corevec._runtime import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
-from corevec.models.basis import basis_of
-from corevec.problems.family import Labels, two_class
+from corevec.models import basis_of
+from corevec.problems import Labels, two_class
 from corevec.solvers import subspace
 from corevec.solvers.basis import ByMultipliers
 from corevec.solvers.numeric import BasisDesign, Deadline, NewtonSettings, minimise

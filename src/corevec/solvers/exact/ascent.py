@@ -235,32 +235,34 @@ class _Work:
         if any(one.values is None for one in solved):
             solved = self._measured(solved, coef, functions)
         bounds = [one.bounds or _bounds(one) for one in solved]
-        offsets = np.zeros(len(solved))
-        progress.record(
-            RoundState(
-                functions=lambda: functions,
-                cores=lambda: support(task.problems, numbers, own),
-                offsets=lambda: offsets,
-            ),
-            core=len(used),
-            support=len(used),
-            gap=max(relative_gap(*one) for one in bounds),
-            dual=sum(
-                d * p.unit for p, (_, d) in zip(task.problems, bounds, strict=True)
-            ),
-            looked_at=len(self.rows),
-            exact=True,
-        )
         found = Solution(
             functions=functions,
             numbers=numbers,
             coef=own,
             bounds=bounds,
             norms_sq=np.array([one.coef @ one.values for one in solved]),
-            offsets=offsets,
+            offsets=np.zeros(len(solved)),
             stopped_by=progress.spent(),
         )
+        self._record(found)
         return found.result(task.problems, progress, task.settings.tol)
+
+    def _record(self, found: Solution) -> None:
+        """Record the one round there is."""
+        problems = self.task.problems
+        self.progress.record(
+            RoundState(
+                functions=lambda: found.functions,
+                cores=lambda: support(problems, found.numbers, found.coef),
+                offsets=lambda: found.offsets,
+            ),
+            core=len(found.numbers),
+            support=len(found.numbers),
+            gap=max(relative_gap(*one) for one in found.bounds),
+            dual=sum(dual for _, dual in found.bounds),
+            looked_at=len(self.rows),
+            exact=True,
+        )
 
     def _measured(
         self, solved: list[_Solved], coef: Array, functions: KernelExpansion

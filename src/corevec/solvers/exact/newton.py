@@ -188,29 +188,38 @@ class Steps:
         """Take one step of each machine."""
         tries = [_Try(one, self.gram) for one in machines]
         iterative = [one for one in tries if not one.is_direct]
-        factors: dict[bytes, _Factor] = {}
-        for one in tries:
-            if one.is_direct:
-                if one.key not in factors:
-                    factors[one.key] = _Factor(one)
-                one.solutions = factors[one.key].solve(one)
-        systems = self._systems(iterative) if iterative else None
-        residual = self.residual
-        for attempt in range(MOST_TRIES):
-            if systems is not None:
-                self._improve(systems, iterative, residual)
+        self._solve_directly([one for one in tries if one.is_direct])
+        if iterative:
+            residual = self._solve_and_search(tries, iterative)
+        else:
+            residual = self.residual
             self._finish(tries)
-            lengths = [one.length for one in tries]
-            if min(lengths) > SHORT_STEP or systems is None or not self.may_go_on():
-                break
-            if attempt < MOST_TRIES - 1:
-                residual *= 0.1
         for one in tries:
             one.accept(self.aim)
         left = [one for one in tries if not one.machine.is_solved]
         wanted = [one.next_residual(residual, self.aim.tol) for one in left]
         least = LEAST_RESIDUAL * self.aim.tol
         self.residual = max(min(wanted, default=FIRST_RESIDUAL), least)
+
+    def _solve_directly(self, tries: list[_Try]) -> None:
+        """Solve systems by their factors, which machines of equal rows share."""
+        factors: dict[bytes, _Factor] = {}
+        for one in tries:
+            if one.key not in factors:
+                factors[one.key] = _Factor(one)
+            one.solutions = factors[one.key].solve(one)
+
+    def _solve_and_search(self, tries: list[_Try], iterative: list[_Try]) -> float:
+        """Iterate until no step is short; return the residual that this took."""
+        systems, residual = self._systems(iterative), self.residual
+        for attempt in range(MOST_TRIES):
+            self._improve(systems, iterative, residual)
+            self._finish(tries)
+            is_short = min(one.length for one in tries) <= SHORT_STEP
+            if not is_short or attempt == MOST_TRIES - 1 or not self.may_go_on():
+                break
+            residual *= 0.1
+        return residual
 
     def _systems(self, tries: list[_Try]) -> Systems:
         """Return the systems of these steps at their starting points."""

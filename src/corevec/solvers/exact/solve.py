@@ -222,6 +222,20 @@ class _Stage:
 
 
 @dataclass(frozen=True)
+class _Seen:
+    """Values on all rows of the view, and primal and dual value of each problem."""
+
+    values: Array
+    measured: list[tuple[float, float]]
+    is_exact: bool
+
+    @property
+    def gap(self) -> float:
+        """The largest relative gap."""
+        return max(relative_gap(p, d) for p, d in self.measured)
+
+
+@dataclass(frozen=True)
 class _Group:
     """Problems that were solved on one working set."""
 
@@ -270,35 +284,42 @@ class _Run:
 
     def solve(self, state: _State | None) -> _State:
         """Return the functions that solve the problems on the view."""
-        state, is_last = state or self._nothing(), self.is_last
-        values = self._values(state, self.dtype)
-        exact = self.dtype == np.float64
-        measured = self._measure(state, values)
-        for _ in range(self.method.most_rounds if is_last else SAMPLE_ROUNDS):
-            gap = max(relative_gap(p, d) for p, d in measured)
+        state = state or self._nothing()
+        seen = self._seen(state, self.dtype)
+        for _ in range(self.method.most_rounds if self.is_last else SAMPLE_ROUNDS):
             if state.basis is not None:
-                self._record(state, measured, exact and is_last)
-            if gap <= self.tol and (exact or not is_last):
+                self._record(state, seen)
+            if self._is_done(seen):
                 break
             self.stopped_by = self.progress.spent()
             if self.stopped_by is not None:
                 break
-            if gap <= self.tol:  # certify: float64 from here on
-                values = self._values(state, np.float64)
-                measured, exact = self._measure(state, values), True
+            if seen.gap <= self.tol:  # certify
+                seen = self._seen(state, np.float64)
                 continue
-            state = self._round(state, values, gap)
-            exact = exact or (is_last and state.is_whole)
-            values = self._values(state, np.float64 if exact else self.dtype)
-            measured = self._measure(state, values)
-            left = max(relative_gap(p, d) for p, d in measured)
-            if state.is_whole and left > STALLED * gap:
+            state, gap = self._round(state, seen.values, seen.gap), seen.gap
+            seen = self._seen(state, self._next_precision(seen, state))
+            if state.is_whole and seen.gap > STALLED * gap:
                 self.dtype = np.float64  # multipliers too large for float32
-        if is_last and not exact:
-            values = self._values(state, np.float64)
-            measured = self._measure(state, values)
-        self.measured, self.values = measured, values
+        if self.is_last and not seen.is_exact:
+            seen = self._seen(state, np.float64)
+        self.measured, self.values = seen.measured, seen.values
         return state
+
+    def _next_precision(self, seen: _Seen, state: _State) -> Any:
+        """Return float64 where the next look at all rows is the certificate."""
+        certifies = seen.is_exact or (self.is_last and state.is_whole)
+        return np.float64 if certifies else self.dtype
+
+    def _is_done(self, seen: _Seen) -> bool:
+        """Whether the tolerance is reached, of all rows in float64."""
+        return seen.gap <= self.tol and (seen.is_exact or not self.is_last)
+
+    def _seen(self, state: _State, dtype: Any) -> _Seen:
+        """Return the functions and their bounds on all rows of the view."""
+        values = self._values(state, dtype)
+        measured = self._measure(state, values)
+        return _Seen(values, measured, is_exact=dtype == np.float64)
 
     @property
     def landmarks(self) -> Landmarks | None:
@@ -542,9 +563,7 @@ class _Run:
     def _may_go_on(self) -> bool:
         return self.progress.spent() is None
 
-    def _record(
-        self, state: _State, measured: list[tuple[float, float]], exact: bool
-    ) -> None:
+    def _record(self, state: _State, seen: _Seen) -> None:
         kernel, has_bias, offsets = self.kernel, self.has_bias, np.array(state.offsets)
         problems, numbers, coef = self.problems, state.rows, state.coef
         after = RoundState(
@@ -557,10 +576,10 @@ class _Run:
             after,
             core=len(state.rows),
             support=len(state.rows),
-            gap=max(relative_gap(p, d) for p, d in measured),
-            dual=sum(u * d for u, (_, d) in zip(units, measured, strict=True)),
+            gap=seen.gap,
+            dual=sum(u * d for u, (_, d) in zip(units, seen.measured, strict=True)),
             looked_at=self.view.n_rows,
-            exact=exact,
+            exact=seen.is_exact and self.is_last,
         )
 
     def result(self, state: _State) -> FitResult:
