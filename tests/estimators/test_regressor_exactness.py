@@ -157,7 +157,9 @@ def test_a_width_of_the_paper_is_a_gamma(kernel, rng):
     if kernel == "rbf":
         gamma, beta = "mean-distance", (distance**2).mean()
         K = np.exp(-(distance**2) / beta)
-    model = CoreVectorRegressor(kernel=kernel, gamma=gamma, mu=0.1, **TIGHT).fit(X, y)
+    model = CoreVectorRegressor(1.0, kernel=kernel, gamma=gamma, mu=0.1, **TIGHT).fit(
+        X, y
+    )
     z, _, _ = naive.standardised(y)
     assert_brackets(model.certificate_, naive.automatic_tube(K, z, 1.0, 0.1))
 

@@ -43,8 +43,10 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the squared slack of a row. The paper's C is ``C * mu * S``.
+    C : float, default=3.0
+        Weight of the squared slack of a row, in units of the standardised targets. At a
+        residual of a third of a standard deviation 3 pulls as hard as ``SVR(C=1)``,
+        whose loss is absolute. The paper's C is ``C * mu * S``.
     mu : float, default=0.3
         Mean slack outside the automatic tube, in standard deviations of y: where the
         tube is positive, the weighted mean of ``max(0, |z - f| - e)`` is `mu`. A
@@ -167,7 +169,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float = 3.0,
         mu: float | None = 0.3,
         tube: str | float = "auto",
         kernel: Any = "rbf",
