@@ -72,7 +72,7 @@ MODELS = {
         "number",
         False,
     ),
-    "two targets": (CoreVectorRegressor(tube=0.1, gamma=0.5), "numbers", False),
+    "two targets": (CoreVectorRegressor(C=1.0, tube=0.1, gamma=0.5), "numbers", False),
     "one class": (CoreVectorOneClass(C=0.1, gamma=0.3), "none", True),
     "hard ball": (SVDD(gamma=0.3), "none", False),
     "soft ball": (SVDD(C=0.01, gamma=0.3), "none", False),
