@@ -8,12 +8,19 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import joblib
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from corevec._runtime.types import Array
+
 T = TypeVar("T")
+
+# Rows from which the product of a matrix is shared out: a thread starts in 20 us.
+MIN_SHARED_ROWS = 1000
 
 
 class Workers:
@@ -55,6 +62,37 @@ class Workers:
             yield from map(task, items)
         else:
             yield from self._pool.map(task, items)
+
+    def product(self, A: Array, B: Array) -> Array:
+        """Return ``A @ B``, the rows of A shared out to the threads.
+
+        BLAS's own threads spin for some 25 ms after every call, which takes a core from
+        what comes next: a regression of 6,144 rows took 1.2 s of processor time with
+        them and 0.45 s without.
+        """
+        shares = self._shares(len(A))
+        if len(shares) < 2:
+            return np.asarray(A @ B)
+        out = np.empty((len(A), *B.shape[1:]), dtype=np.result_type(A, B))
+
+        def fill(part: slice) -> None:
+            np.matmul(A[part], B, out=out[part])
+
+        list(self.run(fill, shares))
+        return out
+
+    def transposed_product(self, A: Array, B: Array) -> Array:
+        """Return ``A.T @ B``, summed over shares of the rows."""
+        shares = self._shares(len(A))
+        if len(shares) < 2:
+            return np.asarray(A.T @ B)
+        return np.asarray(sum(self.run(lambda part: A[part].T @ B[part], shares)))
+
+    def _shares(self, n: int) -> list[slice]:
+        """Return a part of ``range(n)`` for each thread; one where n is small."""
+        n_shares = 1 if self._pool is None or n < MIN_SHARED_ROWS else self.n_threads
+        cuts = [n * k // n_shares for k in range(n_shares + 1)]
+        return [slice(*pair) for pair in pairwise(cuts)]
 
     @contextmanager
     def blas(self) -> Iterator[None]:

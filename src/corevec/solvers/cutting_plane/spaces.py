@@ -97,8 +97,8 @@ class Span:
         if len(w) == 0:
             return np.full(self.source.n_rows, bias)
         if self.features is not None:
-            with self.source.workers.blas():
-                own = self.features @ w.astype(self.features.dtype)
+            narrow = w.astype(self.features.dtype)
+            own = self.source.workers.product(self.features, narrow)
             return np.asarray(own, dtype=np.float64) + bias
         function = self.expansion(weights)[0]
         return np.ascontiguousarray(function.values(self.source)[:, 0])
@@ -106,8 +106,8 @@ class Span:
     def direction(self, theta: Array) -> Array:
         """Return the coordinates of the projection of ``sum_i theta_i phi(x_i)``."""
         if self.features is not None:
-            with self.source.workers.blas():
-                pulled = theta.astype(self.features.dtype) @ self.features
+            narrow = theta.astype(self.features.dtype)
+            pulled = self.source.workers.transposed_product(self.features, narrow)
         elif self.size:
             pulled = self._whitened(self._pulled(theta))
         else:
@@ -324,8 +324,8 @@ class GrowingSpan(Span):
             return
         new, k = column, len(row)
         if k:
-            with self.source.workers.blas():
-                new = column - self._buffer[:, :k] @ row.astype(self._buffer.dtype)
+            narrow = row.astype(self._buffer.dtype)
+            new = column - self.source.workers.product(self._buffer[:, :k], narrow)
         self._buffer[:, k] = new / pivot
         self.features = self._buffer[:, : k + 1]
 

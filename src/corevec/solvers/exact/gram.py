@@ -23,8 +23,6 @@ from corevec.kernels import AnyKernel, Points, Rows, finite
 TILE = 1024
 # Up to so many rows the whole matrix is one array: half the code for little memory.
 SQUARE_ROWS = 4096
-# Rows up to which a product is not worth BLAS's threads.
-SMALL_PRODUCT = 1000
 # Up to so many vectors BLAS is faster one vector at a time: its matrix products want
 # many columns (two at once took 844 us for 1024 rows, one after the other 370 us).
 FEW_VECTORS = 4
@@ -129,19 +127,13 @@ class SquareGram(Gram):
 
     def times(self, V: Array, leading: int) -> Array:
         """Return the product with the leading rows."""
-        if leading <= SMALL_PRODUCT:
-            return self._product(V, leading)
-        with self.workers.blas():
-            return self._product(V, leading)
-
-    def _product(self, V: Array, leading: int) -> Array:
         K = self.values[:leading, :leading]
         V = V[:leading].astype(K.dtype)
         if V.shape[1] > FEW_VECTORS:
-            return np.asarray(K @ V, dtype=np.float64)
+            return np.asarray(self.workers.product(K, V), dtype=np.float64)
         out = np.empty(V.shape)
         for c, v in enumerate(np.ascontiguousarray(V.T)):
-            out[:, c] = K @ v
+            out[:, c] = self.workers.product(K, v)
         return out
 
 

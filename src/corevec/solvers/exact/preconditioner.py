@@ -211,22 +211,21 @@ class LowRank:
         G = self.features[active]
         if has_bias:
             G = np.column_stack([G, np.ones(len(G), dtype=np.float32)])
-        with self.workers.blas():
-            return Inverse(G, self.left[active] + mu)
+        return Inverse(G, self.left[active] + mu, self.workers)
 
 
 class Inverse:
     """``(G G' + diag(e))^-1`` as an operator on vectors of the active rows."""
 
-    def __init__(self, G: Array, diagonal: Array):
+    def __init__(self, G: Array, diagonal: Array, workers: Workers):
         self.scale = 1.0 / diagonal
         # What the leading directions leave is a difference of 1 in about the sum of
         # the scales: beyond float32's digits it would come out with any sign.
         if self.scale.sum() > MOST_SINGLE:
             G = G.astype(np.float64)
-        self.G = G
+        self.G, self.workers = G, workers
         rooted = G * np.sqrt(self.scale)[:, None].astype(G.dtype)
-        inner = (rooted.T @ rooted).astype(np.float64)
+        inner = workers.transposed_product(rooted, rooted).astype(np.float64)
         inner[np.diag_indices_from(inner)] += 1.0
         jitter = 0.0
         while True:
@@ -241,6 +240,7 @@ class Inverse:
     def __call__(self, r: Array) -> Array:
         """Return the product with one vector."""
         u = self.scale * r
-        inner = (self.G.T @ u.astype(self.G.dtype)).astype(np.float64)
+        G, workers = self.G, self.workers
+        inner = workers.transposed_product(G, u.astype(G.dtype)).astype(np.float64)
         w = linalg.cho_solve(self.factor, inner, check_finite=False)
-        return u - self.scale * (self.G @ w.astype(self.G.dtype))
+        return u - self.scale * workers.product(G, w.astype(G.dtype))
