@@ -577,7 +577,8 @@ class _Run:
         chosen = present
         if n > self.method.first_rows and state.share <= self.method.most_of_all:
             own = state.coef[:, which].any(axis=1) | state.proof[:, which].any(axis=1)
-            active = self._violated(worst, np.isin(self.numbers, state.rows[own]), state)
+            has_coef = np.isin(self.numbers, state.rows[own])
+            active = self._violated(worst, has_coef, state)
             # Once solved on this view, few rows outside the set are still to come.
             band = self.method.band * (self.method.later if state.solved else 1.0)
             near = np.flatnonzero(~active & (worst > -band))
