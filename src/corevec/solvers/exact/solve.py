@@ -597,7 +597,7 @@ class _Run:
         a poor one, and most of them are right after the next: of a class of 132 rows
         against 34,108 (shuttle) 19,824 were violated and 1,417 active.
         """
-        expected = max(np.count_nonzero(has_coef), state.share * len(worst))
+        expected = max(float(has_coef.sum()), state.share * len(worst))
         most = int(self.method.violated_ratio * expected) + self.method.first_rows
         new = np.flatnonzero((worst > 0) & ~has_coef)
         if len(new) > most:
