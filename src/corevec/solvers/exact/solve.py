@@ -318,7 +318,7 @@ class _Run:
         return state
 
     def _is_start(self, state: _State, done: int) -> bool:
-        """Whether a sample has had its rounds: few where many rows have coefficients."""
+        """Whether a sample has had its rounds: few where many rows are active."""
         if self.is_last:
             return False
         is_cheap = len(state.rows) <= CHEAP_SHARE * self.view.n_rows
