@@ -5,6 +5,9 @@ from corevec._runtime.rooms import on_demand
 __all__, __getattr__ = on_demand(
     __name__,
     {
+        "box": (
+            "BoxProblem Measured best_bias c_svc epsilon_svr nu_svc nu_svr one_class_nu"
+        ),
         "family": (
             "AutomaticTube Floor Labels Problem Terms one_class regression svdd "
             "two_class"
