@@ -6,7 +6,9 @@ BENCH ?= all
 
 FUZZ_MINUTES ?= 10
 
-.PHONY: help demo test lint format bench fuzz clean
+PROBLEMS ?= 10000
+
+.PHONY: help demo test lint format bench fuzz torture clean
 
 help:
 	@echo "make demo    one million checkerboard rows, beside scikit-learn's SVC"
@@ -15,6 +17,7 @@ help:
 	@echo "make format  let ruff rewrite the code"
 	@echo "make bench   BENCH=\"NAME [--quick]\" one experiment (default: all)"
 	@echo "make fuzz    FUZZ_MINUTES=10 of random files against every reader"
+	@echo "make torture PROBLEMS=10000 random fits against an independent evaluator"
 	@echo "make clean   remove the virtual environment and every cache"
 
 # One stamp per set of extras: `make demo` must not wait for the linters.
@@ -46,6 +49,9 @@ bench: $(VENV)/.installed-bench
 
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python tests/fuzz_readers.py --minutes $(FUZZ_MINUTES)
+
+torture: $(VENV)/.installed-dev
+	cd tests && ../$(BIN)/python -m torture --problems $(PROBLEMS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

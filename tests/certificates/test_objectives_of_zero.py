@@ -31,9 +31,10 @@ KERNELS = (*NAMES, kernel_function)
 @pytest.mark.parametrize(
     ("regressor", "kernel"),
     [
-        *((CoreVectorRegressor, kernel) for kernel in KERNELS),
-        # A span needs a positive definite kernel.
-        *((SubspaceRegressor, kernel) for kernel in KERNELS if kernel != "sigmoid"),
+        (one, kernel)
+        for one in (CoreVectorRegressor, SubspaceRegressor)
+        for kernel in KERNELS
+        if kernel != "sigmoid"  # not positive definite: nothing is certified
     ],
 )
 def test_a_model_without_support_vectors_is_certified(regressor, kernel, n_features):
@@ -112,3 +113,22 @@ def test_the_objective_of_a_machine_is_no_difference():
     found = model.certificate_
     assert found.rounding > 0.5
     assert found.relative_gap == (found.primal - found.dual) / found.primal
+
+
+def test_a_ball_whose_radius_is_near_the_rounding_holds_every_row():
+    # Directions of rows that lie far away in one direction: R^2 is 3.6e-12, of terms of
+    # size 1. The offset that was measured must be that of the primal value.
+    rng = np.random.default_rng(49)
+    X = 1e6 + 0.6 * rng.normal(size=(40, 5))
+    with np.errstate(all="ignore"):
+        rows = (
+            X.astype(np.longdouble)
+            / np.sqrt((X.astype(np.longdouble) ** 2).sum(1))[:, None]
+        )
+    for seed in range(5):
+        model = SVDD(kernel="normalized-linear", tol=1e-6, random_state=seed)
+        with pytest.warns(NotCertifiedWarning, match="stall"):
+            model.fit(X)
+        centre = model.dual_coef_[0].astype(np.longdouble) @ rows[model.support_]
+        farthest = float(((rows - centre) ** 2).sum(1).max())
+        assert model.certificate_.primal >= farthest * (1 - 1e-9)

@@ -7,6 +7,7 @@ from corevec.certificates.verify import verify
 _more, __getattr__ = on_demand(
     __name__,
     {
+        "definite": "is_definite_by_name with_bounds_that_hold",
         "dual_bounds": (
             "AFFORDABLE BoundRequest Combination DualBound Projection distances_to_span"
         ),

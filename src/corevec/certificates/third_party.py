@@ -33,6 +33,7 @@ import numpy as np
 from corevec._runtime.enumerations import StopReason
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
+from corevec.certificates.definite import is_definite_by_name
 from corevec.certificates.hinge import dual_at_best_scale
 from corevec.data.sources import Source
 from corevec.exceptions import InvalidInputError
@@ -262,6 +263,4 @@ _INDEFINITE = (
 
 def _is_definite(kernel: AnyKernel) -> bool:
     """Whether the kernel is positive definite, judged by its name."""
-    if not isinstance(kernel, Kernel):
-        return True
-    return kernel.name != "sigmoid" and not (kernel.name == "poly" and kernel.coef0 < 0)
+    return not isinstance(kernel, Kernel) or is_definite_by_name(kernel)

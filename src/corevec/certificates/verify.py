@@ -6,6 +6,7 @@ import numpy as np
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
+from corevec.certificates.definite import with_bounds_that_hold
 from corevec.certificates.scan import ScanRequest, ScanResult, scan
 from corevec.certificates.squared_loss import dual_of_entries, projection_dual
 from corevec.data.sources import Source
@@ -45,7 +46,7 @@ def verify(
         duals.append((value, "exact"))
     duals.append(_dual_of_violations(problem, function, offset, source, seen, most))
     dual, kind = max(duals)
-    return Certificate.of(
+    found = Certificate.of(
         problem.name,
         (_primal(problem, function, offset, seen), dual),
         progress,
@@ -56,6 +57,15 @@ def verify(
         dual_bound=kind,
         passes=1.0,
     )
+    return with_bounds_that_hold([found], [problem], source, function)[0]
+
+
+def primal_of(
+    problem: Problem, function: KernelExpansion, offset: float, source: Source
+) -> float:
+    """Return the objective of one function on all rows of `source`, after one pass."""
+    request = ScanRequest(problem, np.empty(0, dtype=np.int64), ((1.0, offset),))
+    return _primal(problem, function, offset, scan(source, function, [request])[0])
 
 
 def _primal(

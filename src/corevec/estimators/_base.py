@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
 
 from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
+from corevec.certificates.definite import with_bounds_that_hold
 from corevec.certificates.verify import verify
 from corevec.data.sources import Source
 from corevec.estimators._callbacks import (
@@ -159,6 +160,9 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
                 progress.listeners.append(file.on_round)
             with progress.listening_for_interrupt(), task.source.at_work():
                 outcome = self._solve(task, progress, saved)
+                outcome.certificates = with_bounds_that_hold(
+                    outcome.certificates, task.problems, task.source, outcome.functions
+                )
         except (KernelError, InvalidInputError, RowsLostError) as error:
             raise named(self, error) from error.__cause__
         if file is not None and all(one.converged for one in outcome.certificates):

@@ -15,7 +15,6 @@ from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.regress import CoreVectorRegressor
 from corevec.exceptions import InvalidInputError
 from corevec.models.certificate import Certificate
-from corevec.models.expansion import KernelExpansion
 from corevec.problems.family import Problem
 from corevec.solvers.strategy import hinge as hinge_engine
 
@@ -223,17 +222,8 @@ class SubspaceClassifier(InSpan, CoreVectorClassifier):
             return super()._certify_one(t, problem, source)
         how = self.certificate
         return hinge_engine.verify(
-            problem, _column(self._functions, t), source, how, self.tol
+            problem, self._functions.output(t), source, how, self.tol
         )
-
-
-def _column(functions: KernelExpansion, t: int) -> KernelExpansion:
-    return KernelExpansion(
-        functions.kernel,
-        functions.basis,
-        functions.coef[:, t : t + 1],
-        functions.intercept[t : t + 1],
-    )
 
 
 class SubspaceRegressor(InSpan, CoreVectorRegressor):

@@ -25,6 +25,13 @@ class KernelExpansion:
     coef: Array  # (len(basis), outputs)
     intercept: Array  # (outputs,)
 
+    def output(self, t: int) -> KernelExpansion:
+        """Return one of the functions."""
+        one = slice(t, t + 1)
+        return KernelExpansion(
+            self.kernel, self.basis, self.coef[:, one], self.intercept[one]
+        )
+
     def prepared(self, dtype: Any = np.float64) -> Points:
         """Return the basis prepared for `evaluate` in one precision."""
         return self.kernel.prepare_basis(self.basis, dtype)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from corevec._runtime.types import Array
+from corevec.certificates.definite import is_definite_by_name
 from corevec.data.sources import Source, stacked
 from corevec.kernels import AnyKernel, Rows, finite, rounding_share
 from corevec.models.certificate import Cancellation
@@ -77,6 +78,7 @@ class Core:
         max_size: int = 1 << 20,
     ):
         self.problem, self.source, self.kernel = problem, source, kernel
+        self.asked = problem  # `problem` has a lower C where it was softened
         self.max_size = max_size
         self.entries = np.empty(0, dtype=np.int64)
         self.values: Any = None
@@ -218,7 +220,7 @@ class Core:
         makes the matrix definite on the core rows: this shifts the spectrum of the
         kernel, and the problem solved is convex.
         """
-        if self._is_definite_by_name or len(self) == 0:
+        if is_definite_by_name(self.kernel) or len(self) == 0:
             return False
         share = max(_INDEFINITE_SHARE, rounding_share(self.kernel, self.values))
         if self.jitter <= share * float(np.abs(self.K).max()):
@@ -238,18 +240,13 @@ class Core:
         self.terms = replace(self.terms, omega=omega)
         return True
 
-    @property
-    def _is_definite_by_name(self) -> bool:
-        """Whether the kernel is positive definite, whatever the rows."""
-        return self.kernel.uses_distance or self.kernel.name == "linear"
-
     def is_definite(self) -> bool:
         """Whether the kernel looks positive definite on the support rows.
 
-        Distance kernels and the linear kernel are. For the others the least eigenvalue
-        on some support rows decides, and whether a factorisation needed a larger ridge.
+        Some are by their names. For the others the least eigenvalue on some support
+        rows decides, and whether a factorisation needed a larger ridge.
         """
-        if self._is_definite_by_name:
+        if is_definite_by_name(self.kernel):
             return True
         if self.softened:
             return False

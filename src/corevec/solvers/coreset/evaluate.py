@@ -46,9 +46,10 @@ def primal_value(
     """Return the least primal value over the trials, and its scale and offset."""
     norm_sq = core.norm_sq
     if core.problem.is_hard:
-        own = core.terms.target - core.margins() - core.offset
+        offset = tried[0][1]  # that of the scan; the radius was at least 0 there
+        own = core.terms.target - core.margins() - offset
         largest = max(found.largest, float(own.max()))
-        return norm_sq / 2 + core.offset + largest, (1.0, core.offset)
+        return norm_sq / 2 + offset + largest, tried[0]
     losses = found.loss + core.loss(tried)
     regular = [scale**2 * norm_sq / 2 for scale, _ in tried]
     if core.problem.has_offset:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from corevec._runtime.enumerations import StopReason
 from corevec._runtime.progress import Progress
+from corevec.certificates.verify import primal_of
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.result import FitResult
 from corevec.solvers.coreset.core import Core
@@ -25,9 +28,18 @@ def outcome_of(state: State, job: Job) -> FitResult:
     if job.is_paper:
         scales = np.ones(len(cores))
     solutions = [core.solution for core in cores]
+    functions = scaled(joint_functions(cores, job.kernel), scales)
+    certificates = [certificate(state, t, job) for t in range(len(cores))]
+    for t, core in enumerate(cores):
+        if core.softened and np.isfinite(certificates[t].primal):
+            offset = state.measured[t].offset
+            primal = primal_of(core.asked, functions.output(t), offset, job.source)
+            job.progress.rows_looked_at += job.source.n_rows
+            primal *= core.asked.unit
+            certificates[t] = replace(certificates[t], primal=primal)
     return FitResult(
-        functions=scaled(joint_functions(cores, job.kernel), scales),
-        certificates=[certificate(state, t, job) for t in range(len(cores))],
+        functions=functions,
+        certificates=certificates,
         offsets=np.array([one.offset for one in state.measured]),
         norms_sq=scales**2 * np.array([core.norm_sq for core in cores]),
         support=[entries for entries, _ in solutions],

@@ -19,6 +19,7 @@ from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.backend.arrays import to_numpy
 from corevec.backend.loops.ascent import ascend
+from corevec.certificates.definite import is_definite_by_name
 from corevec.certificates.scan import Subset
 from corevec.data.sources import Workers, of_rows
 from corevec.kernels import AnyKernel, Rows, finite
@@ -28,7 +29,7 @@ from corevec.models.result import FitResult
 from corevec.problems.family import Problem
 from corevec.problems.task import Task
 from corevec.solvers.exact.result import Solution, support
-from corevec.solvers.exact.solve import Exact, is_definite, searching_precision
+from corevec.solvers.exact.solve import Exact, searching_precision
 
 # Rows of one class that a pass over pairs evaluates at a time.
 PASS_ROWS = 256
@@ -61,7 +62,7 @@ class Ascent:
         few = source.n_rows <= self.most_rows or all(_is_pair(one) for one in problems)
         row_bytes = 8 * (source.row_entries + 2 * len(problems))
         fits = source.n_rows * row_bytes <= self.rows_share * source.memory_budget
-        fresh = task.warm is None and is_definite(task.kernel)
+        fresh = task.warm is None and is_definite_by_name(task.kernel)
         return plain and few and fits and fresh
 
     def solve(self, task: Task, progress: Progress) -> FitResult | None:
@@ -210,9 +211,10 @@ class _Work:
             system[np.diag_indices_from(system)] += 1.0 / near.omega[active]
             coef, last = np.zeros_like(coef), active
             try:
-                solution = linalg.solve(
-                    system, near.sign[active], assume_a="pos", check_finite=False
-                )
+                # `solve` would warn where C is so large that digits are lost; the
+                # certificate measures what that costs.
+                factor = linalg.cho_factor(system, overwrite_a=True, check_finite=False)
+                solution = linalg.cho_solve(factor, near.sign[active])
             except linalg.LinAlgError:
                 break
             coef[active] = solution

@@ -22,6 +22,7 @@ from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.backend.arrays import is_tensor, to_numpy
 from corevec.backend.loops.ascent import ascend
+from corevec.certificates.definite import is_definite_by_name
 from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Kernel, Rows
@@ -52,15 +53,6 @@ CHEAP_SHARE, CHEAP_SAMPLE_ROUNDS = 0.05, 4
 SAMPLE_SLACK = 10.0
 # A round that leaves more than this share of the gap has met the limit of float32.
 STALLED = 0.5
-
-
-def is_definite(kernel: AnyKernel) -> bool:
-    """Whether a kernel is known to be positive definite."""
-    if not isinstance(kernel, Kernel):
-        return False
-    if kernel.name == "poly":
-        return kernel.coef0 >= 0 and kernel.degree == int(kernel.degree)
-    return kernel.name != "sigmoid"
 
 
 def searching_precision(kernel: AnyKernel, n_columns: int, tol: float) -> Any:
@@ -129,7 +121,7 @@ class Exact:
         )
         numbers = NUMBERS_PER_ROW * source.n_rows * len(task.problems)
         fits = 8 * numbers <= source.memory_budget / 2
-        return plain and is_definite(task.kernel) and fits
+        return plain and is_definite_by_name(task.kernel) and fits
 
     def solve(self, task: Task, progress: Progress) -> FitResult | None:
         """Return the optimum of the task, or None if samples predict too much work."""

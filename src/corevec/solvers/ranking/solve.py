@@ -260,6 +260,7 @@ class Ranking:
             tol=self.task.settings.tol,
             stopped_by=why or limited,
             dual_bound=kind,
+            confidence=float(kind != "none"),
         )
         return FitResult(
             functions=functions,
@@ -286,7 +287,7 @@ class Ranking:
         sums = self.task.pairs.sums(f, most_pairs=CERTIFIED_PAIRS)
         primal = (norm_sq + sums.square + sums.square_error) / 2
         if not self.choice.is_definite:
-            return primal, 0.0, "exact"  # no bound without a scalar product
+            return primal, -np.inf, "none"  # no bound without a scalar product
         pulling, dual = np.flatnonzero(sums.pull), 0.0
         affordable = len(pulling) <= self.task.method.exact_rows
         if self.choice.is_complete or not affordable:

@@ -1,0 +1,190 @@
+"""One random estimator: how it is made, fitted and judged."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import corevec
+from torture import judge
+
+
+@dataclass
+class Trial:
+    """An estimator with parameters, the target it takes and the judge of its claims."""
+
+    model: Any
+    fit: Callable[[Any, Any], Any]  # of the model and the rows in their place
+    claims: Callable[..., Any] | None
+    task: str
+    options: dict[str, Any]
+
+
+def penalty(rng):
+    return float(10.0 ** rng.uniform(-6, 8))
+
+
+def common(rng, cls, found):
+    """Return parameters that estimators share, those that this one has."""
+    drawn = {
+        **found.kernel,
+        "tol": float(rng.choice([1e-1, 1e-2, 1e-3, 1e-3, 1e-6, 1e-10])),
+        "max_time": 20.0,
+        "n_jobs": 1,
+        "random_state": int(rng.integers(100)),
+    }
+    if rng.random() < 0.15:
+        drawn["low_rank"] = True
+    if rng.random() < 0.15:
+        drawn["weights"] = str(rng.choice(["core", "all"]))
+    if rng.random() < 0.1:
+        drawn["max_core"] = int(rng.integers(2, 30))
+    if rng.random() < 0.1:
+        drawn["max_iter"] = int(rng.integers(1, 6))
+    if rng.random() < 0.05:
+        drawn["qp"] = "newton"
+    has = inspect.signature(cls).parameters
+    return {name: value for name, value in drawn.items() if name in has}
+
+
+def classifier(rng, found):
+    cls = corevec.CoreVectorClassifier
+    form = str(rng.choice(["auto", "ovr", "ovo"]))
+    model = cls(C=penalty(rng), multi_class=form, **common(rng, cls, found))
+    return Trial(
+        model, _with(found.classes, found), judge.classifier_claims, "rows", {}
+    )
+
+
+def regressor(rng, found):
+    cls = corevec.CoreVectorRegressor
+    deviation = float(np.std(found.targets)) or 1.0
+    tube = rng.choice(["auto", "auto", "paper", "zero", "some", "wide"])
+    width = {"zero": 0.0, "some": 0.3 * deviation, "wide": 10 * deviation}
+    model = cls(
+        C=penalty(rng),
+        mu=float(10.0 ** rng.uniform(-3, 1)),
+        tube=width.get(str(tube), str(tube)),
+        **common(rng, cls, found),
+    )
+    if not isinstance(model.tube, str):
+        model.set_params(**({"qp": "auto"} if hasattr(model, "qp") else {}))
+    return Trial(model, _with(found.targets, found), judge.regressor_claims, "rows", {})
+
+
+def one_class(rng, found):
+    cls = corevec.CoreVectorOneClass
+    given = {"C": penalty(rng)}
+    if rng.random() < 0.3:
+        given = {"nu": float(rng.uniform(0.01, 0.9))}
+    model = cls(**given, **common(rng, cls, found))
+    return Trial(model, _with(None, found), judge.one_class_claims, "rows", {})
+
+
+def ball(rng, found):
+    cls = corevec.SVDD
+    C = None if rng.random() < 0.4 else penalty(rng)
+    model = cls(C=C, **common(rng, cls, found))
+    return Trial(model, _with(None, found), None, "ball", {})
+
+
+def ranker(rng, found):
+    cls = corevec.CoreVectorRanker
+    how = str(rng.choice(["query", "uniform"]))
+    model = cls(C=penalty(rng), pair_weight=how, **common(rng, cls, found))
+    if found.place == "dask":
+        found.place = "C"  # the rows of a query may lie in several partitions
+
+    def fit(model, X):
+        return model.fit(
+            X, found.targets, sample_weight=found.weights, qid=found.groups
+        )
+
+    return Trial(model, fit, judge.ranker_claims, "rows", {})
+
+
+def subspace(rng, found):
+    cls = corevec.SubspaceClassifier
+    loss = str(rng.choice(["squared_hinge", "squared_hinge", "hinge"]))
+    bases = ["train", "nystroem", "kmeans", "rpcholesky", "cholesky"]
+    if found.kernel["kernel"] == "rbf":
+        bases.append("pursuit")
+    model = cls(
+        int(rng.integers(1, 12)),
+        str(rng.choice(bases)),
+        loss,
+        C=penalty(rng),
+        **common(rng, cls, found),
+    )
+    how = {"is_hinge": loss == "hinge"}
+    return Trial(
+        model, _with(found.classes, found), judge.classifier_claims, "rows", how
+    )
+
+
+def subspace_regressor(rng, found):
+    cls = corevec.SubspaceRegressor
+    model = cls(
+        int(rng.integers(1, 12)), "nystroem", penalty(rng), **common(rng, cls, found)
+    )
+    return Trial(model, _with(found.targets, found), judge.regressor_claims, "rows", {})
+
+
+def stream(rng, found):
+    """Return a machine of one pass, judged by what `certify` says of it."""
+    cls = corevec.StreamingBallClassifier
+    model = cls(
+        C=penalty(rng), budget=int(rng.integers(2, 40)), **common(rng, cls, found)
+    )
+    return Trial(
+        model,
+        _with(found.classes, found),
+        judge.classifier_claims,
+        "certify",
+        {"multiple": True},
+    )
+
+
+def structural(rng, found):
+    """Return a machine whose problem is not that of the evaluator: no claims."""
+    cls = corevec.StructuralSVM
+    given = common(rng, cls, found)
+    given["max_time"] = 3.0
+    model = cls(C=penalty(rng), **given)
+    return Trial(model, _with(found.classes, found), None, "none", {})
+
+
+def _with(y, found):
+    def fit(model, X):
+        more = {} if found.weights is None else {"sample_weight": found.weights}
+        if y is None:
+            return model.fit(X, **more)
+        return model.fit(X, np.ascontiguousarray(y), **more)
+
+    return fit
+
+
+KINDS = {
+    "CoreVectorClassifier": (classifier, 5),
+    "CoreVectorRegressor": (regressor, 4),
+    "CoreVectorOneClass": (one_class, 3),
+    "SVDD": (ball, 3),
+    "CoreVectorRanker": (ranker, 1),
+    "SubspaceClassifier": (subspace, 2),
+    "SubspaceRegressor": (subspace_regressor, 1),
+    "StreamingBallClassifier": (stream, 1),
+    "StructuralSVM": (structural, 0.3),
+}
+KINDS = {name: kind for name, kind in KINDS.items() if hasattr(corevec, name)}
+
+
+def trial(rng, found, only=()):
+    """Return a random trial of one of the estimators."""
+    names = [name for name in KINDS if not only or name in only]
+    share = np.array([KINDS[name][1] for name in names], dtype=float)
+    name = str(rng.choice(names, p=share / share.sum()))
+    return KINDS[name][0](rng, found)

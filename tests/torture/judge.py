@@ -1,0 +1,265 @@
+"""What a fitted model claims, against the evaluator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy import sparse
+
+from torture import evaluator as ev
+
+LD = ev.LD
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A certificate's primal and dual value, and the function that it is about."""
+
+    task: ev.Task
+    function: ev.Function
+    primal: float
+    dual: float
+    gap: float
+    at_best_multiple: bool = False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a claim stands: the first words of what is wrong, or an empty text."""
+
+    wrong: str
+    bracket: float  # relative width of the evaluator's own knowledge of the optimum
+
+
+def judge(claim, candidates):
+    """Return the verdict of a claim, given candidates (functions) for the optimum."""
+    own = ev.primal(claim.task, claim.function)
+    if claim.at_best_multiple:
+        own = min(
+            (ev.primal(claim.task, claim.function.times(a)) for a in _multiples(claim)),
+            key=lambda value: value.value,
+        )
+    values = [ev.primal(claim.task, one) for one in candidates]
+    zero = ev.Function(0 * claim.function.f, LD(0), 0.0, 0.0)
+    values.append(ev.primal(claim.task, zero))
+    best = min(value.most for value in values)
+    return verdict(claim, own, min(best, own.most))
+
+
+def verdict(claim, own, best):
+    """Compare a claim with the value of its function and with an upper bound."""
+    said = f"claimed P {claim.primal:.12g} D {claim.dual:.12g} gap {claim.gap:.3g}"
+    size = max(abs(claim.primal), abs(claim.dual), 1e-300)
+    bracket = (claim.primal - best) / size
+    if not np.isfinite(claim.primal):
+        return Verdict("", np.inf)
+    if own.least > claim.primal and not np.isnan(own.least):
+        off = (own.least - claim.primal) / size
+        return Verdict(
+            f"primal {own.value:.12g} is above by {off:.2e}: {said}", bracket
+        )
+    if claim.dual > best:
+        off = (claim.dual - best) / size
+        return Verdict(
+            f"dual is above a primal {best:.12g} by {off:.2e}: {said}", bracket
+        )
+    true_gap = 0.0
+    if np.isfinite(own.least) and np.isfinite(best):
+        true_gap = (own.least - best) / size
+    if claim.gap < true_gap:
+        return Verdict(f"gap understated, true {true_gap:.3g}: {said}", bracket)
+    return Verdict("", bracket)
+
+
+def _multiples(claim):
+    """Return multiples of f, near the best: the slope of a convex function is 0."""
+    task, function = claim.task, claim.function
+    margin = task.y * task.of_rows(function.f)
+    curve = function.norm_sq + task.has_bias * function.bias**2
+
+    def slope(t):
+        return (
+            t * curve - (task.omega * margin * np.clip(1 - t * margin, 0, None)).sum()
+        )
+
+    low, high = LD(0), LD(1)
+    while slope(high) < 0 and high < 1e30:
+        low, high = high, 2 * high
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+    return [LD(1), LD(0), low]
+
+
+# --- reading fitted models, by the documented meaning of their attributes -------------
+
+
+def dense(values):
+    """Return rows of any place as a NumPy array."""
+    if sparse.issparse(values):
+        return values.toarray()
+    values = values.detach().cpu().numpy() if hasattr(values, "detach") else values
+    return np.asarray(values, dtype=float)
+
+
+def functions_of(model, found, unit=ev.EPS):
+    """Return the functions of a model, one per machine, and the Gram matrix."""
+    X = found.X
+    if found.kernel["kernel"] == "linear" and "Streaming" in type(model).__name__:
+        yield from _linear_functions(model, X)
+        return
+    name = "basis_vectors_" if hasattr(model, "basis_vectors_") else "support_vectors_"
+    vectors = dense(getattr(model, name))
+    gram = ev.Gram.of(X, vectors, found.kernel)
+    own = ev.Gram.of(vectors, vectors, found.kernel)
+    coef = np.atleast_2d(dense(model.dual_coef_))
+    bias = np.ravel(dense(model.intercept_)) if hasattr(model, "intercept_") else []
+    for t, c in enumerate(coef):
+        b0 = bias[t] if len(bias) > t else 0.0
+        yield gram, own, c, b0
+
+
+def _linear_functions(model, X):
+    """Yield machines that keep a vector of weights as expansions over the columns."""
+    weights, axes = np.atleast_2d(dense(model.coef_)), np.eye(X.shape[1])
+    shape = {"kernel": "linear"}
+    gram, own = ev.Gram.of(X, axes, shape), ev.Gram.of(axes, axes, shape)
+    for w, b0 in zip(weights, np.ravel(dense(model.intercept_)), strict=True):
+        yield gram, own, w, b0
+
+
+def parts_of(certificate):
+    return certificate.parts or (certificate,)
+
+
+def weights_of(found):
+    n = len(found.X)
+    return np.ones(n) if found.weights is None else found.weights.astype(float)
+
+
+def classifier_claims(model, found, certificate, *, is_hinge=False, multiple=False):
+    """Yield a claim per machine of a classifier."""
+    y, s = found.classes, weights_of(found)
+    present = np.unique(y[s > 0])
+    n_machines = len(parts_of(certificate))
+    if len(present) == 2:
+        pairs = [(present[1], present[0])]
+    elif n_machines == len(present) and getattr(model, "multi_class", "ovr") == "ovr":
+        pairs = [(one, None) for one in present]
+    else:
+        pairs = [(b, a) for a, b in combinations(present, 2)]
+    multiple = multiple and len(pairs) == 1  # of several classes values are compared
+    sides = list(
+        zip(pairs, functions_of(model, found), parts_of(certificate), strict=True)
+    )
+    for (positive, negative), (gram, own, c, b0), part in sides:
+        sign = np.where(y == positive, 1.0, -1.0)
+        here = (sign > 0) | (negative is None) | (y == negative)
+        task = ev.Task(
+            sign, np.ones(len(y)), model.C * s * here, has_bias=True, is_hinge=is_hinge
+        )
+        function = ev.Function.of(gram, own, c, b0)
+        yield Claim(task, function, part.primal, part.dual, part.relative_gap, multiple)
+
+
+def one_class_claims(model, found, certificate, *, multiple=False):
+    s = weights_of(found)
+    (gram, own, c, _), *_ = functions_of(model, found)
+    n = len(s)
+    task = ev.Task(
+        np.ones(n), np.ones(n), model.C_ * s if hasattr(model, "C_") else model.C * s
+    )
+    function = ev.Function.of(gram, own, c)
+    part = certificate
+    yield Claim(task, function, part.primal, part.dual, part.relative_gap, multiple)
+
+
+def regressor_claims(model, found, certificate):
+    """Yield the claim of a regressor, in units of the standardised target."""
+    s, n = weights_of(found), len(found.X)
+    mean, scale = np.ravel(model.target_mean_)[0], np.ravel(model.target_scale_)[0]
+    z = (found.targets.astype(LD) - LD(mean)) / LD(scale)
+    tube = model.tube
+    e = LD(0) if isinstance(tube, str) else LD(tube) / LD(scale)
+    price = model.C * model.mu * s.sum() if isinstance(tube, str) else 0.0
+    floor = -np.inf if tube == "paper" else 0.0
+    (gram, own, c, b0), *_ = functions_of(model, found)
+    c = np.asarray(c, LD) / LD(scale)
+    # The attributes are in the units of y: scaled and shifted in float64.
+    function = ev.Function.of(gram, own, c, 0.0, unit=2 * ev.UNIT)
+    b0 = (LD(b0) - LD(mean)) / LD(scale)
+    shift = 2 * ev.UNIT * (abs(float(b0)) + 2 * abs(mean / scale))
+    function = ev.Function(
+        function.f + b0,
+        function.norm_sq,
+        function.f_error + shift,
+        function.norm_error + 2 * shift * (abs(float(b0)) + shift),
+        b0,
+    )
+    sign = np.repeat([1.0, -1.0], n)
+    rounded = 4 * ev.UNIT * float(np.abs(z).max() + e)
+    task = ev.Task(
+        sign,
+        sign.astype(LD) * np.tile(z, 2) - e,
+        np.tile(model.C * s, 2),
+        has_bias=True,
+        price=price,
+        floor=floor,
+        p_error=rounded,
+    )
+    part = parts_of(certificate)[0]
+    yield Claim(task, function, part.primal, part.dual, part.relative_gap)
+
+
+def ranker_claims(model, found, certificate):
+    """Yield the claim of a ranker, over every pair written out."""
+    y, q, s = found.targets, found.groups, weights_of(found)
+    i, j = np.nonzero((q[:, None] == q[None, :]) & (y[:, None] > y[None, :]))
+    here = s[i] * s[j] > 0
+    i, j = i[here], j[here]
+    c = s[i] * s[j]
+    if model.pair_weight == "query":
+        mass = np.bincount(q[i], c, minlength=q.max() + 1)
+        c = c / mass[q[i]]
+        c = c * s[np.isin(q, q[i])].sum() / len(np.unique(q[i]))
+    rows = np.zeros((len(i), len(y)))
+    rows[np.arange(len(i)), i], rows[np.arange(len(i)), j] = 1.0, -1.0
+    m = len(i)
+    task = ev.Task(np.ones(m), np.ones(m), model.C * c, rows=rows)
+    (gram, own, coef, _), *_ = functions_of(model, found)
+    function = ev.Function.of(gram, own, coef)
+    yield Claim(
+        task, function, certificate.primal, certificate.dual, certificate.relative_gap
+    )
+
+
+def candidates_for(claim, found):
+    """Return independently found functions of low value for the task of a claim."""
+    gram = ev.Gram.of(found.X, found.X, found.kernel)
+    find = ev.solve_hinge if claim.task.is_hinge else ev.solve
+    coef, bias = find(claim.task, gram.K)
+    if not np.isfinite(coef).all():
+        return []
+    return [ev.Function.of(gram, gram, coef, bias)]
+
+
+def judge_ball(model, found, certificate):
+    """Return the verdict about a ball: its radius and its slack."""
+    s, C = weights_of(found), model.C
+    (gram, own, c, _), *_ = functions_of(model, found)
+    square = ev.Gram.of(found.X, found.X, found.kernel)
+
+    def value(gram, own, coef):
+        one = ev.Function.of(gram, own, coef)
+        d_sq = np.diag(square.K) - 2 * one.f + one.norm_sq
+        error = square.error + 2 * one.f_error + one.norm_error
+        return ev.ball_value(d_sq, error, C, s)
+
+    claim = Claim(
+        None, None, certificate.primal, certificate.dual, certificate.relative_gap
+    )
+    others = [value(square, square, a) for a in ev.solve_ball(square.K, C, s)]
+    best = value(gram, own, c)
+    return verdict(claim, best, min(one.most for one in (best, *others)))
