@@ -126,6 +126,11 @@ def finite(values: Array, kernel: AnyKernel) -> Array:
     """Return `values`, or raise `KernelError` where kernel values overflowed."""
     if is_finite(values):
         return values
+    if isinstance(kernel, CallableKernel):
+        raise KernelError(
+            "the kernel function returned values that are not finite on these rows. "
+            "It must return one finite number per pair of rows."
+        )
     raise KernelError(
         f"the {kernel.name} kernel overflows on these rows (values are not finite). "
         "Scale the columns (StandardScaler), or lower gamma, coef0 or degree."
