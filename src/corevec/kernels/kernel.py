@@ -110,7 +110,7 @@ class Kernel:
             return self._tensor_block(x, z)
         if self._by_difference(x.values) and self._by_difference(z.values):
             out = np.empty((len(x), len(z)), dtype=x.dtype)
-            _loops.difference_block(*self._parameters, x.values, z.transposed, out)
+            _loops.difference_block(self._parameters, x.values, z.transposed, out)
             return out
         out = _inner_products(x.values, z.values)
         norms = _norms(x, self), _norms(z, self)
@@ -119,7 +119,7 @@ class Kernel:
             _loops.profile(*self._parameters, out.reshape(-1))
         elif self.name != "linear":
             rows = (x.values, z.values) if _are_plain(x, z) else (out[:0], out[:0])
-            _loops.product_block(*self._parameters, *rows, *norms, out)
+            _loops.product_block(self._parameters, *rows, *norms, out)
         if self._is_scaled:
             assert x.diagonal is not None
             assert z.diagonal is not None
@@ -135,8 +135,8 @@ class Kernel:
         """
         xx, zz = norms
         cancelled = np.empty(len(x), dtype=bool)
-        how = *self._parameters[:2], x.values.shape[1]
-        _loops.distances(*how, xx, zz, out, cancelled)
+        n_columns = x.values.shape[1]
+        _loops.distances(self._parameters, n_columns, xx, zz, out, cancelled)
         for i in np.flatnonzero(cancelled):
             near = np.flatnonzero(out[i] < profiles.NEAR * (xx[i] + zz))
             out[i, near] = _squared_differences(x.values[i : i + 1], z.values, near)
@@ -171,7 +171,7 @@ class Kernel:
             scratch = np.empty(len(z), dtype=x.dtype)
             coefT = np.ascontiguousarray(coef.T, dtype=x.dtype)
             _loops.difference_times(
-                *self._parameters, x.values, z.transposed, coefT, scratch, out
+                self._parameters, x.values, z.transposed, coefT, scratch, out
             )
             return out
         out = np.zeros((len(x), coef.shape[1]))

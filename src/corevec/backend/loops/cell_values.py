@@ -110,11 +110,10 @@ def _vectors_of(machines, cell, n_outputs):
 def add_values(values, rows, kernel, machines, out, squares):
     """Add the values of rows at the machines of their cells to `out`.
 
-    `rows` is a `RowsByCell`; `kernel` holds the code and the parameters of a profile of
-    squared distances. Writes the squared distance of each row to the centre of its cell
-    into `squares`. Twin: ``by_hand`` of tests/cells_twin.py.
+    `rows` is a `RowsByCell`; `kernel` is a `Profile` of squared distances. Writes the
+    squared distance of each row to the centre of its cell into `squares`. Twin:
+    ``by_hand`` of tests/cells_twin.py.
     """
-    code, gamma, coef0, degree = kernel
     order, bounds = rows
     starts, column_starts = machines.starts, machines.column_starts
     m_most = (starts[1:] - starts[:-1]).max()
@@ -143,10 +142,10 @@ def add_values(values, rows, kernel, machines, out, squares):
                 squares[row] = _square(x[r])
                 own[r] = squares[row]
             if machines.by_difference[cell]:
-                difference_block(code, gamma, coef0, degree, x, z, q)
+                difference_block(kernel, x, z, q)
             else:
                 np.dot(x, z, q)
                 norms = machines.squares[start:stop]
-                product_block(code, gamma, coef0, degree, x, z.T, own, norms, q)
+                product_block(kernel, x, z.T, own, norms, q)
             for r in range(n):
                 _add_weighted(q[r], coef, out[order[first + r]])

@@ -136,11 +136,11 @@ def profile(code, gamma, coef0, degree, q):
 
 
 @njit(nogil=True, cache=True, **_FAST)
-def difference_block(code, gamma, coef0, degree, X, ZT, out):
+def difference_block(form, X, ZT, out):
     """Kernel values from explicit differences, for few columns; twin: naive.kernel.
 
     ``out[i, j] = profile(sum_c (X[i, c] - ZT[c, j])**2)``: no cancellation, and for
-    d <= 8 faster than a matrix product followed by a correction.
+    d <= 8 faster than a matrix product followed by a correction. `form` is a `Profile`.
     """
     for i in range(X.shape[0]):
         row = out[i]
@@ -151,11 +151,11 @@ def difference_block(code, gamma, coef0, degree, X, ZT, out):
             for j in range(row.shape[0]):
                 t = X[i, c] - ZT[c, j]
                 row[j] += t * t
-        profile(code, gamma, coef0, degree, row)
+        profile(form.code, form.gamma, form.coef0, form.degree, row)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def difference_times(code, gamma, coef0, degree, X, ZT, coefT, scratch, out):
+def difference_times(form, X, ZT, coefT, scratch, out):
     """``out = kernel(X, Z) @ coefT.T`` without storing the kernel; twin: naive.kernel.
 
     One row of kernel values at a time stays in the first-level cache. "reassoc"
@@ -169,7 +169,7 @@ def difference_times(code, gamma, coef0, degree, X, ZT, coefT, scratch, out):
             for j in range(scratch.shape[0]):
                 t = X[i, c] - ZT[c, j]
                 scratch[j] += t * t
-        profile(code, gamma, coef0, degree, scratch)
+        profile(form.code, form.gamma, form.coef0, form.degree, scratch)
         for o in range(coefT.shape[0]):
             total = 0.0
             for j in range(scratch.shape[0]):
@@ -202,7 +202,7 @@ def _distances(a, zz, row):
 
 
 @njit(nogil=True, cache=True, **_FAST)
-def product_block(code, gamma, coef0, degree, x, z, xx, zz, out):
+def product_block(form, x, z, xx, zz, out):
     """Turn inner products in `out` into kernel values, in place; twin: naive.kernel.
 
     `xx` and `zz` are squared norms, used by the distance kernels only. So are the rows
@@ -212,17 +212,17 @@ def product_block(code, gamma, coef0, degree, x, z, xx, zz, out):
     near = out.dtype.type(NEAR)
     for i in range(out.shape[0]):
         row = out[i]
-        if code <= INVERSE_DISTANCE:
+        if form.code <= INVERSE_DISTANCE:
             n_near = _distances(xx[i], zz, row)
-            if n_near > 0 and matters(code, gamma, xx[i], x.shape[1]):
+            if n_near > 0 and matters(form.code, form.gamma, xx[i], x.shape[1]):
                 for j in range(row.shape[0]):
                     if row[j] < near * (xx[i] + zz[j]):
                         row[j] = _squared_difference(x[i], z[j])
-        profile(code, gamma, coef0, degree, row)
+        profile(form.code, form.gamma, form.coef0, form.degree, row)
 
 
 @njit(nogil=True, cache=True, **_FAST)
-def distances(code, gamma, n_columns, xx, zz, out, cancelled):
+def distances(form, n_columns, xx, zz, out, cancelled):
     """Turn inner products in `out` into squared distances, in place; twin: naive.
 
     For sparse rows, which this loop cannot read: rows with pairs that have to be made
@@ -230,7 +230,7 @@ def distances(code, gamma, n_columns, xx, zz, out, cancelled):
     """
     for i in range(out.shape[0]):
         n_near = _distances(xx[i], zz, out[i])
-        cancelled[i] = n_near > 0 and matters(code, gamma, xx[i], n_columns)
+        cancelled[i] = n_near > 0 and matters(form.code, form.gamma, xx[i], n_columns)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

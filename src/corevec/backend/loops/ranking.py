@@ -8,36 +8,61 @@ on; the NumPy twin, with every pair written out, is in
 # mypy: ignore-errors
 # Numba reads these functions, not Python: annotations would say nothing of use.
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from corevec.backend.loops.compiler import njit
 
 
+class Queries(NamedTuple):
+    """Rows of query g are ``starts[g]`` up to ``starts[g + 1]``, by ascending level."""
+
+    starts: Any
+    order: Any  # the rows of each query in the order of f
+    level: Any
+    weight: Any
+    scale: Any  # one per query
+
+
+class Values(NamedTuple):
+    """What is summed over pairs: f inside the margin, and the columns of p."""
+
+    f: Any
+    p: Any
+    margin: float
+
+
+class Sums(NamedTuple):
+    """Arrays that receive the sums."""
+
+    pull: Any
+    bend: Any
+    totals: Any
+
+
 @njit(nogil=True, cache=True)
-def pair_sums(
-    starts, order, level, weight, scale, f, p, margin, one_by_one, pull, bend, totals
-):
+def pair_sums(queries, values, one_by_one, sums):
     """Sum over the pairs (i, j) of a query, ``level_i > level_j``, inside the margin.
 
     With ``t_ij = margin - (f_i - f_j)`` and ``c_ij = scale s_i s_j`` where t_ij > 0:
     ``pull_i = sum_j c_ij t_ij - sum_j c_ji t_ji``, ``bend = A p`` for the Laplacian A
     of the c_ij and the columns of p, and ``totals`` of each query the sums of c t, of
-    c t^2, of c, and of the terms that may have cancelled in the first two. Rows of
-    query g are ``starts[g]`` up to ``starts[g + 1]``, in the order of their level;
-    `order` has them in the order of f. Queries of up to `one_by_one` rows are summed
-    pair by pair, without the cancellation of sums of squares.
+    c t^2, of c, and of the terms that may have cancelled in the first two. Queries of
+    up to `one_by_one` rows are summed pair by pair, without the cancellation of sums
+    of squares.
     """
+    starts, scale = queries.starts, queries.scale
+    pull, bend, totals = sums.pull, sums.bend, sums.totals
     pull[:] = 0.0
     bend[:] = 0.0
     totals[:] = 0.0
     for g in range(len(starts) - 1):
         low, high = starts[g], starts[g + 1]
         if high - low <= one_by_one:
-            _one_by_one(low, high, level, weight, f, p, margin, pull, bend, totals[g])
+            _one_by_one(low, high, queries, values, sums, totals[g])
         else:
-            _by_tree(
-                low, high, order, level, weight, f, p, margin, pull, bend, totals[g]
-            )
+            _by_tree(low, high, queries, values, sums, totals[g])
         for i in range(low, high):
             pull[i] *= scale[g]
             bend[i] *= scale[g]  # a row of them
@@ -46,7 +71,10 @@ def pair_sums(
 
 
 @njit(nogil=True, cache=True)
-def _one_by_one(low, high, level, weight, f, p, margin, pull, bend, total):
+def _one_by_one(low, high, queries, values, sums, total):
+    level, weight = queries.level, queries.weight
+    f, p, margin = values
+    pull, bend = sums.pull, sums.bend
     for i in range(low, high):
         for j in range(low, i):
             if level[j] == level[i]:
@@ -65,12 +93,15 @@ def _one_by_one(low, high, level, weight, f, p, margin, pull, bend, total):
 
 
 @njit(nogil=True, cache=True)
-def _by_tree(low, high, order, level, weight, f, p, margin, pull, bend, total):
+def _by_tree(low, high, queries, values, sums, total):
     """Two sweeps over the values, with a Fenwick tree over the levels.
 
     From the largest value down, the tree holds the rows above ``f_i - margin``; what a
     row i needs of those on lower levels is a prefix: O(m log levels) in all.
     """
+    order, level, weight = queries.order, queries.level, queries.weight
+    f, p, margin = values
+    pull, bend = sums.pull, sums.bend
     n_levels = level[high - 1] + 1
     middle = 0.0  # taken off every value: smaller numbers to square
     for i in range(low, high):

@@ -10,6 +10,8 @@ are written out.
 # mypy: ignore-errors
 # Numba reads these functions, not Python: annotations would say nothing of use.
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from corevec.backend.loops.compiler import njit
@@ -28,6 +30,31 @@ ETA, POWER, DEFICIT, IS_ROW, UPDATES = range(5)
 # Places in a row of `table`, one row per ball: squared norm of its centre, slack, what
 # a row inside has at least as its value, squared width.
 NORM, SLACK, LEAST, WIDTH = range(4)
+
+
+class RowSigns(NamedTuple):
+    """Labels and slack of rows: one entry per row, or one for all."""
+
+    codes: Any
+    positive: Any  # the code of the rows of sign +1
+    inverse: Any  # squared slack coordinate; infinite where a row has no weight
+
+
+class Balls(NamedTuple):
+    """The balls of a pass, which is a view of their arrays.
+
+    `bias` is the value of the bias column; `plain` says that the ball is that of the
+    rows themselves, `alone` to move the only ball and go on. `row` receives the row
+    outside, signed, with its bias.
+    """
+
+    centres: Any
+    table: Any
+    numbers: Any
+    row: Any
+    bias: float
+    plain: bool
+    alone: bool
 
 
 @njit(nogil=True, cache=True, **_SUMS)
@@ -104,28 +131,41 @@ def _dense_products(x, centre, plain):
     return first, second
 
 
+@njit(nogil=True, cache=True)
+def _sign_and_slack(rows, i):
+    """Return the sign of row i, and its squared slack coordinate."""
+    label = rows.codes[i * _step(rows.codes)]
+    sign = 1.0 if label == rows.positive else -1.0
+    return sign, rows.inverse[i * _step(rows.inverse)]
+
+
+@njit(nogil=True, cache=True)
+def _stops_at(row, sign, bias, own, balls):
+    """Whether the pass ends at a row outside; otherwise the only ball is moved."""
+    row[-1] = sign * bias
+    if balls.alone:
+        centre = balls.centres[0]
+        _take_in(centre, row, own, balls.numbers, balls.table[0], balls.plain)
+    return not balls.alone
+
+
 @njit(nogil=True, cache=True, **_SUMS)
-def dense_pass(
-    X, codes, positive, inverse, start, centres, table, numbers, row, bias, plain, alone
-):
+def dense_pass(X, start, rows, balls):
     """Go through rows of `X` from `start` on; return the first one outside all balls.
 
-    ``len(X)`` if there is none, ``-1 - i`` if row i is not finite or too large. `bias`
-    is the value of the bias column; `plain` says that the ball is that of the rows
-    themselves, `alone` to move the only ball and go on. `row` receives the row outside,
-    signed, with its bias. `codes` and `inverse` hold one entry per row, or one for all.
+    ``len(X)`` if there is none, ``-1 - i`` if row i is not finite or too large. `rows`
+    is a `RowSigns`, `balls` a `Balls`, whose numbers and widths are brought up to date.
     """
-    d = X.shape[1]
-    code_step, inverse_step = _step(codes), _step(inverse)
+    d, bias, plain = X.shape[1], balls.bias, balls.plain
+    centres, table, numbers, row = balls.centres, balls.table, balls.numbers, balls.row
     for i in range(start, X.shape[0]):
         x = X[i]
         norm, product = _dense_products(x, centres[0], plain)
         if not norm < _LARGEST:
             return -1 - i
-        own = inverse[i * inverse_step]
+        sign, own = _sign_and_slack(rows, i)
         if own == np.inf:
             continue
-        sign = 1.0 if codes[i * code_step] == positive else -1.0
         image = norm + bias * bias
         numbers[ETA] = max(numbers[ETA], own if plain else image + own)
         value = -product if plain else sign * (product + bias * centres[0, d])
@@ -139,10 +179,8 @@ def dense_pass(
         if not held:
             for j in range(d):
                 row[j] = sign * x[j]
-            row[d] = sign * bias
-            if not alone:
+            if _stops_at(row, sign, bias, own, balls):
                 return i
-            _take_in(centres[0], row, own, numbers, table[0], plain)
     return X.shape[0]
 
 
@@ -184,29 +222,15 @@ def _minus_distance(entries, norm, product, centre, ball):
 
 
 @njit(nogil=True, cache=True, **_SUMS)
-def csr_pass(
-    data,
-    indices,
-    indptr,
-    codes,
-    positive,
-    inverse,
-    start,
-    centres,
-    table,
-    numbers,
-    row,
-    bias,
-    plain,
-    alone,
-):
-    """`dense_pass` for the rows of a CSR matrix.
+def csr_pass(X, start, rows, balls):
+    """`dense_pass` for the rows of a CSR matrix, ``X = (data, indices, indptr)``.
 
     ``-1 - n - i`` if the indices of row i (of n) do not ascend: a column twice would
     be squared apart.
     """
-    n, d = indptr.shape[0] - 1, centres.shape[1] - 1
-    code_step, inverse_step = _step(codes), _step(inverse)
+    data, indices, indptr = X
+    n, bias, plain = indptr.shape[0] - 1, balls.bias, balls.plain
+    centres, table, numbers, row = balls.centres, balls.table, balls.numbers, balls.row
     for i in range(start, n):
         entries = data, indices, indptr[i], indptr[i + 1]
         norm, product, ascend = _sparse_products(entries, centres[0])
@@ -214,29 +238,25 @@ def csr_pass(
             return -1 - n - i
         if not norm < _LARGEST:
             return -1 - i
-        own = inverse[i * inverse_step]
+        sign, own = _sign_and_slack(rows, i)
         if own == np.inf:
             continue
-        sign = 1.0 if codes[i * code_step] == positive else -1.0
         image = norm + bias * bias
         numbers[ETA] = max(numbers[ETA], own if plain else image + own)
-        held = False
-        k = 0
+        held, k = False, 0
         while not held and k < centres.shape[0]:
             if k > 0:
                 product = _sparse_products(entries, centres[k])[1]
             if plain:
                 value = _minus_distance(entries, norm, product, centres[k], table[k])
             else:
-                value = sign * (product + bias * centres[k, d])
+                value = sign * (product + bias * centres[k, -1])
             held = _holds(value, image, table[k], plain)
             k += 1
         if not held:
             row[:] = 0.0
             for e in range(indptr[i], indptr[i + 1]):
                 row[indices[e]] = sign * data[e]
-            row[d] = sign * bias
-            if not alone:
+            if _stops_at(row, sign, bias, own, balls):
                 return i
-            _take_in(centres[0], row, own, numbers, table[0], plain)
     return n

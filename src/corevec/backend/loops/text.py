@@ -10,6 +10,8 @@ Python, which reads that line again, slowly, or says what is wrong with it.
 # mypy: ignore-errors
 # Numba reads these functions, not Python: annotations would say nothing of use.
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from corevec.backend.loops.compiler import njit
@@ -137,9 +139,33 @@ def _behind_query(text, at):
     return at if number < 0 or end == at + 4 else end
 
 
+class TextRows(NamedTuple):
+    """Arrays that receive labels and CSR rows."""
+
+    labels: Any
+    indptr: Any
+    indices: Any
+    values: Any
+
+
+class TextForm(NamedTuple):
+    """What a line may hold.
+
+    Indices count from `first` and must ascend within each row; a magnitude from `limit`
+    on is refused. `powers` are the powers of ten that numbers are scaled by.
+    """
+
+    powers: Any
+    first: int
+    n_features: int
+    limit: float
+
+
 @njit(nogil=True, cache=True)
-def _features(text, at, entry, indices, values, powers, first, n_features, limit):
+def _features(text, at, entry, rows, form):
     """Write the entries of one row from `at` on: how it ended, where, entries."""
+    indices, values = rows.indices, rows.values
+    powers, first, n_features, limit = form
     before = first - 1
     query_may_follow = True
     while True:
@@ -175,47 +201,33 @@ def _features(text, at, entry, indices, values, powers, first, n_features, limit
 
 
 @njit(nogil=True, cache=True)
-def parse_libsvm(
-    text,
-    stop,
-    state,
-    labels,
-    indptr,
-    indices,
-    values,
-    powers,
-    first,
-    n_features,
-    limit,
-):
-    """Append the rows of ``text[state[AT]:stop]``, whole lines, to the arrays.
+def parse_libsvm(text, stop, state, rows, form):
+    """Append the rows of ``text[state[AT]:stop]``, whole lines, to the arrays `rows`.
 
-    ``text[stop - 1]`` is a newline. Indices count from `first` and must ascend within
-    each row; a magnitude from `limit` on is refused. Stops before the line that has no
-    room, and before the one to be read BY_HAND; `state` then stands at its beginning.
+    ``text[stop - 1]`` is a newline; `form` is a `TextForm`. Stops before the line that
+    has no room, and before the one to be read BY_HAND; `state` then stands at its
+    beginning.
     """
     while state[AT] < stop:
         at = _behind_blanks(text, state[AT])
         entry = state[ENTRIES]
         is_row = text[at] != _NEWLINE and text[at] != _HASH
         if is_row:
-            if state[ROWS] == len(labels):
+            if state[ROWS] == len(rows.labels):
                 return ROWS_FULL
-            label, at = _number(text, at, powers)
+            label, at = _number(text, at, form.powers)
             if label != label:
                 return BY_HAND
-            ending, at, entry = _features(
-                text, at, entry, indices, values, powers, first, n_features, limit
-            )
+            ending, at, entry = _features(text, at, entry, rows, form)
             if ending != ALL_READ:
                 return ending
-            labels[state[ROWS]] = label
+            rows.labels[state[ROWS]] = label
         while text[at] != _NEWLINE:
             at += 1
         if is_row:
             state[ROWS] += 1
             state[ENTRIES] = entry
-            indptr[state[ROWS]] = entry
+            rows.indptr[state[ROWS]] = entry
         state[AT] = at + 1
         state[LINES] += 1
     return ALL_READ

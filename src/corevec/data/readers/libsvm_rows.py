@@ -20,6 +20,8 @@ from corevec.backend.loops.text import (
     LARGEST_POWER,
     LINES,
     ROWS,
+    TextForm,
+    TextRows,
     parse_libsvm,
 )
 from corevec.data.readers.base import (
@@ -115,14 +117,15 @@ class RowBuffer:
             lines.text,
             lines.stop,
             self.state,
-            self.labels[: self.most_rows],
-            self.indptr,
-            self.indices,
-            self.values,
-            _powers_of_ten(),
-            self.rules.first,
-            self.rules.n_features,
-            self.rules.limit,
+            TextRows(
+                self.labels[: self.most_rows], self.indptr, self.indices, self.values
+            ),
+            TextForm(
+                _powers_of_ten(),
+                self.rules.first,
+                self.rules.n_features,
+                self.rules.limit,
+            ),
         )
         lines.start = int(self.state[AT])
         lines.line = int(self.state[LINES])

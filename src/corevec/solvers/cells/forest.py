@@ -316,7 +316,7 @@ def _add_compiled(
     values.flags.writeable = False
     squares = np.zeros(len(values))
     code = _COMPILED_CODES[kernel.name]
-    profile = code, kernel.gamma, kernel.coef0, float(kernel.degree)
+    profile = profiles.Profile(code, kernel.gamma, kernel.coef0, float(kernel.degree))
     add_values(values, by_cell, profile, machines, found, squares)
     return squares
 

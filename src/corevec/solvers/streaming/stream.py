@@ -271,9 +271,9 @@ class _Scan:
         self.n = X.shape[0]
         self.X = X
         if sparse.issparse(X):
-            self.rows: tuple[Array, ...] = (X.data, X.indices, X.indptr)
+            self.rows: Any = (X.data, X.indices, X.indptr)
         else:
-            self.rows = (np.ascontiguousarray(X),)
+            self.rows = np.ascontiguousarray(X)
 
     def next_outside(self, at: int, stream: LinearStream) -> int:
         """Return the next row outside all balls; the rows before it raise eta."""
@@ -296,21 +296,12 @@ class _Scan:
 
         Raises `UnusableRow` where a row is not finite.
         """
-        signs = self.signs
-        loop = loops.dense_pass if len(self.rows) == 1 else loops.csr_pass
-        found = loop(
-            *self.rows,
-            signs.codes,
-            signs.positive,
-            signs.inverse,
-            at,
-            centres,
-            table,
-            numbers,
-            self.row,
-            *self.how,
-            alone,
+        signs = loops.RowSigns(
+            self.signs.codes, self.signs.positive, self.signs.inverse
         )
+        balls = loops.Balls(centres, table, numbers, self.row, *self.how, alone)
+        loop = loops.csr_pass if isinstance(self.rows, tuple) else loops.dense_pass
+        found = loop(self.rows, at, signs, balls)
         if found < -self.n:
             self._sort()
             place = -1 - self.n - int(found)
