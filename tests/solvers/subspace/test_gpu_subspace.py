@@ -242,7 +242,7 @@ def test_estimators_have_the_certificate_of_arrays(name):
 
 
 class BroughtHere(TorchFunctionMode):
-    """Notes how many numbers every tensor has that is brought here."""
+    """Notes how many numbers every tensor has that is copied to the host."""
 
     def __init__(self):
         super().__init__()

@@ -175,7 +175,7 @@ def at_once(n_rows, **changed):
 
 
 # Rounds end where the next is predicted to gain 1e-5 (min_relative_decrease): by the
-# Hessian of all rows at the margin where these fit, else by that of a part of them.
+# Hessian of the whole working set where it fits, else by that of a part of them.
 @pytest.mark.parametrize(("n_rows", "rtol"), [(4000, 1e-5), (600, 2e-4)])
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("has_start", [False, True])
@@ -198,7 +198,7 @@ def test_rows_at_the_margin_need_few_passes_over_all_rows():
     (_, passes), (_, without) = (
         weights_of(*sectors(2), at_once(n_rows)) for n_rows in (4000, 600)
     )
-    # A sample, its values, the rows at the margin then, their values, the gradient over
+    # A sample, its values, the working set then, its values, the gradient over
     # all rows, the measure; the sample's Hessian alone takes rounds of two passes.
     # Rounding, which differs between processors, may ask for one pass more.
     assert passes <= 7

@@ -1,4 +1,4 @@
-"""A look at rows on a GPU, in Triton: kernel values and their reduction in one kernel.
+"""A scan of rows on a GPU, in Triton: kernel values and their reduction in one kernel.
 
 `_answer` is the twin of ``certificates.scan._answer_on_side``;
 ``tests/backend/test_gpu_scan.py`` holds them together. Each program answers for its
@@ -60,9 +60,9 @@ def _answer(
     trials,
     ROWS: tl.constexpr,
 ):
-    """Answer one question for one tile of rows; twin: oracle._answer_on_side.
+    """Answer one scan request for one tile of rows; twin: scan._answer_on_side.
 
-    The pointers are those of the question. Where f is not finite, the curve is not.
+    The pointers are those of the request. Where f is not finite, the curve is not.
     A thread has a row of each layer of 128; a group, whose largest violation is kept,
     the same few rows of each layer: most of its maximum needs no other thread.
     """

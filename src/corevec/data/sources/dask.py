@@ -165,7 +165,7 @@ class DaskSource(RemoteSource):
         facts = self.memory_budget, self.dtype, self.n_features, self.worker_device
         packed = cloudpickle.dumps((request, *facts))
         self.bytes_sent += len(packed)
-        name = f"corevec-question-{self._number}-{id(self)}"
+        name = f"corevec-score-{self._number}-{id(self)}"
         return delayed(packed, name=name, pure=True, traverse=False)
 
     def _fetch(self, rows: Array) -> Rows:

@@ -186,8 +186,8 @@ _PARTS: dict[type, tuple[str, ...]] = {
     LinearStream: (*_BALL_STREAM, "vectors"),
     **{cls: names for cls, names, is_one in calibration_parts() if not is_one},
 }
-# Made again from the other fields when a file is read.
-_MADE_AGAIN: dict[type, tuple[str, ...]] = {Basis: ("points",)}
+# Recomputed from the other fields when a file is read.
+_RECOMPUTED: dict[type, tuple[str, ...]] = {Basis: ("points",)}
 # What files of version 1 call them.
 _NAMES: dict[type, str] = {StreamForm: "StreamForm", FitResult: "Outcome"}
 
@@ -213,7 +213,7 @@ def _entry(cls: type, attributes: tuple[str, ...], is_estimator: bool) -> Entry:
     if is_estimator:
         attributes = (*attributes, *_ANY)
     elif is_dataclass(cls):
-        again = _MADE_AGAIN.get(cls, ())
+        again = _RECOMPUTED.get(cls, ())
         names = tuple(f.name for f in fields(cls) if f.name not in again)
     return Entry(_NAMES.get(cls, cls.__name__), cls, is_estimator, names, attributes)
 

@@ -67,7 +67,7 @@ SMALL_PLAN = Plan(
 # over the rows that are near then, 98.88 %, 4,780, in 66 s.
 LARGE_PLAN = Plan(2, stride=0.1, products=1.5e12, rounds=2)
 # Where many vectors are shared by several problems there are few steps: long ones, over
-# all rows at the margin. MNIST, ten classes, 1000 vectors, about the same seconds:
+# all rows of the working set. MNIST, ten classes, 1000 vectors, about the same seconds:
 # 20,000 rows within 0.7, strides of 0.03: objective 38,400 over all rows (17,800 over
 # those), 1.69 % errors; 28,000 rows within 0.25: 29,400 (29,000), 1.6 %. The first
 # stage fits its few rows only: 2 steps. With 8 candidates the last stage starts at an

@@ -120,7 +120,7 @@ def _in_memory(source: Source) -> Source:
         return on_host
     raise InvalidInputError(
         f"loss='hinge' works on rows in memory, but {source!r} has more than "
-        f"memory_budget={source.memory_budget:g} bytes allow to bring here. Use "
+        f"memory_budget={source.memory_budget:g} bytes allow to copy into memory. Use "
         "loss='squared_hinge', or raise memory_budget to four times the data.",
         parameter="loss",
     )

@@ -103,8 +103,8 @@ class LowRankFit:
     by_passes : bool
         Whether the steps come from passes over all rows, because the rows near the
         margin do not fit the memory budget; then `newton_point` is the minimiser that
-        the last pass predicts, and `incumbent` the best weights so far, with their
-        primal value.
+        the last pass predicts, and `incumbent` the weights of the lowest primal value,
+        which is `incumbent_primal`.
     newton : NewtonSettings
         When Newton's steps end.
     """
