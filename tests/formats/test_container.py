@@ -95,7 +95,8 @@ def test_every_estimator_is_among_the_models():
         for name in module.__all__:
             thing = getattr(module, name)
             is_estimator = isinstance(thing, type) and issubclass(thing, BaseEstimator)
-            if is_estimator and thing is not corevec.CompressedModel:
+            is_search = name.endswith("CV")  # its best estimator is written
+            if is_estimator and not is_search and thing is not corevec.CompressedModel:
                 assert name in names
 
 

@@ -11,7 +11,12 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from corevec import CoreVectorClassifier, CoreVectorRegressor, InvalidInputError
+from corevec import (
+    CoreVectorClassifier,
+    CoreVectorRegressor,
+    CoreVectorRegressorCV,
+    InvalidInputError,
+)
 from corevec.formats import load, save, skops_trusted
 
 
@@ -123,6 +128,16 @@ def test_of_a_search_the_best_estimator_is_saved(tmp_path):
     found = load(tmp_path / "model.npz")
     assert repr(found) == repr(search.best_estimator_)
     np.testing.assert_array_equal(found.predict(frame), search.predict(frame))
+
+
+def test_of_our_own_search_the_best_estimator_is_saved(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    search = CoreVectorRegressorCV(Cs=[1.0, 10.0], gammas=[0.3], cv=2).fit(X, X[:, 0])
+    save(search, tmp_path / "model")
+    found = load(tmp_path / "model")
+    assert search.best_params_["C"] == found.C
+    np.testing.assert_array_equal(found.predict(X), search.predict(X))
 
 
 def test_functions_in_a_column_transformer_are_refused_by_name(tmp_path):

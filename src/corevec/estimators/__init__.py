@@ -29,6 +29,7 @@ from corevec.estimators.compress import CompressedModel, compress, refuse_cells
 from corevec.estimators.detect import SVDD, CoreVectorOneClass
 from corevec.estimators.rank import CoreVectorRanker
 from corevec.estimators.regress import CoreVectorRegressor
+from corevec.estimators.search import CoreVectorClassifierCV, CoreVectorRegressorCV
 from corevec.estimators.stream import StreamingBallClassifier, StreamingOneClass
 from corevec.estimators.structural import StructuralSVM
 from corevec.estimators.subspace import SubspaceClassifier, SubspaceRegressor
@@ -40,10 +41,12 @@ __all__ = [
     "CompressedModel",
     "CoreSetNystroem",
     "CoreVectorClassifier",
+    "CoreVectorClassifierCV",
     "CoreVectorEstimator",
     "CoreVectorOneClass",
     "CoreVectorRanker",
     "CoreVectorRegressor",
+    "CoreVectorRegressorCV",
     "Dataset",
     "Form",
     "StreamingBallClassifier",

@@ -243,9 +243,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             classes, getattr(self, "classes_", classes)
         ):
             self.__dict__.pop("_outcome", None)
-        self.classes_ = classes
-        self._multi_class = self._form_for(given)
-        problems = self._problems_for(given)
+        problems = self._begin(given)
         kind = "one-vs-one" if self._has_pairs else "one-vs-rest"
         local = CellsFit(self, given, problems)
         if local.applies():
@@ -253,6 +251,12 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         else:
             self._fit_problems(given, problems, kind, reporter)
         self._count_support(given)
+
+    def _begin(self, given: Dataset) -> list[Problem]:
+        """Note the classes of the rows, and return the problems to solve."""
+        self.classes_ = given.classes
+        self._multi_class = self._form_for(given)
+        return self._problems_for(given)
 
     def _form_for(self, given: Dataset) -> str:
         """Return "ovr" or "ovo": what `multi_class` asks for."""

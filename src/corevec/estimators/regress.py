@@ -232,9 +232,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
 
     def _fit_targets(self, given: Dataset, reporter: RoundReporter) -> None:
         """Fit one machine per standardised target."""
-        moments = given.target_moments(bool(self.fit_intercept))
-        self.target_mean_, self.target_scale_ = moments
-        problems = self._problems_for(given)
+        problems = self._begin(given)
         local = CellsFit(self, given, problems)
         if local.applies():
             offsets = local.fit(reporter).offset  # the mean over the cells
@@ -245,6 +243,12 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         tube = offsets if isinstance(self.tube, str) else self._fixed_tube()
         tube = tube * self.target_scale_
         self.tube_ = float(tube[0]) if self._one_target else tube
+
+    def _begin(self, given: Dataset) -> list[Problem]:
+        """Note the moments of the targets, and return the problems to solve."""
+        moments = given.target_moments(bool(self.fit_intercept))
+        self.target_mean_, self.target_scale_ = moments
+        return self._problems_for(given)
 
     @lazily
     def predict(self, X: Any) -> Array:
@@ -260,10 +264,15 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         ndarray of shape (n_rows,) or (n_rows, n_targets)
             In the units of y.
         """
-        values = self._values(X)
+        return self._targets_of(self._values(X))
+
+    def _targets_of(self, values: Array) -> Array:
+        """Return values of the machines in the units of y."""
         values = values * to_device_of(self.target_scale_, values)
         values = values + to_device_of(self.target_mean_, values)
-        return column_of(values, 0) if self._one_target else values
+        return (
+            column_of(values, 0) if self.__dict__.get("_one_target", True) else values
+        )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination of the predictions.

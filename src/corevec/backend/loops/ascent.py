@@ -16,11 +16,11 @@ CHECK_STEPS = 64
 
 
 @njit(nogil=True, cache=True, **_FASTEST)
-def _gains(b, g, curve, gains):
+def _gains(b, g, curve, pace, gains):
     """Set what the best move of each multiplier gains; return the largest."""
     largest = 0.0
     for j in range(b.shape[0]):
-        step = max(-g[j] / curve[j], -b[j])
+        step = max(-g[j] * pace[j], -b[j])
         gains[j] = -step * (g[j] + 0.5 * curve[j] * step)
         largest = max(largest, gains[j])
     return largest
@@ -59,13 +59,15 @@ def ascend(K, bias, sign, omega, b, g, tol, max_steps):
     taken, negative where the relative gap did not fall to `tol`. Twin: naive.hinge.
     """
     n = b.shape[0]
-    curve, ridge, gains = np.empty(n), np.empty(n), np.empty(n)
+    # A row of weight 0 is absent: its move is 0 and gains nothing.
+    curve, ridge, pace, gains = np.zeros(n), np.zeros(n), np.zeros(n), np.empty(n)
     for j in range(n):
-        ridge[j] = 1.0 / omega[j] if omega[j] > 0.0 else 0.0
-        # A row of weight 0 is absent: no move of its multiplier gains anything.
-        curve[j] = K[j, j] + bias + ridge[j] if omega[j] > 0.0 else np.inf
+        if omega[j] > 0.0:
+            ridge[j] = 1.0 / omega[j]
+            curve[j] = K[j, j] + bias + ridge[j]
+            pace[j] = 1.0 / curve[j]
     for step in range(max_steps):
-        largest = _gains(b, g, curve, gains)
+        largest = _gains(b, g, curve, pace, gains)
         if step % CHECK_STEPS == 0 or largest == 0.0:
             gap, dual = _excess(b, g, ridge, omega)
             if gap <= tol * (dual + gap):
@@ -75,7 +77,7 @@ def ascend(K, bias, sign, omega, b, g, tol, max_steps):
         best = 0
         while gains[best] < largest:
             best += 1
-        move = max(-g[best] / curve[best], -b[best])
+        move = max(-g[best] * pace[best], -b[best])
         b[best] += move
         _add_row(K[best], move * sign[best], bias, sign, g)
         g[best] += move * ridge[best]

@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 import corevec
+from corevec.estimators import CoreVectorClassifierCV, CoreVectorRegressorCV
 from corevec.exceptions import InvalidInputError
 from corevec.formats._files import AnyPath, existing_file, replacing
 from corevec.formats._limits import MEMORY_LIMIT
@@ -27,6 +28,13 @@ VERSION = 1
 # Incremented when `fit` refuses a parameter that it took before: files with another
 # number may hold it, and load. Files of the first months have none (tol=1.0 was taken).
 RULES = 1
+# Of these the best estimator is written.
+SEARCHES = (
+    GridSearchCV,
+    RandomizedSearchCV,
+    CoreVectorClassifierCV,
+    CoreVectorRegressorCV,
+)
 
 
 def save(model: Any, path: AnyPath) -> None:
@@ -41,14 +49,14 @@ def save(model: Any, path: AnyPath) -> None:
         One of corevec, ``corevec.reference``, `compress` or `load_libsvm`, fitted or
         not; scikit-learn's ``MinMaxScaler``, ``MaxAbsScaler``, ``StandardScaler``,
         ``OneHotEncoder`` and ``SimpleImputer``; a ``Pipeline``, ``ColumnTransformer``
-        or ``CalibratedClassifierCV`` of these. Of a fitted search (``GridSearchCV``)
-        its ``best_estimator_`` is written. A kernel must have a name: a function is
-        code. Callbacks are left behind.
+        or ``CalibratedClassifierCV`` of these. Of a fitted search (``GridSearchCV``,
+        ``CoreVectorClassifierCV``) its ``best_estimator_`` is written. A kernel must
+        have a name: a function is code. Callbacks are left behind.
     path : path
         File to write, of any name (".npz" says what it is); what is there is replaced
         at the end, in one step.
     """
-    if isinstance(model, GridSearchCV | RandomizedSearchCV):
+    if isinstance(model, SEARCHES):
         check_is_fitted(model, "best_estimator_")
         model = model.best_estimator_
     entry = ENTRIES.get(type(model))

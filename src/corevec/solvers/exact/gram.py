@@ -8,7 +8,7 @@ of it is enough, because it is symmetric.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -81,10 +81,10 @@ class SquareGram(Gram):
 
     values: Array
 
-    @staticmethod
-    def of(rows: Rows, kernel: AnyKernel, dtype: Any, workers: Workers) -> SquareGram:
+    @classmethod
+    def of(cls, rows: Rows, kernel: AnyKernel, dtype: Any, workers: Workers) -> Self:
         """Return the matrix of these rows."""
-        made = SquareGram(rows, kernel, dtype, workers)
+        made = cls(rows, kernel, dtype, workers)
         made._fill()
         return made
 

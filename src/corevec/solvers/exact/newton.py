@@ -486,7 +486,8 @@ class _Try:
         """
         if not self._is_settled or not np.isfinite(self.gap):
             return residual
-        return residual * float(np.clip(np.sqrt(tol / 2 / self.gap), 0.1, 0.5))
+        gap = max(self.gap, TINY)
+        return residual * float(np.clip(np.sqrt(tol / 2 / gap), 0.1, 0.5))
 
 
 class _Factor:
