@@ -487,15 +487,15 @@ def test_libsvm_text_that_cannot_be_used(tmp_path):
         with pytest.raises(InvalidInputError, match=message):
             open_rows(tmp_path / name, **how)
 
-    told(b"1 1:2\n1 x\n", r"rows.svm, line 2: expected .*in '1 x'\. Correct the line")
-    told(b"# nothing\n", "there are no rows")
-    told(b"1\n-1\n", "there are no columns: every row is empty")
+    told(b"1 1:2\n1 x\n", r"rows\.svm, line 2: .*'1 x'")
+    told(b"# nothing\n", "no rows")
+    told(b"1\n-1\n", "no columns")
     packed = gzip.compress(b"1 1:2\n")
-    told(packed, "compressed text cannot.*Unpack.*read_libsvm", "rows.svm.gz")
-    told(packed, "compressed text cannot", "packed", format="libsvm")
-    told(b"1 1:2\n", "target='y', but in LIBSVM text the label", target="y")
-    told(b"1 1:2\n", r"columns=\[0\], but LIBSVM text has no named", columns=[0])
-    with pytest.raises(InvalidInputError, match=r"is a folder\. Give the LIBSVM files"):
+    told(packed, "compressed.*read_libsvm", "rows.svm.gz")
+    told(packed, "compressed", "packed", format="libsvm")
+    told(b"1 1:2\n", "target='y'", target="y")
+    told(b"1 1:2\n", r"columns=\[0\]", columns=[0])
+    with pytest.raises(InvalidInputError, match="is a folder"):
         open_rows(tmp_path, format="libsvm")
 
 
@@ -556,22 +556,22 @@ def test_npy_that_cannot_be_used(tmp_path):
         with pytest.raises(InvalidInputError, match=message):
             open_rows(tmp_path / "X.npy", **how)
 
-    told(np.ones(5), r"two-dimensional .* got shape \(5,\)")
-    told(np.ones((0, 5)), r"got shape \(0, 5\)")
-    told(np.ones((5, 2)) * 1j, "expected numbers .* got complex128")
-    told(np.ones((5, 2)).astype(str), "expected numbers")
-    told(np.array([[None, 1]], dtype=object), "cannot be read as .npy")
-    told(np.asfortranarray(np.ones((5, 2))), "Fortran order.*np.ascontiguousarray")
-    told(np.ones((5, 2)), "target=2 is no column of .*, which has 2", target=2)
-    told(np.ones((5, 2)), "target=True is no column", target=True)
-    told(np.ones((5, 2)), r"target of shape \(4,\) for 5 rows", target=np.ones(4))
-    told(np.ones((5, 2)), "column 1 is asked for twice", target=1, columns=[0, 1])
+    told(np.ones(5), r"shape \(5,\)")
+    told(np.ones((0, 5)), r"shape \(0, 5\)")
+    told(np.ones((5, 2)) * 1j, "complex128")
+    told(np.ones((5, 2)).astype(str), "<U32")
+    told(np.array([[None, 1]], dtype=object), r"X\.npy")
+    told(np.asfortranarray(np.ones((5, 2))), "Fortran")
+    told(np.ones((5, 2)), "target=2 .* 2", target=2)
+    told(np.ones((5, 2)), "target=True", target=True)
+    told(np.ones((5, 2)), r"\(4,\) for 5", target=np.ones(4))
+    told(np.ones((5, 2)), "column 1 .*twice", target=1, columns=[0, 1])
     told(np.ones((5, 1)), "no column left", target=0)
-    told(np.ones((5, 2)), "a .npy file has no names", columns=["a"])
+    told(np.ones((5, 2)), r"columns=\['a'\]", columns=["a"])
     (tmp_path / "short.npy").write_bytes((tmp_path / "X.npy").read_bytes()[:-8])
-    with pytest.raises(InvalidInputError, match=r"short\.npy: cannot be read as \.npy"):
+    with pytest.raises(InvalidInputError, match=r"short\.npy"):
         open_rows(tmp_path / "short.npy")
-    with pytest.raises(InvalidInputError, match=r"2 \.npy files; one array"):
+    with pytest.raises(InvalidInputError, match=r"2 \.npy files"):
         open_rows([tmp_path / "X.npy", tmp_path / "short.npy"])
 
 
@@ -604,28 +604,28 @@ def test_what_cannot_be_opened(small, tmp_path, monkeypatch):
         with pytest.raises(error, match=message):
             open_rows(path, **how)
 
-    told(tmp_path / "none", "corevec.open: there is no file", FileNotFoundError)
-    told([], "the list of paths is empty")
-    told(odd / "rows.csv", "CSV text .* Convert it to Parquet once.*streams.read_csv")
-    told(odd / "rows.tsv.gz", "CSV text")
-    told(odd / "rows.xyz", "first line 'Dear reader' tells.*format='parquet'")
-    told(odd, r"no file \*\.parquet in this folder")
-    told([odd / "rows.svm", file], "several formats, libsvm, parquet")
-    told(file, "format='csv' must be one of 'parquet', 'libsvm', 'npy'", format="csv")
+    told(tmp_path / "none", "corevec.open: .*none", FileNotFoundError)
+    told([], "empty")
+    told(odd / "rows.csv", r"CSV.*streams\.read_csv")
+    told(odd / "rows.tsv.gz", "CSV")
+    told(odd / "rows.xyz", "'Dear reader'.*format='parquet'")
+    told(odd, r"\*\.parquet")
+    told([odd / "rows.svm", file], "libsvm, parquet")
+    told(file, "format='csv' .*'parquet', 'libsvm', 'npy'", format="csv")
     told(odd / "rows.svm", "cannot be read as Parquet", format="parquet")
-    told(file, "target='z' names no column among 'x0'", target="z")
-    told(file, r"columns='z' names no column", columns=["z"])
-    told(file, "column 'y' is asked for twice", target="y", columns=["x0", "y"])
+    told(file, "target='z' .*'x0'", target="z")
+    told(file, "columns='z'", columns=["z"])
+    told(file, "'y' .*twice", target="y", columns=["x0", "y"])
     pq.write_table(pa.table({"a": pa.array([], pa.float32())}), odd / "no.parquet")
-    told(odd / "no.parquet", r"no\.parquet: there are no rows")
+    told(odd / "no.parquet", r"no\.parquet: .*no rows")
     pq.write_table(pa.table({"a": ["b"], "y": [1]}), odd / "text.parquet")
-    told(odd / "text.parquet", "column 'a' is of type string; expected number")
+    told(odd / "text.parquet", "'a' .*string")
     pq.write_table(pa.table({"a": [1.0], "y": ["1"]}), odd / "words.parquet")
     pq.write_table(pa.table({"a": [1.0], "y": [1]}), odd / "numbers.parquet")
     numbers = odd / "numbers.parquet"
-    told([file, numbers], "its features 'a' are not those of", target="y")
+    told([file, numbers], "features 'a'", target="y")
     both = [odd / "words.parquet", odd / "numbers.parquet"]
-    told(both, "the target 'y' is text in one file and numbers", target="y")
+    told(both, "target 'y' is text", target="y")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     told(file, r'pip install "corevec\[arrow\]"', ImportError)
 

@@ -252,33 +252,34 @@ def test_the_compiled_loop_rounds_long_numbers_itself(tmp_path, form):
 
 # LIBSVM text: bad input
 
+# What each message names: the words, the index, the bound.
 BAD_LINES = {
-    "one 1:2": r"expected a finite number as the label, got 'one', in 'one 1:2'",
-    "1:2 2:3": "expected a finite number as the label, got '1:2'",
-    "1,2 1:3": "expected a finite number as the label, got '1,2'",
-    "nan 1:2": "expected a finite number as the label, got 'nan'",
-    "1 1:2 x": "expected '<index>:<value>', got 'x'",
-    "1 1:2 3": "expected '<index>:<value>', got '3'",
-    "1 1.5:2": r"expected '<index>:<value>', got '1\.5:2'",
-    "1 a:2": "expected '<index>:<value>', got 'a:2'",
-    "1 1:2 qid:3": "expected '<index>:<value>', got 'qid:3'",
-    "1 qid:x 1:2": "expected '<index>:<value>', got 'qid:x'",
-    "1 2:": "expected a finite number after '2:', got ''",
-    "1 2: 3": "expected a finite number after '2:', got ''",
-    "1 2:3:4": "expected a finite number after '2:', got '3:4'",
-    "1 2:nan": "expected a finite number after '2:', got 'nan'",
-    "1 2:-inf": "expected a finite number after '2:', got '-inf'",
-    "1 2:0x10": "expected a finite number after '2:', got '0x10'",
-    "1 2:1_0": "expected a finite number after '2:', got '1_0'",
-    "1 2:1e": "expected a finite number after '2:', got '1e'",
-    "1 2:.": r"expected a finite number after '2:', got '\.'",
-    "1 2:1e999": "the number after '2:', '1e999', is out of range",
-    "1 0:1": "index 0, but the first index of the format is 1.*zero_based=True",
-    "1 -1:1": "index -1 is below the first, 1",
-    "1 3:1 2:1": "index 2 comes after 3; expected ascending indices, each once",
-    "1 3:1 3:1": "index 3 comes after 3; expected ascending",
-    "1 6:1": "index 6 is beyond the 5 columns expected .see n_features",
-    "1 99999999999999999999:1": "index 9{20} is beyond the 5 columns",
+    "one 1:2": r"'one', in 'one 1:2'",
+    "1:2 2:3": "'1:2'",
+    "1,2 1:3": "'1,2'",
+    "nan 1:2": "'nan'",
+    "1 1:2 x": "'x'",
+    "1 1:2 3": "'3'",
+    "1 1.5:2": r"'1\.5:2'",
+    "1 a:2": "'a:2'",
+    "1 1:2 qid:3": "'qid:3'",
+    "1 qid:x 1:2": "'qid:x'",
+    "1 2:": "'2:'.*''",
+    "1 2: 3": "'2:'.*''",
+    "1 2:3:4": "'2:'.*'3:4'",
+    "1 2:nan": "'2:'.*'nan'",
+    "1 2:-inf": "'2:'.*'-inf'",
+    "1 2:0x10": "'2:'.*'0x10'",
+    "1 2:1_0": "'2:'.*'1_0'",
+    "1 2:1e": "'2:'.*'1e'",
+    "1 2:.": r"'2:'.*'\.'",
+    "1 2:1e999": "'2:'.*'1e999'",
+    "1 0:1": "index 0.*zero_based=True",
+    "1 -1:1": "index -1.* 1",
+    "1 3:1 2:1": "index 2.* 3",
+    "1 3:1 3:1": "index 3.* 3",
+    "1 6:1": "index 6.* 5 columns.*n_features",
+    "1 99999999999999999999:1": "index 9{20}.* 5 columns",
 }
 
 
@@ -354,22 +355,23 @@ def test_damage_inside_a_compressed_file_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("name", "value"),
     [
-        ({}, r"n_features=None.*scan_libsvm\(path\).n_features"),
-        ({"n_features": 0}, "n_features=0 must be a whole number of at least 1"),
-        ({"n_features": 2**31}, "n_features=2147483648 is beyond"),
-        ({"n_features": 3, "zero_based": "auto"}, r"scan_libsvm\(path\).zero_based"),
-        ({"n_features": 3, "zero_based": 2}, "zero_based=2 must be True or False"),
-        ({"n_features": 3, "dtype": np.int32}, "must be float64 or float32"),
-        ({"n_features": 3, "errors": "ignore"}, "errors='ignore' must be one of"),
-        ({"n_features": 3, "block_rows": 0}, "block_rows=0 must be a whole number"),
-        ({"n_features": 3, "memory_budget": 1.5}, "memory_budget=1.5 must be"),
+        ("n_features", None),
+        ("n_features", 0),
+        ("n_features", 2**31),
+        ("zero_based", "auto"),
+        ("zero_based", 2),
+        ("dtype", np.int32),
+        ("errors", "ignore"),
+        ("block_rows", 0),
+        ("memory_budget", 1.5),
     ],
 )
-def test_parameters_that_cannot_be_used(random_file, given, message):
-    with pytest.raises(InvalidInputError, match="read_libsvm: .*" + message):
-        read_libsvm(random_file, **given)
+def test_parameters_that_cannot_be_used(random_file, name, value):
+    with pytest.raises(InvalidInputError) as told:
+        read_libsvm(random_file, **{"n_features": 3, name: value})
+    assert str(told.value).startswith(f"read_libsvm: {name}={value!r}")
 
 
 def test_paths_that_cannot_be_used(tmp_path):
@@ -567,16 +569,16 @@ def test_csv_rows_at_once_and_one_by_one_are_the_same(tmp_path, frame):
 
 
 BAD_RECORDS = {
-    "1,2": r"expected 4 fields, got 2, in '1,2'",
-    "1,2,cat,3,4": "expected 4 fields, got 5",
-    "1,x,cat,1": "expected a finite number in column 'b', got 'x'",
-    "1,,cat,1": "expected a finite number in column 'b', got ''",
-    "1,NA,cat,1": "expected a finite number in column 'b', got 'NA'",
-    "1,nan,cat,1": "expected a finite number in column 'b', got 'nan'",
-    "-inf,1,cat,1": "expected a finite number in column 'a', got '-inf'",
-    "1e999,1,cat,1": "the number in column 'a', '1e999', is out of range",
-    "1,2,,1": "expected a label in the target column 'kind'",
-    "1,2,cat,heavy": "expected a finite number in column 'w', got 'heavy'",
+    "1,2": r"4 fields.* 2.*'1,2'",
+    "1,2,cat,3,4": "4 fields.* 5",
+    "1,x,cat,1": "'b'.*'x'",
+    "1,,cat,1": "'b'.*''",
+    "1,NA,cat,1": "'b'.*'NA'",
+    "1,nan,cat,1": "'b'.*'nan'",
+    "-inf,1,cat,1": "'a'.*'-inf'",
+    "1e999,1,cat,1": "'a'.*'1e999'",
+    "1,2,,1": "'kind'",
+    "1,2,cat,heavy": "'w'.*'heavy'",
 }
 
 
@@ -653,14 +655,14 @@ def test_a_quote_without_its_second_one_does_not_eat_the_memory(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"target": "z"}, "target='z' names no column among 'a', 'b', 'b', 'y'"),
-        ({"target": "b"}, "target='b' names more than one column"),
-        ({"target": 4}, "target=4 is beyond the 4 columns"),
-        ({"target": 1.5}, r"target=1\.5 must be the name of a column or its position"),
-        ({"target": "y", "columns": ["y"]}, "column 'y' is asked for twice"),
-        ({"target": "y", "columns": ["a", 0]}, "column 'a' is asked for twice"),
-        ({"target": "y", "columns": []}, "no column is left for X"),
-        ({"target": "y", "delimiter": ";"}, "target='y' names no column"),
+        ({"target": "z"}, "target='z'.* 'a', 'b', 'b', 'y'"),
+        ({"target": "b"}, "target='b'.*more than one"),
+        ({"target": 4}, "target=4.* 4 columns"),
+        ({"target": 1.5}, r"target=1\.5"),
+        ({"target": "y", "columns": ["y"]}, "'y'.*twice"),
+        ({"target": "y", "columns": ["a", 0]}, "'a'.*twice"),
+        ({"target": "y", "columns": []}, "no column"),
+        ({"target": "y", "delimiter": ";"}, "target='y'"),
     ],
 )
 def test_columns_that_are_not_there(tmp_path, given, message):
@@ -670,18 +672,15 @@ def test_columns_that_are_not_there(tmp_path, given, message):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"delimiter": ", "}, "delimiter=', ' must be one character"),
-        ({"header": "yes"}, "header='yes' must be True or False"),
-        ({"target_type": "int"}, "target_type='int' must be one of"),
-        ({"errors": None}, "errors=None must be one of"),
-    ],
+    "given",
+    [{"delimiter": ", "}, {"header": "yes"}, {"target_type": "int"}, {"errors": None}],
 )
-def test_csv_parameters_that_cannot_be_used(tmp_path, given, message):
+def test_csv_parameters_that_cannot_be_used(tmp_path, given):
     path = written(tmp_path, "a,y\n1,2\n")
-    with pytest.raises(InvalidInputError, match="read_csv: " + message):
+    ((name, value),) = given.items()
+    with pytest.raises(InvalidInputError) as told:
         read_csv(path, target="y", **given)
+    assert str(told.value).startswith(f"read_csv: {name}={value!r} ")
 
 
 @pytest.mark.parametrize("chosen", [None, [f"c{j}" for j in range(39_999)]])
