@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from strategies import KERNELS
 
 from corevec import SVDD, CoreVectorClassifier, CoreVectorRegressor
 from corevec.exceptions import KernelError
-from corevec.kernels import NormalizedKernel
+from corevec.kernels import KERNEL_CODES, NormalizedKernel
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 3))
@@ -61,3 +62,8 @@ def test_what_is_no_array_of_numbers_is_refused(kernel):
 def test_a_function_that_returns_nothing_is_refused():
     with pytest.raises(KernelError):
         CoreVectorClassifier(kernel=nothing).fit(X, LABELS)
+
+
+def test_every_kernel_takes_part_in_the_properties():
+    """All but the sigmoid, which is not positive definite: see its own tests."""
+    assert {k["kernel"] for k in KERNELS} >= {*KERNEL_CODES} - {"sigmoid"}

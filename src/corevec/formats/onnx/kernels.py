@@ -21,6 +21,9 @@ from corevec.formats.onnx.writer import GraphWriter
 from corevec.kernels import AnyKernel, Kernel, Rows
 from corevec.models.expansion import KernelExpansion
 
+# The kernels that have nodes below; another one is refused, not written as one of them.
+WRITTEN_KERNELS = ("rbf", "laplacian", "inverse-distance", "linear", "poly", "sigmoid")
+
 # Bytes of the dense vectors in a graph. A protobuf file is limited to 2 GiB.
 MOST_BYTES = 1 << 30
 # Error of a Gaussian value by the matrix product above which distances are computed
@@ -72,16 +75,17 @@ def write_difference(graph: GraphWriter, x: str, centre: Array) -> str:
 
 def known_kernel(kernel: AnyKernel) -> Kernel:
     """Return the kernel if it can be written as nodes."""
-    if isinstance(kernel, Kernel):
+    if isinstance(kernel, Kernel) and kernel.name in WRITTEN_KERNELS:
         return kernel
     needs = {
         "precomputed": "its values are made outside of the model",
         "callable": "a Python function cannot be written as a graph",
     }
+    reason = needs.get(kernel.name, "its formula is not written as ONNX nodes yet")
     raise InvalidInputError(
-        f"to_onnx: kernel={kernel.name!r} cannot be exported: {needs[kernel.name]}. "
-        "Use one of 'rbf', 'laplacian', 'inverse-distance', 'linear', 'poly', "
-        "'sigmoid' (each also as 'normalized-...').",
+        f"to_onnx: kernel={kernel.name!r} cannot be exported: {reason}. "
+        f"Use one of {', '.join(map(repr, WRITTEN_KERNELS))} (each also as "
+        "'normalized-...').",
         parameter="kernel",
     )
 

@@ -28,6 +28,7 @@ from scipy import optimize, sparse
 
 from corevec._runtime.types import Array
 from corevec.data.sources import Source
+from corevec.exceptions import KernelError
 from corevec.kernels import AnyKernel, Kernel, Points, PrecomputedKernel, Rows
 from corevec.models.basis import free_vectors, rows_at
 
@@ -253,14 +254,17 @@ def _slope(kernel: Kernel, values: Array) -> Array:
     """Return ``-dk/d(distance^2)`` up to a factor, from the kernel's values."""
     if kernel.name == "rbf":
         return values
-    # laplacian: k = exp(-t), inverse-distance: k = 1/(1 + t), t the scaled distance;
-    # the slope is k/t and k^2/t. A row at z itself (t = 0) is left out, as Vardi and
-    # Zhang (2000) do for Weiszfeld's iteration, which would never leave it.
+    # With t the scaled distance the slope is k/t and k^2/t. A row at z itself (t = 0)
+    # is left out, as Vardi and Zhang (2000) do for Weiszfeld's iteration, which would
+    # never leave it.
     values = np.clip(values, 1e-300, 1.0)
-    if kernel.name == "laplacian":
-        t, top = -np.log(values), values
-    else:
-        t, top = 1.0 / values - 1.0, values**2
+    match kernel.name:
+        case "laplacian":  # k = exp(-t)
+            t, top = -np.log(values), values
+        case "inverse-distance":  # k = 1/(1 + t)
+            t, top = 1.0 / values - 1.0, values**2
+        case name:
+            raise KernelError(f"the slope of the {name} kernel is not known here.")
     return np.where(t > 1e-6, top / np.maximum(t, 1e-6), 0.0).astype(values.dtype)
 
 
