@@ -1,4 +1,4 @@
-"""What a new kind of storage has to bring: two methods, and the names of its columns."""
+"""What a new kind of storage brings: two methods, and the names of its columns."""
 
 import numpy as np
 

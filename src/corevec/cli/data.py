@@ -135,21 +135,21 @@ class Table:
 def read_encoded(
     name: str, options: ReadingOptions, known: Known | None = None
 ) -> Table:
-    """Read a whole data file for a model that may hold an encoding of its columns."""
+    """Read a whole data file for a model that may hold an encoding of its columns.
+
+    For a fitted model, `known` are the columns that it was fitted on: those of the file
+    are taken by their names, in the model's order, where both have names.
+    """
     from corevec.cli.encoding import Encoding
 
     encoding = Encoding.asked_for(options) if known is None else known.encoding
     return _read(name, options, known, encoding)
 
 
-def read_table(name: str, options: ReadingOptions, known: Known | None = None) -> Table:
-    """Read a whole data file of numbers, or standard input for ``-``.
-
-    For a fitted model, `known` are the columns that it was fitted on: those of the file
-    are taken by their names, in the model's order, where both have names.
-    """
+def read_table(name: str, options: ReadingOptions) -> Table:
+    """Read a whole data file of numbers, or standard input for ``-``."""
     refuse_encoding(options)
-    return _read(name, options, known, None)
+    return _read(name, options, None, None)
 
 
 def refuse_encoding(options: ReadingOptions) -> None:

@@ -50,11 +50,11 @@ class Cloud:
         return float(np.sqrt(np.median(self.areas)))
 
 
-def make_cloud(points: Array, n_neighbors: int, workers: int = 1) -> Cloud:
+def make_cloud(points: Array, n_neighbors: int) -> Cloud:
     """Return the cloud of `points`, with at most `n_neighbors` neighbours each."""
     tree = cKDTree(points)
     k = min(n_neighbors, len(points) - 1)
-    distances, neighbors = tree.query(points, k + 1, workers=workers)
+    distances, neighbors = tree.query(points, k + 1)
     areas = np.pi * distances[:, -1] ** 2 / (k + 1)
     return Cloud(points, tree, neighbors[:, 1:], areas)
 

@@ -12,19 +12,20 @@ from corevec.surfaces.mesh import Mesh
 # Direction of the light: from above, over the left shoulder of the viewer.
 _LIGHT = np.array([0.35, -0.6, 0.72])
 # Brightness of a face that is turned away from the light.
+_COLOR = "lightsteelblue"
 _DARKEST = 0.2
 # Zoom, because matplotlib leaves much space empty; 1.35 cuts off flat bodies.
 _ZOOM = 1.15
 
 
-def draw_mesh(mesh: Mesh, ax: Any = None, color: Any = "lightsteelblue") -> Any:
+def draw_mesh(mesh: Mesh, ax: Any = None) -> Any:
     """Return the 3-D axes (new ones if None) with the mesh drawn."""
     pyplot, colors, art3d = _import_matplotlib()
     if ax is None:
         ax = pyplot.figure(figsize=(6, 6)).add_subplot(projection="3d")
     corners = mesh.vertices[mesh.faces]
     light = np.clip((1 + _normals(corners) @ _LIGHT) / 2, 0, 1) ** 1.5
-    shades = np.outer(_DARKEST + (1 - _DARKEST) * light, colors.to_rgb(color))
+    shades = np.outer(_DARKEST + (1 - _DARKEST) * light, colors.to_rgb(_COLOR))
     # Edges in the colour of the face hide the gaps between anti-aliased triangles.
     ax.add_collection3d(
         art3d.Poly3DCollection(corners, facecolors=shades, edgecolors=shades, lw=0.2)

@@ -53,7 +53,7 @@ def pair_sums(queries, values, one_by_one, sums):
     of squares.
     """
     starts, scale = queries.starts, queries.scale
-    pull, bend, totals = sums.pull, sums.bend, sums.totals
+    pull, bend, totals = sums
     pull[:] = 0.0
     bend[:] = 0.0
     totals[:] = 0.0
@@ -99,9 +99,8 @@ def _by_tree(low, high, queries, values, sums, total):
     From the largest value down, the tree holds the rows above ``f_i - margin``; what a
     row i needs of those on lower levels is a prefix: O(m log levels) in all.
     """
-    order, level, weight = queries.order, queries.level, queries.weight
-    f, p, margin = values
-    pull, bend = sums.pull, sums.bend
+    _, order, level, weight, _ = queries
+    (f, p, margin), (pull, bend, _) = values, sums
     n_levels = level[high - 1] + 1
     middle = 0.0  # taken off every value: smaller numbers to square
     for i in range(low, high):
@@ -130,8 +129,7 @@ def _by_tree(low, high, queries, values, sums, total):
         total[4] += weight[i] * 2.0 * (found[0] * away * away + found[2])
     tree[:] = 0.0
     entered = low
-    for position in range(low, high):
-        j = order[position]
+    for j in order[low:high]:
         while entered < high and f[order[entered]] < f[j] + margin:
             i = order[entered]
             _add(tree, n_levels - 1 - level[i], weight[i], f[i] - middle, p[i])

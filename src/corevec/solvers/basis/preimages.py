@@ -155,21 +155,21 @@ def best_training_row(
 def preimage(
     residual: Residual,
     rng: np.random.Generator,
-    size: int = CANDIDATES,
     gain: float = MIN_RELATIVE_GAIN,
 ) -> Rows:
     """Return the vector found for `residual`: one row, numbered `models.basis.NEW`.
 
-    A local maximum, started from the best of `size` random training rows; never worse
-    than those. For a precomputed kernel, which has no other vectors, the best row. The
-    fixed-point iteration ends with a step that gains less than the share `gain`.
+    A local maximum, started from the best of `CANDIDATES` random training rows; never
+    worse than those. For a precomputed kernel, which has no other vectors, the best
+    row. The fixed-point iteration ends with a step that gains less than the share
+    `gain`.
     """
     kernel = residual.kernel
     if isinstance(kernel, PrecomputedKernel):
-        return best_training_row(residual, rng, size)
+        return best_training_row(residual, rng)
     if isinstance(kernel, Kernel) and kernel.name == "linear" and not kernel.normalized:
         return _linear(residual)
-    rows = _candidates(residual, rng, size)
+    rows = _candidates(residual, rng, CANDIDATES)
     value = residual.objective(rows)
     order = np.argsort(-value)[:STARTS]
     z, best = _dense(rows.values[order]), value[order]

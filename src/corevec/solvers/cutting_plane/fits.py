@@ -84,15 +84,12 @@ class HingeOutcome(FitResult):
         By how much the risk of w exceeds the slack of the last model (line 19).
     slack : float
         That slack xi.
-    n_cuts : int
-        Cuts left at the end.
     """
 
     beta: Array = field(default_factory=lambda: np.empty(0))
     delta: float = 0.0
     epsilon: float = float("nan")
     slack: float = float("nan")
-    n_cuts: int = 0
 
 
 def solve_in_basis(
@@ -155,7 +152,6 @@ def solve_in(
         delta=delta,
         epsilon=state.excess,
         slack=state.cuts.slack,
-        n_cuts=len(state.cuts),
     )
 
 

@@ -205,7 +205,6 @@ class StructuralFit:
     primal: float
     dual: float
     stopped_by: str
-    n_cuts: int
 
     @property
     def gap(self) -> float:
@@ -218,7 +217,7 @@ def solve(task: StructuralTask, progress: Progress) -> StructuralFit:
     oracle, C, tol, epsilon = task.oracle, task.C, task.tol, task.epsilon
     literal = epsilon is not None
     cuts = Cuts(C, oracle.width, 0)
-    found = StructuralFit(np.zeros(oracle.width), np.inf, 0.0, "stall", 0)
+    found = StructuralFit(np.zeros(oracle.width), np.inf, 0.0, "stall")
     without_gain = 0
     for _ in range(MAX_ROUNDS):
         before = found.primal, found.dual
@@ -243,7 +242,6 @@ def solve(task: StructuralTask, progress: Progress) -> StructuralFit:
             break
         cuts.drop_idle(0 if literal else MAX_IDLE_ROUNDS)  # line 8
         cuts.add(cut.direction, _products(cuts, cut), cut.delta)
-    found.n_cuts = len(cuts)
     return found
 
 
