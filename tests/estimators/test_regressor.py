@@ -62,6 +62,8 @@ def test_the_documented_defaults_are_the_defaults():
     stated = {
         "C": 3.0,
         "mu": 0.3,
+        "loss": "squared_hinge",
+        "level": 0.5,
         "tube": "auto",
         "kernel": "rbf",
         "gamma": "scale",

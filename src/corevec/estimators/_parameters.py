@@ -222,7 +222,7 @@ _CHECKS: dict[str, Check] = {
     "fit_intercept": check_flag,
     "multi_class": _one_of("auto", "ovr", "ovo"),
     "pair_weight": _one_of("query", "uniform"),
-    "loss": _one_of(*LOSSES),
+    "loss": _one_of(*LOSSES, "expectile", "quantile"),
     "regulariser": _one_of("norm", "coefficients"),
     "certificate": _one_of(*dual_bounds.HOW),
     "n_balls": partial(check_count, remedy="Use 1, or 8 for a smaller ball."),

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.backend.arrays import column_of, tensors_to_numpy, to_device_of
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Column
@@ -17,14 +18,30 @@ from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._cells import CellsFit, check_cells
 from corevec.estimators._dataset import Dataset
 from corevec.estimators._parameters import (
+    check_choice,
     check_number,
     check_positive,
+    check_share,
     store,
 )
 from corevec.estimators._rows import lazily
 from corevec.exceptions import InvalidInputError
+from corevec.models.certificate import Certificate
+from corevec.models.checkpoint import Saved
 from corevec.models.expansion import KernelExpansion
-from corevec.problems.family import AutomaticTube, Labels, Problem, regression
+from corevec.models.result import FitResult
+from corevec.problems.family import (
+    AutomaticTube,
+    Labels,
+    Problem,
+    expectile,
+    regression,
+)
+from corevec.problems.task import Task
+from corevec.solvers.strategy.quantile import fit_quantiles
+
+# Losses at a level, which have no tube.
+AT_A_LEVEL = ("expectile", "quantile")
 
 
 class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
@@ -67,6 +84,14 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         Degree of the "poly" kernel.
     coef0 : float, default=0.0
         Constant term of the "poly" and "sigmoid" kernels.
+    loss : {"squared_hinge", "expectile", "quantile"}, default="squared_hinge"
+        "squared_hinge": the loss above, squared outside the tube. "expectile": the
+        squared loss with the weight ``2 level`` of a row above f and ``2 (1 - level)``
+        below. "quantile": the absolute loss with the weights `level` and ``1 - level``,
+        and a bias that is not penalised. The last two have no tube (`mu` and `tube` are
+        ignored); two fits at the levels 0.05 and 0.95 give an interval.
+    level : float, default=0.5
+        Level of the expectile or quantile, between 0 and 1.
     fit_intercept : bool, default=True
         Whether to fit a (penalised) bias b0. Without it y is not centred, and d is its
         root mean square.
@@ -177,6 +202,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         degree: float = 3,
         coef0: float = 0.0,
         *,
+        loss: str = "squared_hinge",
+        level: float = 0.5,
         fit_intercept: bool = True,
         tol: float = 1e-3,
         ball_epsilon: float | None = None,
@@ -222,10 +249,17 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
             The fitted regressor, with `certificate_`.
         """
         self._check_tube()
+        self._check_loss()
         check_cells(self)
         X, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
         with self._fitting(X, y, sample_weight) as (given, reporter):
             in_memory = isinstance(given.target, np.ndarray)
+            if self.loss == "quantile" and not in_memory:
+                raise InvalidInputError(
+                    f"{type(self).__name__}: loss='quantile' needs the rows in memory. "
+                    "Load them first, or use loss='expectile'.",
+                    parameter="loss",
+                )
             self._one_target = y.ndim == 1 if in_memory else given.n_targets == 1
             self._fit_targets(given, reporter)
         return self
@@ -240,7 +274,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         else:
             title = "one problem per target"
             offsets = self._fit_problems(given, problems, title, reporter).offsets
-        tube = offsets if isinstance(self.tube, str) else self._fixed_tube()
+        is_automatic = isinstance(self.tube, str) and self.loss not in AT_A_LEVEL
+        tube = offsets if is_automatic else self._fixed_tube()
         tube = tube * self.target_scale_
         self.tube_ = float(tube[0]) if self._one_target else tube
 
@@ -341,6 +376,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
 
     def _fixed_tube(self) -> Array:
         """Return the fixed tube of each target, in units of its standard deviation."""
+        if self.loss in AT_A_LEVEL:
+            return np.zeros_like(self.target_scale_)
         return np.asarray(float(self.tube) / self.target_scale_)
 
     def _problems_for(self, given: Dataset) -> list[Problem]:
@@ -360,18 +397,53 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
 
     def _problem(self, labels: Labels, z: Column, t: int) -> Problem:
         mean, scale = self.target_mean_[t], self.target_scale_[t]
-        return regression(
-            labels,
-            self.__dict__.get("C_", self.C),  # C_: tuned by cells
-            z,
-            self._tube_of(t),
-            units=f"z = (y - {mean:.6g}) / {scale:.6g}",
-            has_bias=bool(self.fit_intercept),
-        )
+        C = self.__dict__.get("C_", self.C)  # C_: tuned by cells
+        units = f"z = (y - {mean:.6g}) / {scale:.6g}"
+        has_bias = bool(self.fit_intercept)
+        if self.loss == "expectile":
+            return expectile(labels, C, z, self.level, units=units, has_bias=has_bias)
+        tube = self._tube_of(t)
+        return regression(labels, C, z, tube, units=units, has_bias=has_bias)
+
+    def _solve(self, task: Task, progress: Progress, saved: Saved | None) -> FitResult:
+        """Return the solution of a task; quantiles have a solver of their own."""
+        if self.loss == "quantile":
+            return fit_quantiles(task, self.level, progress)
+        return super()._solve(task, progress, saved)
+
+    def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
+        if self.loss == "quantile":
+            raise InvalidInputError(
+                f"certify: a {type(self).__name__} with loss='quantile' was given, "
+                "whose certificate on other rows is not implemented. That of the fit "
+                "is its certificate_.",
+                parameter="loss",
+            )
+        return super()._certify(X, y, sample_weight)
+
+    def _check_loss(self) -> None:
+        who = type(self).__name__
+        check_choice(who, "loss", self.loss, allowed=("squared_hinge", *AT_A_LEVEL))
+        if self.loss == "squared_hinge":
+            return
+        check_share(who, "level", self.level)
+        wrong = {"cells": self.cells, "ball_epsilon": self.ball_epsilon}
+        if self.loss == "quantile":
+            wrong |= {"checkpoint": self.checkpoint, "device": self.device}
+            if not self.fit_intercept:
+                wrong |= {"fit_intercept": False}
+        for name, value in wrong.items():
+            if value is not None:
+                raise InvalidInputError(
+                    f"{who}: {name}={value!r} was given, but loss={self.loss!r} is "
+                    "solved on all rows in memory. Use "
+                    f"{name}={name == 'fit_intercept' or None}.",
+                    parameter=name,
+                )
 
     def _tube_of(self, t: int) -> float | AutomaticTube:
         """Return the tube of one target."""
-        if not isinstance(self.tube, str):
+        if not isinstance(self.tube, str) or self.loss in AT_A_LEVEL:
             return float(self._fixed_tube()[t])
         return AutomaticTube(self.mu or 0.0, self.tube == "paper")
 

@@ -9,8 +9,8 @@ __all__, __getattr__ = on_demand(
             "BoxProblem Measured best_bias c_svc epsilon_svr nu_svc nu_svr one_class_nu"
         ),
         "family": (
-            "AutomaticTube Floor Labels Problem Terms one_class regression svdd "
-            "two_class"
+            "AutomaticTube Floor Labels Problem Terms expectile one_class regression "
+            "svdd two_class"
         ),
         "pairs": "CERTIFIED_PAIRS QUERY_ROWS PairSums Pairs pairs_of",
         "task": "Task",

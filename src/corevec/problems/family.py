@@ -16,14 +16,16 @@ soft SVDD         1     no   4 C s_i  k_ii/2     1        p'b - b'Qb/2, sum(b) =
 hard SVDD         1     no   inf      k_ii/2     1        p'b - b'Kb/2, sum(b) = 1
 SVR, fixed tube   +-1   yes  C s_i    +-z_i - e  no t     p'b - b'Qb/2
 SVR, free tube t  +-1   yes  C s_i    +-z_i      C mu S   p'b - b'Qb/2, sum(b) <= T
+expectile tau     +-1   yes  C s_i w  +-z_i      no t     p'b - b'Qb/2
 ================  ====  ===  =======  =========  =======  ============================
 
 with ``Q_ij = y_i y_j (k_ij + [bias]) + [i = j]/omega_i``. SVDD values are doubled
 for the user: then they are squared radii. An entry is *worse* the larger its violation
 ``p_e - y_e f(x_e) - t``: for the two-class problem the least ``y f``, for SVDD the
 largest distance from the centre, for SVR the largest residual (docs/mathematics.md,
-1 Problems). The tube of SVR is constrained to ``t >= 0``, or free as the CVR paper
-prints it; then ``sum(b) = T``. A problem knows nothing of the source of its rows.
+1 Problems). The expectile's w is 2 tau for a row above f and 2 (1 - tau) below. The
+tube of SVR is constrained to ``t >= 0``, or free as the CVR paper prints it; then
+``sum(b) = T``. A problem knows nothing of the source of its rows.
 """
 
 from __future__ import annotations
@@ -130,6 +132,8 @@ class Problem:
         The fixed half-width e of a regression.
     unit : float
         Factor from this file's objective to the user's.
+    side_weights : tuple of two floats
+        Factors of omega of the two sides of a regression.
     """
 
     name: str
@@ -143,6 +147,7 @@ class Problem:
     response: Column | None = None
     tube: float = 0.0
     unit: float = 1.0
+    side_weights: tuple[float, float] = (1.0, 1.0)
 
     @property
     def kind(self) -> ProblemKind:
@@ -164,6 +169,14 @@ class Problem:
     def sides(self) -> tuple[int, ...]:
         """The sides on which a row can be violated: its entries."""
         return (0,) if self.response is None else (0, 1)
+
+    @property
+    def has_free_signs(self) -> bool:
+        """Whether multipliers of either sign are feasible: those of one of the sides.
+
+        With a tube a multiplier whose sign turns belongs to the other edge.
+        """
+        return len(self.sides) == 2 and self.tube == 0.0 and not self.has_offset
 
     @property
     def has_unit_targets(self) -> bool:
@@ -200,7 +213,11 @@ class Problem:
         else:
             omega = multiplied(weight, self.slack)
         if self.response is not None:
-            sign = sign - 2.0 * to_device_of(np.asarray(side), weight)
+            side = to_device_of(np.asarray(side), weight)
+            if self.side_weights != (1.0, 1.0):
+                below, above = self.side_weights
+                omega = omega * (below + (above - below) * side)
+            sign = sign - 2.0 * side
             target = sign * of_rows(self.response, rows) - self.tube
         elif self.has_offset:
             target = multiplied(kernel.diagonal(rows), 0.5)
@@ -218,6 +235,7 @@ class Problem:
         if self.is_hard:
             return error
         omega = self.slack * self.labels.total_weight * len(self.sides)
+        omega *= max(self.side_weights)
         if self.labels.class_weight is not None:
             omega *= float(self.labels.class_weight.max())
         return float(error * np.sqrt(2 * max(loss, 0.0) * omega) + omega * error**2 / 2)
@@ -338,4 +356,34 @@ def regression(
         price=C * tube.mu * labels.total_weight,
         floor=Floor.NONE if tube.may_be_negative else Floor.ZERO,
         response=response,
+    )
+
+
+def expectile(
+    labels: Labels,
+    C: float,
+    response: Column,
+    level: float,
+    *,
+    units: str = "z = y",
+    has_bias: bool = True,
+) -> Problem:
+    """Return the regression of an expectile (Newey and Powell 1987).
+
+    The squared loss with the weight ``2 level`` of a row above the function and
+    ``2 (1 - level)`` below; at level 1/2 least squares.
+    """
+    norm = "1/2 (|w|^2 + b0^2)" if has_bias else "1/2 |w|^2"
+    weight = f"{2 * level:g} if z_i > f_i else {2 * (1 - level):g}"
+    name = (
+        f"expectile regression at the level {level:g}: min {norm} + C/2 sum s_i w_i "
+        f"(z_i - f_i)^2, w_i = {weight}, {units}"
+    )
+    return Problem(
+        name,
+        labels,
+        C,
+        has_bias=has_bias,
+        response=response,
+        side_weights=(2 * level, 2 * (1 - level)),
     )

@@ -57,8 +57,8 @@ MOST_ITERATIONS, FEW_ITERATIONS = 100, 30
 class Machine:
     """One problem on the rows of a working set, with its function so far.
 
-    `sign` and `target` have a row per side (two for a regression); `coef` are signed
-    multipliers, and `values` the function on the rows, bias included.
+    `sign`, `target` and `omega` have a row per side (two for a regression); `coef` are
+    signed multipliers, and `values` the function on the rows, bias included.
     """
 
     problem: Problem
@@ -100,13 +100,12 @@ class Machine:
         regular = float(coef @ values) / 2 + self.problem.price * offset
         return regular + float((self.omega * excess**2).sum()) / 2
 
-    def active(self) -> tuple[Array, Array, Array]:
-        """Return positions of the active rows, their sign and their target p."""
+    def active(self) -> tuple[Array, Array]:
+        """Return positions and sides of the active rows."""
         violation = self.violations(self.values, self.offset)
         side = violation.argmax(axis=0)
         rows = np.flatnonzero(violation.max(axis=0) > 0)
-        own = side[rows], rows
-        return rows, self.sign[own], self.target[own]
+        return rows, side[rows]
 
     def prove(self, coef: Array, values: Array) -> None:
         """Note what feasible signed multipliers prove, if it is more than before."""
@@ -120,7 +119,7 @@ class Machine:
         # Of a row's two sides the multiplier's sign tells which one it belongs to.
         side = (self.sign[0, rows] * coef[rows] < 0).astype(int)
         target, b = self.target[side, rows], np.abs(coef[rows])
-        curve = float(coef @ values) + float(b @ (b / self.omega[rows]))
+        curve = float(coef @ values) + float(b @ (b / self.omega[side, rows]))
         slope, total = float(target @ b), float(b.sum())
         return self.problem.dual_at_best_scale(slope, curve, total)
 
@@ -223,13 +222,13 @@ class Steps:
 
     def _systems(self, tries: list[_Try]) -> Systems:
         """Return the systems of these steps at their starting points."""
-        omega = np.concatenate([one.machine.omega[one.rows] for one in tries])
+        omega = np.concatenate([one.omega for one in tries])
         factor = self.working.preconditioner(1.0 / float(np.median(omega)))
         inverses: dict[bytes, Callable[[Array], Array]] = {}
         for one in tries:
             own = one.machine
             if one.key not in inverses:
-                mu = 1.0 / own.omega[one.rows]
+                mu = 1.0 / one.omega
                 has_bias = own.problem.has_bias
                 inverses[one.key] = factor.inverse(one.rows, mu, has_bias)
             one.inverse = inverses[one.key]
@@ -278,7 +277,7 @@ class Steps:
         for one in tries:
             own = slice(at, at + one.width)
             mask[one.rows, own] = 1.0
-            ridge[one.rows, own] = 1.0 / one.machine.omega[one.rows, None]
+            ridge[one.rows, own] = 1.0 / one.omega[:, None]
             bias[own] = float(one.machine.problem.has_bias)
             at += one.width
 
@@ -315,14 +314,15 @@ class _Try:
 
     def __init__(self, machine: Machine, gram: Gram):
         self.machine, self.gram = machine, gram
-        self.rows, self.sign, self.target = machine.active()
+        self.rows, self.side = machine.active()
         if len(self.rows) == 0:  # every row is on the right side: look at the nearest
             violation = machine.violations(machine.values, machine.offset)
             nearest = int(violation.max(axis=0).argmax())
             side = int(violation[:, nearest].argmax())
-            self.rows = np.array([nearest])
-            self.sign = machine.sign[side, self.rows]
-            self.target = machine.target[side, self.rows]
+            self.rows, self.side = np.array([nearest]), np.array([side])
+        own = self.side, self.rows
+        self.sign, self.target = machine.sign[own], machine.target[own]
+        self.omega = machine.omega[own]
         self.inverse: Callable[[Array], Array] | None = None
         self.width = 2 if machine.problem.has_offset else 1
         few = len(self.rows) <= DIRECT_ROWS
@@ -334,9 +334,8 @@ class _Try:
     @property
     def key(self) -> bytes:
         """What the matrix of the system depends on: classes may share it."""
-        omega = self.machine.omega[self.rows]
         bias = bytes([self.machine.problem.has_bias])
-        return self.rows.tobytes() + omega.tobytes() + bias
+        return self.rows.tobytes() + self.omega.tobytes() + bias
 
     @property
     def right(self) -> Array:
@@ -363,7 +362,7 @@ class _Try:
         known = out[self.rows, 0]
         if self.width == 1 and np.count_nonzero(known) < 0.7 * len(self.rows):
             slack = self.target - self.sign * own.values[self.rows] - own.offset
-            known = self.sign * own.omega[self.rows] * np.maximum(slack, 0.0)
+            known = self.sign * self.omega * np.maximum(slack, 0.0)
             # The best scale would take a product; C times slack is too large by the
             # share of the rows that the old function has not seen.
             largest = float(np.abs(own.coef).max(initial=0.0))
@@ -385,7 +384,7 @@ class _Try:
             self.coef -= offset * self.solutions[:, 1]
             self.offset = offset
         b = self.coef[self.rows] * self.sign
-        self.is_clipped = bool((b < 0).any())
+        self.is_clipped = bool((b < 0).any()) and not problem.has_free_signs
         self.feasible = self.coef
         if self.is_clipped:
             self.feasible = np.zeros_like(self.coef)
@@ -405,8 +404,7 @@ class _Try:
         longest = LONGEST_STEP
         if own.problem.floor is Floor.ZERO and drift < 0:
             longest = own.offset / -drift  # the offset stays at 0 or above
-        omega = np.tile(own.omega, len(own.sign))
-        line = slope, curve, violation.ravel(), omega, fall.ravel()
+        line = slope, curve, violation.ravel(), own.omega.ravel(), fall.ravel()
         self.length = line_minimum(*line, longest)
 
     def may_prove(self, aim: Aim) -> bool:
@@ -424,9 +422,9 @@ class _Try:
     @property
     def _is_settled(self) -> bool:
         """Whether the new function has nearly the active rows of its system."""
-        violation = self.machine.violations(self.values, self.offset).max(axis=0) > 0
-        left = len(self.rows) - np.count_nonzero(violation[self.rows])
-        new = np.count_nonzero(violation) - np.count_nonzero(violation[self.rows])
+        is_violated = self.machine.violations(self.values, self.offset) > 0
+        kept = np.count_nonzero(is_violated[self.side, self.rows])
+        left, new = len(self.rows) - kept, np.count_nonzero(is_violated) - kept
         return bool(left + new <= SETTLED * len(self.rows))
 
     def _at(self, length: float) -> tuple[Array, Array, float]:
@@ -499,7 +497,7 @@ class _Factor:
         few = self.rows
         matrix = first.gram.part(few).values.astype(np.float64)
         matrix += float(own.problem.has_bias)
-        ridge, jitter = 1.0 / own.omega[few], 0.0
+        ridge, jitter = 1.0 / first.omega, 0.0
         diagonal = np.diag_indices_from(matrix)
         base = matrix[diagonal].copy()
         while True:

@@ -160,11 +160,11 @@ class PathMatrix:
         return WorkingSet(np.arange(n), self.gram, n, rng, slack_ratio=first / largest)
 
     def terms(self, problem: Problem) -> tuple[Array, Array, Array]:
-        """Return signs and targets of each side, and omega, of all rows."""
+        """Return sign, target and omega of all rows, a row per side."""
         sides = [problem.terms(self.rows, self.kernel, side) for side in problem.sides]
         sign = np.stack([to_numpy(one.sign) for one in sides])
         target = np.stack([to_numpy(one.target) for one in sides])
-        return sign, target, np.asarray(to_numpy(sides[0].omega))
+        return sign, target, np.stack([to_numpy(one.omega) for one in sides])
 
     def _machine(self, problem: Problem, start: PathPoint | None) -> Machine:
         coef, offset = np.zeros(len(self)), 0.0
@@ -241,7 +241,7 @@ class _Ascent:
             expected = taken * (problem.slack / last) ** STEPS_POWER
             if not self.may_go_on() or expected > most:
                 break
-            state.move_to(self.matrix.terms(problem)[2][state.own])
+            state.move_to(self.matrix.terms(problem)[2][0, state.own])
             given = state.sign, state.omega, state.b, state.g
             bias = float(problem.has_bias)
             taken = ascend(K, bias, *given, self.matrix.tol, most)
@@ -255,7 +255,7 @@ class _Ascent:
     def _begin(self) -> tuple[_AscentState, Array]:
         """Return the zero function on the rows of the path, and their matrix."""
         sign, _, omega = self.matrix.terms(self.path[0])
-        own, K = np.flatnonzero(omega > 0), self.matrix.gram.values
+        own, K = np.flatnonzero(omega[0] > 0), self.matrix.gram.values
         if len(own) > GATHERED_SHARE * len(self.matrix):
             own = np.arange(len(self.matrix))
         else:

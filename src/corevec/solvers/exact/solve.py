@@ -429,7 +429,7 @@ class _Run:
             known = state.rows[at] == self.numbers[few]
             coef[known] = state.coef[at[known], t]
             proof[known] = state.proof[at[known], t]
-        own = sign[:, few], target[:, few], omega[few]
+        own = sign[:, few], target[:, few], omega[:, few]
         offset = float(state.offsets[t])
         made = Machine(self.problems[t], *own, coef, values[0, few, t], offset)
         if len(state.rows):
@@ -452,9 +452,9 @@ class _Run:
 
     def _best_offset(self, machine: Machine) -> float:
         """Return the offset at which the objective of the function is least."""
-        present = machine.omega > 0
+        present = (machine.omega > 0).any(axis=0)
         slope = (machine.target - machine.sign * machine.values)[:, present].ravel()
-        omega = np.tile(machine.omega[present], len(machine.sign))
+        omega = machine.omega[:, present].ravel()
         offset = balance(slope, omega, machine.problem.price)
         return max(offset, 0.0) if machine.problem.floor is Floor.ZERO else offset
 
@@ -546,7 +546,7 @@ class _Run:
 
     def _present(self, which: list[int]) -> Array:
         """Return whether each row has a weight in any of these problems."""
-        return np.any([self.terms[t][2] > 0 for t in which], axis=0)
+        return np.any([self.terms[t][2] > 0 for t in which], axis=(0, 1))
 
     def _joined(self, groups: list[_Group]) -> _State:
         """Return the functions of all groups over the union of their rows."""
@@ -705,15 +705,13 @@ def _warm(task: Task) -> _State | None:
 def _terms(
     problem: Problem, view: Source, kernel: AnyKernel
 ) -> tuple[Array, Array, Array]:
-    """Return signs and targets of each side, and omega, of every row of the view."""
+    """Return sign, target and omega of every row of the view, a row per side."""
 
     def numbers(rows: Rows) -> Array:
         sides = [problem.terms(rows, kernel, side) for side in problem.sides]
-        parts = [part for one in sides for part in (one.sign, one.target)]
-        return np.column_stack([to_numpy(part) for part in (*parts, sides[0].omega)])
+        parts = [part for one in sides for part in (one.sign, one.target, one.omega)]
+        return np.column_stack([to_numpy(part) for part in parts])
 
     found = view.map(numbers)
-    n_sides = len(problem.sides)
-    sign = np.ascontiguousarray(found[:, 0 : 2 * n_sides : 2].T)
-    target = np.ascontiguousarray(found[:, 1 : 2 * n_sides : 2].T)
-    return sign, target, np.ascontiguousarray(found[:, -1])
+    sign, target, omega = (np.ascontiguousarray(found[:, k::3].T) for k in range(3))
+    return sign, target, omega
