@@ -53,9 +53,10 @@ def high_water(pid):
 
 
 def classifier(job):
+    from benchmarks.solvers._base import with_method
     from corevec import CoreVectorClassifier
 
-    return CoreVectorClassifier(**job["params"], random_state=0)
+    return CoreVectorClassifier(**with_method(job["params"]), random_state=0)
 
 
 def facts(model):

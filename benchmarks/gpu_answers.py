@@ -14,9 +14,8 @@ from corevec import (
     CoreVectorClassifier,
     CoreVectorOneClass,
     CoreVectorRegressor,
-    SubspaceClassifier,
-    SubspaceRegressor,
     certify,
+    methods,
 )
 
 N = 3_000 if SMALL else 20_000
@@ -43,20 +42,40 @@ def models():
     """Return the name, the model and the targets of each case."""
     low, spread = {"gamma": 0.37, **SEED}, {"gamma": 1.0, **SEED}
     pairs = {"multi_class": "ovo", "class_weight": "balanced"}
-    core = {"low_rank": False, "max_core": 500}
+    core = {"method": methods.CoreSet(max_vectors=500)}
     return [
         ("classifier", CoreVectorClassifier(C=100.0, **low), ("two",)),
         ("core set", CoreVectorClassifier(gamma=20.0, **core, **SEED), ("two",)),
         ("weights", CoreVectorClassifier(C=10.0, **low), ("four", "weight")),
         ("pairs", CoreVectorClassifier(C=10.0, **pairs, **low), ("four",)),
-        ("cells", CoreVectorClassifier(C=10.0, cells=500, **low), ("two",)),
+        (
+            "cells",
+            CoreVectorClassifier(C=10.0, method=methods.Cells(500), **low),
+            ("two",),
+        ),
         ("one class", CoreVectorOneClass(C=10.0, **low), ()),
         ("SVDD", SVDD(C=0.01, **SEED), ()),
         ("regressor", CoreVectorRegressor(**spread), ("number",)),
         ("tube", CoreVectorRegressor(tube=0.1, **spread), ("number", "weight")),
-        ("subspace", SubspaceClassifier(30, C=10.0, **spread), ("two",)),
-        ("Nystroem", SubspaceClassifier(99, "nystroem", C=9.0, **spread), ("four",)),
-        ("subspace regressor", SubspaceRegressor(60, C=10.0, **spread), ("number",)),
+        (
+            "subspace",
+            CoreVectorClassifier(C=10.0, method=methods.FewVectors(30), **spread),
+            ("two",),
+        ),
+        (
+            "Nystroem",
+            CoreVectorClassifier(
+                C=9.0, method=methods.FewVectors(99, basis="nystroem"), **spread
+            ),
+            ("four",),
+        ),
+        (
+            "subspace regressor",
+            CoreVectorRegressor(
+                C=10.0, tube=0.0, method=methods.FewVectors(60), **spread
+            ),
+            ("number",),
+        ),
     ]
 
 

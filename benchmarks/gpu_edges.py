@@ -79,7 +79,7 @@ def of_full_card(sheet):
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info(DEVICE)
     taken = torch.empty(free - 2**27, dtype=torch.uint8, device=DEVICE)
-    for name, more in {"": {}, ", cells": {"cells": 1000, "gamma": 5.0}}.items():
+    for name, more in {"": {}, ", cells": {"method": "cells", "gamma": 5.0}}.items():
         model = MODEL.__class__(**MODEL.get_params() | more)
         model.set_params(memory_budget=2**35)
         try:

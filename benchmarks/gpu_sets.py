@@ -14,7 +14,7 @@ from corevec import (
     CoreVectorClassifier,
     CoreVectorOneClass,
     CoreVectorRegressor,
-    SubspaceClassifier,
+    methods,
 )
 
 SEED = {"random_state": 0}
@@ -29,12 +29,12 @@ def cases():
     """Yield every set; the dearest last."""
     yield "adult", on("adult", CoreVectorClassifier(C=1.0, gamma=0.05, **SEED))
     yield "ijcnn1", on("ijcnn1", CoreVectorClassifier(C=32.0, gamma=2.0, **SEED))
-    local = CoreVectorClassifier(C=25.0, gamma=40.0, cells=1000, **SEED)
+    local = CoreVectorClassifier(C=25.0, gamma=40.0, method="cells", **SEED)
     yield "covtype", on("covtype", local, "covtype, cells of 1000")
     yield "one class", one_class
     yield "friedman", friedman
     for k in (50,) if SMALL else (1000, 4000):
-        model = SubspaceClassifier(k, **MNIST)
+        model = CoreVectorClassifier(method=methods.FewVectors(k), **MNIST)
         few = {"repeats": 1, "first": False} if k == 4000 else {}  # compiled by then
         yield "mnist", on("mnist10", model, f"mnist, 10 classes, {k} vectors", **few)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measuring import peak_rss_mb, status_mb
-from benchmarks.solvers._base import certificate_facts
+from benchmarks.solvers._base import certificate_facts, with_method
 from benchmarks.solvers._span import span_facts
 
 SAMPLE_SECONDS = 0.02
@@ -45,7 +45,7 @@ def main():
     X, y = np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy")
     estimator = job.get("estimator", "CoreVectorClassifier")
     facts = certificate_facts if estimator == "CoreVectorClassifier" else span_facts
-    model = getattr(corevec, estimator)(**job["params"], random_state=0)
+    model = getattr(corevec, estimator)(**with_method(job["params"]), random_state=0)
     model.fit(np.array(X[:WARM_UP_ROWS]), y[:WARM_UP_ROWS])
     before = status_mb("RssAnon")
     with AnonymousPeak() as watched:

@@ -23,7 +23,7 @@ END = "<!-- end -->\n"
 MILLION = (
     ("corevec_tol", 1_000_000, "corevec"),
     ("corevec_tol", 100_000, "corevec"),
-    ("corevec_sampled", 1_000_000, "corevec, `sampling=20000`"),
+    ("corevec_sampled", 1_000_000, 'corevec, `method="sample"`'),
     ("corevec_paper", 1_000_000, "the paper's algorithm as printed"),
     ("sklearn_svc", 20_000, "scikit-learn SVC"),
     ("sklearnex_svc", 20_000, "scikit-learn-intelex SVC"),
@@ -455,7 +455,7 @@ def span_regression():
         "**Regression in a span** (`python -m benchmarks subspace_regression`;\n"
         "seconds, RMSE, vectors, gap):"
     )
-    head = '| data | SVR | SubspaceRegressor | CoreVectorRegressor, `weights="all"` |'
+    head = '| data | SVR | `FewVectors` | `FewVectors(2000, basis="coreset")` |'
     return table(title, head, lines)
 
 

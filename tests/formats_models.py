@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 import corevec
-from corevec import reference
+from corevec import methods, reference
 
 # What a model may be asked; each model has some of them.
 QUESTIONS = (
@@ -52,8 +52,20 @@ def _classifiers():
     yield corevec.CoreVectorClassifier(kernel="normalized-poly", coef0=1.0), X3, y3
     yield corevec.CoreVectorClassifier(random_state=0), sparse.csr_matrix(X), y
     yield corevec.CoreVectorClassifier(gamma=np.float32(0.5)), X.astype("f4"), y
-    yield corevec.SubspaceClassifier(9, random_state=np.random.RandomState(3)), X, y
-    yield corevec.SubspaceClassifier(basis=X[:7], loss="hinge"), X, y
+    yield (
+        corevec.CoreVectorClassifier(
+            random_state=np.random.RandomState(3), method=methods.FewVectors(9)
+        ),
+        X,
+        y,
+    )
+    yield (
+        corevec.CoreVectorClassifier(
+            loss="hinge", method=methods.FewVectors(basis=X[:7])
+        ),
+        X,
+        y,
+    )
     yield corevec.StreamingBallClassifier(kernel="rbf", budget=12), X3, y3
     yield corevec.StreamingBallClassifier(), X3, y3
     yield corevec.StructuralSVM(cost_matrix=[[0, 1, 2], [1, 0, 1], [2, 1, 0]]), X3, y3
@@ -75,12 +87,18 @@ def _others():
         X,
         np.stack([target, X[:, 1]], 1),
     )
-    yield corevec.SubspaceRegressor(9, random_state=0), X, target
+    yield (
+        corevec.CoreVectorRegressor(
+            random_state=0, C=1.0, tube=0.0, method=methods.FewVectors(9)
+        ),
+        X,
+        target,
+    )
     yield corevec.CoreVectorRanker(random_state=0), X, np.round(target)
     yield corevec.CoreVectorOneClass(nu=0.2, random_state=0), X, None
     yield corevec.SVDD(C=0.1), X, None
     yield corevec.SVDD(kernel="linear"), X, None
-    yield corevec.StreamingOneClass(contamination=0.1, random_state=0), X, None
+    yield corevec.StreamingOneClass(nu=0.1, random_state=0), X, None
     yield corevec.StreamingOneClass(kernel="linear"), sparse.csr_matrix(X), None
     yield corevec.CoreSetNystroem(20, random_state=0), X, None
     yield corevec.ImplicitSurface(scales=2, kernel="rbf"), sphere(), None

@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 import corevec
+from corevec import methods
 from corevec.data.sources import Workers
 from corevec.solvers.cells import rows_with_weight, solve_cell
 
@@ -19,7 +20,12 @@ parquet = pytest.importorskip("pyarrow.parquet")
 N, D = 3_000, 5
 # A row takes 40 bytes, and 24 more: 512 rows make a group, 3000 rows at least six.
 BUDGET = 2**17
-OUT_OF_CORE = {"cells": 40, "memory_budget": BUDGET, "random_state": 0, "n_jobs": 1}
+OUT_OF_CORE = {
+    "memory_budget": BUDGET,
+    "random_state": 0,
+    "n_jobs": 1,
+    "method": methods.Cells(40),
+}
 
 
 def two_threads():

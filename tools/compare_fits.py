@@ -47,9 +47,12 @@ X, LABEL, THREE, NUMBER = X[:N], LABEL[:N], THREE[:N], NUMBER[:N]
 def methods() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield a name and a fit for every estimator and method."""
     import corevec as cv
+    from corevec import methods
 
-    published = {"init": "opposite", "sampling": 59, "ball_epsilon": 1e-3}
-    core = {"weights": "core", "low_rank": False}
+    published = {
+        "method": methods.CoreSet(sampling=59, init="opposite", ball_epsilon=1e-3)
+    }
+    core = {"method": "coreset"}
     fits: dict[str, tuple[str, dict[str, Any], Any]] = {
         "classifier": ("CoreVectorClassifier", {"gamma": 0.3}, LABEL),
         "classifier, three classes": (
@@ -64,7 +67,7 @@ def methods() -> Iterator[tuple[str, Callable[[], Any]]]:
         ),
         "classifier, low rank": (
             "CoreVectorClassifier",
-            {"C": 10.0, "gamma": 0.02, "low_rank": True},
+            {"C": 10.0, "gamma": 0.02, "method": "lowrank"},
             LABEL,
         ),
         "classifier, all rows": (
@@ -74,7 +77,7 @@ def methods() -> Iterator[tuple[str, Callable[[], Any]]]:
         ),
         "classifier, ball_epsilon": (
             "CoreVectorClassifier",
-            {"gamma": 0.3, "ball_epsilon": 1e-2},
+            {"gamma": 0.3, "method": methods.CoreSet(ball_epsilon=1e-2)},
             LABEL,
         ),
         "classifier, as published": (
@@ -84,12 +87,12 @@ def methods() -> Iterator[tuple[str, Callable[[], Any]]]:
         ),
         "classifier, cells": (
             "CoreVectorClassifier",
-            {"gamma": 0.3, "cells": 300},
+            {"gamma": 0.3, "method": methods.Cells(300)},
             LABEL,
         ),
         "classifier, two trees": (
             "CoreVectorClassifier",
-            {"gamma": 0.3, "cells": 300, "n_trees": 2},
+            {"gamma": 0.3, "method": methods.Cells(300, n_trees=2)},
             LABEL,
         ),
         "classifier, balanced": (
@@ -120,7 +123,7 @@ def methods() -> Iterator[tuple[str, Callable[[], Any]]]:
         ),
         "regressor, cells": (
             "CoreVectorRegressor",
-            {"C": 1.0, "gamma": 0.3, "cells": 300},
+            {"C": 1.0, "gamma": 0.3, "method": methods.Cells(300)},
             NUMBER,
         ),
         "one class": ("CoreVectorOneClass", {"C": 0.1, "gamma": 0.3}, None),
@@ -137,33 +140,37 @@ def methods() -> Iterator[tuple[str, Callable[[], Any]]]:
         "stream, one class": ("StreamingOneClass", {}, None),
         "structural": ("StructuralSVM", {}, THREE),
         "subspace, pursuit": (
-            "SubspaceClassifier",
-            {"n_basis": 20, "gamma": 0.3},
+            "CoreVectorClassifier",
+            {"gamma": 0.3, "method": methods.FewVectors(20)},
             LABEL,
         ),
         "subspace, train": (
-            "SubspaceClassifier",
-            {"n_basis": 20, "basis": "train", "loss": "hinge", "gamma": 0.3},
+            "CoreVectorClassifier",
+            {
+                "loss": "hinge",
+                "gamma": 0.3,
+                "method": methods.FewVectors(20, basis="train"),
+            },
             LABEL,
         ),
         "subspace, hinge": (
-            "SubspaceClassifier",
-            {"n_basis": 10, "loss": "hinge", "gamma": 0.3},
+            "CoreVectorClassifier",
+            {"loss": "hinge", "gamma": 0.3, "method": methods.FewVectors(10)},
             LABEL,
         ),
         "subspace, Cholesky": (
-            "SubspaceClassifier",
-            {"n_basis": 50, "basis": "cholesky", "gamma": 0.3},
+            "CoreVectorClassifier",
+            {"gamma": 0.3, "method": methods.FewVectors(50, basis="cholesky")},
             THREE,
         ),
         "subspace, Nystroem": (
-            "SubspaceClassifier",
-            {"n_basis": 50, "basis": "nystroem", "gamma": 0.3},
+            "CoreVectorClassifier",
+            {"gamma": 0.3, "method": methods.FewVectors(50, basis="nystroem")},
             LABEL,
         ),
         "subspace regressor": (
-            "SubspaceRegressor",
-            {"n_basis": 20, "gamma": 0.3},
+            "CoreVectorRegressor",
+            {"C": 1.0, "tube": 0.0, "gamma": 0.3, "method": methods.FewVectors(20)},
             NUMBER,
         ),
         "features": ("CoreSetNystroem", {"n_components": 40, "gamma": 0.3}, LABEL),
@@ -187,7 +194,7 @@ def kernels() -> Iterator[tuple[str, Callable[[], Any]]]:
         "function": {"kernel": lambda a, b: (1.0 + 0.3 * a @ b.T) ** 2},
     }
     for name, parameters in given.items():
-        settled = dict(weights="core", low_rank=False, **parameters)
+        settled = dict(method="coreset", **parameters)
         yield (
             f"kernel {name}",
             lambda p=settled: fit(cv, "CoreVectorClassifier", p, X, LABEL),
@@ -199,8 +206,8 @@ def places(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     import corevec as cv
 
     chosen = {
-        "core set": ("CoreVectorClassifier", {"weights": "core", "low_rank": False}),
-        "low rank": ("CoreVectorClassifier", {"gamma": 0.02, "low_rank": True}),
+        "core set": ("CoreVectorClassifier", {"method": "coreset"}),
+        "low rank": ("CoreVectorClassifier", {"gamma": 0.02, "method": "lowrank"}),
     }
     for where in PLACES:
         for method, (estimator, parameters) in chosen.items():

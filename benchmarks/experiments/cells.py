@@ -1,7 +1,7 @@
-"""Local machines (`cells=`): where they help, what they cost, and where they do not.
+"""Local machines (`Cells`): where they help, what they cost, and where they do not.
 
 covtype, class 2 against the rest: gamma and C are chosen inside, on held-out rows of a
-few cells of the training part (gamma="tune"; those seconds count). Beside them, in the
+few cells of the training part (`tune=True`; those seconds count). Beside them, in the
 same run: SVC on growing subsamples (C = 32, gamma = 32, as in `real_data`: its time is
 what issue 9 compares with), Nystroem + LinearSVC, our pursuit of issue 3, and
 HistGradientBoosting with 100 and 300 rounds of 255 leaves. Then all seven classes,

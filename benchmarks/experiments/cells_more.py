@@ -76,7 +76,7 @@ def detector(name, X, threads):
 
     gamma = 1.0
     if name == "corevec_cells":
-        how = {"cells": 1000, "random_state": 0, "n_jobs": threads}
+        how = {"method": "cells", "random_state": 0, "n_jobs": threads}
         return CoreVectorOneClass(nu=NU, gamma=gamma, **how), X
     if name == "sklearn_oneclass":
         return OneClassSVM(nu=NU, gamma=gamma), X[:20_000]

@@ -18,7 +18,7 @@ REPEATS = 1
 CLUSTER = {"workers": 2, "memory": "1.5GB"}
 BOARD = {"C": 1000.0, "gamma": 1.0}
 # Every round looks at all rows, so that every round has to be sent.
-CORE = {"C": 1.0, "gamma": 0.01, "max_core": 1000, "low_rank": False}
+CORE = {"C": 1.0, "gamma": 0.01, "max_core": 1000}
 CORE |= {"sampling": "full"}
 PASSES = {1_000_000: 9, 3_000_000: 5, 10_000_000: 3, 30_000_000: 3, 100_000_000: 2}
 

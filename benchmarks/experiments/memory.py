@@ -24,7 +24,7 @@ BLOCK = 100_000
 MAX_SECONDS = 120.0
 ESTIMATORS = {
     "corevec_tol": "CoreVectorClassifier",
-    "corevec_subspace": "SubspaceClassifier",
+    "corevec_subspace": "CoreVectorClassifier",
 }
 SPAN = {"C": 1.0, "gamma": 0.025, "loss": "squared_hinge", "max_time": MAX_SECONDS}
 

@@ -1,12 +1,12 @@
 """Regression in a span on the sets of `regression`, 90 % of the rows, beside SVR.
 
 Sets, scaling, gamma and the tuning on 3000 rows are those of `regression`, and so are
-SVR's parameters and its kept rows. SubspaceRegressor gets a fifth of SVR's vectors, at
-most 1000, and a twentieth, at most 200; it is tuned at 200. CoreVectorRegressor with
-`weights="all"` takes the C and tube that were tuned for the fixed tube: the same
-problem. covtype is left out: SVR takes hours there, and `covtype_curve` has it.
+SVR's parameters and its kept rows. `FewVectors` gets a fifth of SVR's vectors, at
+most 1000, and a twentieth, at most 200; it is tuned at 200. With 2,000 vectors of the
+core set it takes the C and tube that were tuned for the fixed tube: the same problem.
+covtype is left out: SVR takes hours there, and `covtype_curve` has it.
 
-SubspaceRegressor with `basis="coreset"` (vectors that are not moved) is tuned on a
+`FewVectors(basis="coreset")` (vectors that are not moved) is tuned on a
 finer grid than the others, at 200 vectors, on the same rows. On that grid SVR would
 choose another C on pole (30: RMSE 14.83 in 6.6 s, 4,736 vectors) and on house_16h (30
 and a tube of 0.03: 37,023 in 71 s), and the same on cpu_act and elevators.

@@ -43,6 +43,33 @@ def arguments(params):
     return {k: v for k, v in params.items() if k not in DESCRIPTIVE}
 
 
+# What a case says flatly, and the method object that takes it: rows of the CSV are
+# found by these words.
+SPAN = {"n_basis": "n_vectors", "basis": "basis", "regulariser": "regulariser"}
+SPAN |= {"certificate": "certificate"}
+CELLS = {"cells": "size", "n_trees": "n_trees"}
+CORE = {"sampling": "sampling", "batch": "batch", "max_core": "max_vectors"}
+
+
+def with_method(params):
+    """Return the parameters of a corevec estimator: flat words become `method`."""
+    from corevec import methods
+
+    given = arguments(params)
+    for names, kind in (
+        (CELLS, methods.Cells),
+        (SPAN, methods.FewVectors),
+        (CORE, methods.CoreSet),
+    ):
+        own = {new: given.pop(old) for old, new in names.items() if old in given}
+        if not own:
+            continue
+        if kind is methods.Cells and given.get("gamma") == "tune":
+            own["tune"] = given.pop("gamma") == "tune"
+        given["method"] = kind(**own)
+    return given
+
+
 def certificate_facts(model, params):
     """Return what a corevec model says about itself."""
     certificate = model.certificate_
@@ -58,7 +85,7 @@ def certificate_facts(model, params):
         "converged": certificate.converged,
         "stopped_by": certificate.stopped_by,
         "passes": certificate.passes,
-        "hit_limit": certificate.stopped_by in ("max_time", "max_iter", "max_core"),
+        "hit_limit": certificate.stopped_by in ("max_time", "max_iter", "max_vectors"),
     }
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from benchmarks import records
-from benchmarks.solvers._base import Solver, arguments
+from benchmarks.solvers._base import Solver, with_method
 
 # What the paper's methods have in common: the hinge loss and no bias. The bound is the
 # cheap one, so that the seconds are those of training.
@@ -14,7 +14,7 @@ HINGE = {"loss": "hinge", "fit_intercept": False, "certificate": "projection"}
 class SpanSolver(Solver):
     """A solver by a name of corevec that an older version may not have."""
 
-    imports: str = "SubspaceClassifier"
+    imports: str = "CoreVectorClassifier"
 
     def skip_reason(self):
         """Return why this solver cannot run here; empty if it can."""
@@ -24,13 +24,13 @@ class SpanSolver(Solver):
         return "" if there else f"this corevec has no {self.imports}"
 
 
-def span_solver(name, fixed=None, *, imports="SubspaceClassifier", apart=False):
+def span_solver(name, fixed=None, *, imports="CoreVectorClassifier", apart=False):
     """Return the solver that builds `corevec.<imports>` with `fixed` settings."""
 
     def build(params, seed, threads):
         import corevec
 
-        given = arguments(params) | (fixed or {})
+        given = with_method(params | (fixed or {}))
         estimator = getattr(corevec, imports)
         return estimator(**given, random_state=seed, n_jobs=threads)
 
@@ -56,7 +56,7 @@ def span_facts(model, params):
         "converged": certificate.converged,
         "stopped_by": certificate.stopped_by,
         "passes": certificate.passes,
-        "hit_limit": certificate.stopped_by in ("max_time", "max_iter", "max_core"),
+        "hit_limit": certificate.stopped_by in ("max_time", "max_iter", "max_vectors"),
         "dual_bound": getattr(certificate, "dual_bound", ""),
         "confidence": getattr(certificate, "confidence", ""),
     }
@@ -65,7 +65,4 @@ def span_facts(model, params):
 
 def n_vectors(model):
     """Return how many vectors a prediction evaluates the kernel with."""
-    for name in ("basis_vectors_", "support_vectors_"):
-        if hasattr(model, name):
-            return int(getattr(model, name).shape[0])
-    raise AttributeError(f"{type(model).__name__} has no vectors to count")
+    return int(model.support_vectors_.shape[0])

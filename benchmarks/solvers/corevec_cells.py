@@ -1,12 +1,14 @@
-"""corevec's local machines: `cells=` rows per cell, `n_trees=` averaged."""
+"""corevec's local machines: `cells` rows per cell, `n_trees` averaged."""
 
-from benchmarks.solvers._base import Solver, arguments, certificate_facts
+from benchmarks.solvers._base import Solver, certificate_facts, with_method
 
 
 def build(params, seed, threads):
     from corevec import CoreVectorClassifier
 
-    return CoreVectorClassifier(**arguments(params), random_state=seed, n_jobs=threads)
+    return CoreVectorClassifier(
+        **with_method(params), random_state=seed, n_jobs=threads
+    )
 
 
 def facts(model, params):

@@ -1,6 +1,6 @@
 """The exact machine on all rows by its core set, then `compress` to `n_basis` vectors.
 
-`max_core` is lifted: of text most rows are support vectors. One budget for both, as
+`max_vectors` is lifted: of text most rows are support vectors. One budget for both, as
 large as what SVC took on text (2.1 GB at its peak).
 """
 
@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from benchmarks.solvers._base import arguments
 from benchmarks.solvers._span import SpanSolver, n_vectors
+from corevec import methods
 
 MEMORY_BUDGET = 2**31
 TOL = 1e-2
@@ -31,7 +32,10 @@ class CompressedCore(ClassifierMixin, BaseEstimator):
             "n_jobs": self.threads,
         }
         core = CoreVectorClassifier(
-            **self.given, tol=TOL, max_core=X.shape[0], **shared
+            tol=TOL,
+            method=methods.CoreSet(max_vectors=X.shape[0]),
+            **self.given,
+            **shared,
         ).fit(X, y)
         self.exact_ = core.certificate_
         self.small_ = compress(core, self.n_basis, **shared)
@@ -52,7 +56,7 @@ def facts(model, params):
     return {
         "n_support": n_vectors(model.small_),
         "stopped_by": cut,
-        "hit_limit": cut in ("max_time", "max_iter", "max_core"),
+        "hit_limit": cut in ("max_time", "max_iter", "max_vectors"),
     }
 
 

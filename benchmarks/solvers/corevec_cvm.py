@@ -1,23 +1,21 @@
 """The core vector machine with at most `n_basis` core rows, as in the CPSP paper.
 
-`low_rank=False`: the core set alone; else the span of a low-rank kernel takes over. The
-paper's CVM stops at as many vectors as it is allowed, whatever its tolerance.
+The paper's CVM stops at as many vectors as it is allowed, whatever its tolerance.
 """
 
 from benchmarks.solvers._base import Solver, arguments, certificate_facts
 
 
 def build(params, seed, threads):
-    from corevec import CoreVectorClassifier
+    from corevec import CoreVectorClassifier, methods
 
     given = arguments(params)
-    max_core = given.pop("n_basis")
+    max_vectors = given.pop("n_basis")
     return CoreVectorClassifier(
-        **given,
-        max_core=max_core,
-        low_rank=False,
         random_state=seed,
         n_jobs=threads,
+        method=methods.CoreSet(max_vectors=max_vectors),
+        **given,
     )
 
 

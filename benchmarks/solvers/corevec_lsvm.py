@@ -5,12 +5,11 @@ from benchmarks.solvers._span import SpanSolver, span_facts
 
 
 def build(params, seed, threads):
-    from corevec import SubspaceClassifier
+    from corevec import CoreVectorClassifier, methods
 
     given = arguments(params)
-    rest = {name: given.pop(name) for name in ("max_time", "n_basis") if name in given}
-    model = SubspaceClassifier.lsvm(**given)
-    return model.set_params(**rest, random_state=seed, n_jobs=threads)
+    few = methods.FewVectors.lsvm(given.pop("n_basis", 100))
+    return CoreVectorClassifier(**given, method=few, random_state=seed, n_jobs=threads)
 
 
 SOLVER = SpanSolver("corevec_lsvm", "corevec", "corevec", build, span_facts)

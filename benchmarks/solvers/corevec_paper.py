@@ -1,14 +1,12 @@
 """The Core Vector Machine exactly as printed: 59 samples, one row a round, SMO."""
 
-from benchmarks.solvers._base import Solver, arguments, certificate_facts
-
-AS_PRINTED = {"ball_epsilon": 1e-6, "sampling": 59, "batch": 1, "qp": "smo"}
+from benchmarks.solvers._base import Solver, certificate_facts, with_method
 
 
 def build(params, seed, threads):
-    from corevec import CoreVectorClassifier
+    from corevec import CoreVectorClassifier, methods
 
-    given = arguments(params) | AS_PRINTED
+    given = with_method(params) | {"method": methods.CoreSet.as_published()}
     return CoreVectorClassifier(**given, random_state=seed, n_jobs=threads)
 
 

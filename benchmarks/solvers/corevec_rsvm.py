@@ -5,12 +5,11 @@ from benchmarks.solvers._span import SpanSolver, span_facts
 
 
 def build(params, seed, threads):
-    from corevec import SubspaceClassifier
+    from corevec import CoreVectorClassifier, methods
 
     given = arguments(params)
-    limit = {"max_time": given.pop("max_time", None)}
-    model = SubspaceClassifier.rsvm(**given)
-    return model.set_params(**limit, random_state=seed, n_jobs=threads)
+    few = methods.FewVectors.rsvm(given.pop("share", 0.1))
+    return CoreVectorClassifier(**given, method=few, random_state=seed, n_jobs=threads)
 
 
 SOLVER = SpanSolver("corevec_rsvm", "corevec", "corevec", build, span_facts)

@@ -6,5 +6,5 @@ Vectors that were chosen by the core set, not moved: what is left of a second or
 from benchmarks.solvers._span import span_solver
 
 SOLVER = span_solver(
-    "corevec_subspace_coreset", {"basis": "coreset"}, imports="SubspaceRegressor"
+    "corevec_subspace_coreset", {"basis": "coreset"}, imports="CoreVectorRegressor"
 )

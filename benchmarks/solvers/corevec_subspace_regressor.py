@@ -5,4 +5,4 @@
 
 from benchmarks.solvers._span import span_solver
 
-SOLVER = span_solver("corevec_subspace_regressor", imports="SubspaceRegressor")
+SOLVER = span_solver("corevec_subspace_regressor", imports="CoreVectorRegressor")

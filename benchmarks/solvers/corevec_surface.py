@@ -18,7 +18,7 @@ def facts(model, params):
         "gap": certificate.relative_gap,
         "converged": certificate.converged,
         "stopped_by": certificate.stopped_by,
-        "hit_limit": certificate.stopped_by in ("max_time", "max_iter", "max_core"),
+        "hit_limit": certificate.stopped_by in ("max_time", "max_iter", "max_vectors"),
     }
 
 

@@ -3,13 +3,13 @@
 `tube` is in the units of y; `tube_sd` beside it says how many deviations that is.
 """
 
-from benchmarks.solvers._base import Solver, arguments, certificate_facts
+from benchmarks.solvers._base import Solver, certificate_facts, with_method
 
 
 def build(params, seed, threads):
     from corevec import CoreVectorRegressor
 
-    given = arguments(params) | {"mu": None}
+    given = with_method(params) | {"mu": None}
     return CoreVectorRegressor(**given, random_state=seed, n_jobs=threads)
 
 

@@ -4,21 +4,14 @@ Section 4 of the CVR paper: epsilon 1e-6, a random sample of 59. The tube may be
 negative, as in its eq. 6.
 """
 
-from benchmarks.solvers._base import Solver, arguments, certificate_facts
-
-AS_PRINTED = {
-    "ball_epsilon": 1e-6,
-    "sampling": 59,
-    "batch": 1,
-    "qp": "smo",
-    "tube": "paper",
-}
+from benchmarks.solvers._base import Solver, certificate_facts, with_method
 
 
 def build(params, seed, threads):
-    from corevec import CoreVectorRegressor
+    from corevec import CoreVectorRegressor, methods
 
-    given = arguments(params) | AS_PRINTED
+    printed = {"method": methods.CoreSet.as_published(), "tube": "paper"}
+    given = with_method(params) | printed
     return CoreVectorRegressor(**given, random_state=seed, n_jobs=threads)
 
 

@@ -4,15 +4,13 @@ The cost of the fit is nearly independent of n. What the model is worth on all r
 one pass of `certify`, timed apart (`certify_seconds`); `gap` is that pass's.
 """
 
-from benchmarks.solvers._base import Solver, arguments, certificate_facts
-
-SAMPLE = {"sampling": 20_000}
+from benchmarks.solvers._base import Solver, certificate_facts, with_method
 
 
 def build(params, seed, threads):
     from corevec import CoreVectorRegressor
 
-    given = arguments(params) | SAMPLE
+    given = with_method(params) | {"method": "sample"}
     return CoreVectorRegressor(**given, random_state=seed, n_jobs=threads)
 
 

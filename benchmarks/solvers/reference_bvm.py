@@ -3,5 +3,5 @@
 from benchmarks.solvers._reference import reference_solver
 
 SOLVER = reference_solver(
-    "reference_bvm", "BallVectorMachine", renamed={"n_basis": "max_core"}
+    "reference_bvm", "BallVectorMachine", renamed={"n_basis": "max_vectors"}
 )

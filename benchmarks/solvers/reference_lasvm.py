@@ -9,5 +9,5 @@ SOLVER = reference_solver(
     "reference_lasvm",
     "LASVM",
     {"selection": "margin"},
-    renamed={"n_basis": "max_support"},
+    renamed={"n_basis": "max_vectors"},
 )

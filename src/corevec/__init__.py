@@ -22,8 +22,6 @@ if TYPE_CHECKING:
         StreamingBallClassifier,
         StreamingOneClass,
         StructuralSVM,
-        SubspaceClassifier,
-        SubspaceRegressor,
         certify,
     )
     from corevec.estimators.compress import compress
@@ -59,8 +57,6 @@ __all__ = [
     "StreamingBallClassifier",
     "StreamingOneClass",
     "StructuralSVM",
-    "SubspaceClassifier",
-    "SubspaceRegressor",
     "certify",
     "compress",
 ]
@@ -78,12 +74,18 @@ _ROOMS = {
     "open": "corevec.data.sources.opening",
 }
 # Rooms for the user: `corevec.formats.save` works after `import corevec`.
-_OPEN = ("formats", "plots", "reference", "report", "streams", "surfaces")
+_OPEN = {
+    **{
+        name: f"corevec.{name}"
+        for name in ("formats", "plots", "reference", "report", "streams", "surfaces")
+    },
+    "methods": "corevec.estimators.methods",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _OPEN:
-        return import_module(f"corevec.{name}")
+        return import_module(_OPEN[name])
     if name not in __all__ and name not in _ROOMS:
         raise AttributeError(f"module 'corevec' has no attribute {name!r}")
     value = getattr(import_module(_ROOMS.get(name, "corevec.estimators")), name)

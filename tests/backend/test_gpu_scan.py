@@ -310,7 +310,7 @@ def fitted():
     rng = np.random.default_rng(5)
     X = rng.uniform(0, 2, size=(3000, 2))
     y = (X.astype(int).sum(axis=1) % 2).astype(int)
-    model = CoreVectorClassifier(C=1e3, gamma=4.0, random_state=0, weights="core")
+    model = CoreVectorClassifier(C=1e3, gamma=4.0, random_state=0, method="coreset")
     proof = model.fit(torch.from_numpy(X), torch.from_numpy(y)).certificate_
     return np.array([proof.primal, proof.relative_gap, proof.n_verified])
 

@@ -535,7 +535,7 @@ def test_a_loaded_model_is_told_apart_by_its_parameters():
 def test_the_squared_hinge_with_a_penalised_bias_is_that_of_corevec():
     X, y, _ = cloud(19, n=60)
     own = CoreVectorClassifier(
-        C=3.0, gamma=0.5, weights="core", low_rank=False, tol=1e-7, random_state=0
+        C=3.0, gamma=0.5, tol=1e-7, random_state=0, method="coreset"
     ).fit(X, y)
     loaded = as_loaded(own, C=3.0, loss="squared_hinge", bias="penalized")
     found = certify(loaded, X, y)

@@ -343,18 +343,18 @@ def test_regression_one_class_and_few_vectors(folder, capsys, moons):
     ran(capsys, *fit, "CoreVectorOneClass", "--nu", "0.2")
     predicted = ran(capsys, "predict", "r.npz", "-m", "m.corevec").split()
     assert set(predicted) == {"-1", "1"}
-    few = [*fit, "SubspaceRegressor", "--n-basis", "8"]
+    few = [*fit, "CoreVectorRegressor", "--tube", "0", "--n-vectors", "8"]
     assert told(capsys, *few)["vectors"] == 8
     code, out, err = run(capsys, *few, "--require-certificate")
     assert code == 1
     assert "NOT certified: relative gap" in out
     assert "; n_vectors reached" in out
-    assert "Allow more vectors (--n-basis)" in err
+    assert "Allow more vectors (--n-vectors)" in err
     assert "warning" not in err
     code, _, err = run(capsys, *few, "--tol", "1")
     assert code == 2
     assert "tol=1 must be below 1" in err
-    assert len(formats.load("m.corevec").basis_vectors_) == 8
+    assert len(formats.load("m.corevec").support_vectors_) == 8
 
 
 def test_a_scaler_is_saved_with_the_model(folder, capsys, moons):
@@ -430,9 +430,19 @@ def test_row_weights_come_from_a_column(folder, capsys, moons):
         (["train", "moons.txt"], 2, "--model"),
         (["train", "moons.txt", "-m", "m", "--gama", "1"], 2, "Did you mean --gamma?"),
         (
-            ["train", "moons.txt", "-m", "m", "--n-basis", "9"],
+            ["train", "moons.txt", "-m", "m", "--tube", "9"],
             2,
-            "It is a parameter of SubspaceClassifier, SubspaceRegressor (--estimator).",
+            "It is a parameter of CoreVectorRegressor (--estimator).",
+        ),
+        (
+            ["train", "moons.txt", "-m", "m", "--n-vectors", "9", "--size", "99"],
+            2,
+            "--size (--method cells), --n-vectors (--method few-vectors) cannot be",
+        ),
+        (
+            ["train", "moons.txt", "-m", "m", "-e", "SVDD", "--method", "exact"],
+            2,
+            "method='exact' does not serve this estimator.",
         ),
         (
             ["train", "moons.txt", "-m", "m", "-e", "CoreVectorClasifier"],
@@ -517,11 +527,11 @@ def test_a_traceback_only_for_those_who_ask(folder, capsys):
 
 def test_a_certificate_can_be_required(folder, capsys):
     hard = ["train", "moons.txt", "-m", "m.corevec", "--C", "1e4", "--max-iter", "1"]
-    code, out, err = run(capsys, *hard, "--low-rank", "false")
+    code, out, err = run(capsys, *hard, "--method", "coreset")
     assert code == 0
     assert "NOT certified" in out
     assert "warning: CoreVectorClassifier stopped by max_iter" in err
-    code, out, err = run(capsys, *hard, "--low-rank", "false", "--require-certificate")
+    code, out, err = run(capsys, *hard, "--method", "coreset", "--require-certificate")
     assert code == 1
     assert "the model is in m.corevec all the same" in err
     assert formats.load("m.corevec").certificate_.converged is False
@@ -725,8 +735,8 @@ def test_models_are_converted(folder, capsys, model_file, moons):
     [
         (["moons.txt", "--scale", "standard"], "a.model", "`corevec scale --save`"),
         (["moons.txt", "--kernel", "laplacian"], "a.model", "--kernel linear, poly"),
-        (["moons.txt", "--cells", "150"], "a.model", "without --cells"),
-        (["moons.txt", "--cells", "150"], "a.onnx", "without --cells"),
+        (["moons.txt", "--size", "150"], "a.model", "with --method auto"),
+        (["moons.txt", "--size", "150"], "a.onnx", "with --method auto"),
         (["three.npz", "--multi-class", "ovr"], "a.model", "--multi-class ovo"),
         (["words.npz"], "a.model", "Train on numbers"),
     ],
@@ -856,7 +866,7 @@ def test_stream_without_labels(folder, capsys, moons):
     assert found["rows"] == 400
     assert found["test_then_train_accuracy"] is None
     predicted = ran(capsys, "predict", "rows.npy", "-m", "m.corevec").split()
-    # The contamination asked for by default is a tenth.
+    # The nu asked for by default is a tenth.
     assert 0.02 < predicted.count("-1") / 400 < 0.25
 
 
@@ -910,8 +920,8 @@ def hard_file(tmp_path_factory):
     return path
 
 
-HARD = ["--C", "1e3", "--gamma", "20", "--low-rank", "false", "--tol", "1e-6"]
-HARD += ["--max-core", "20000", "--n-jobs", "1"]
+HARD = ["--C", "1e3", "--gamma", "20", "--method", "coreset", "--tol", "1e-6"]
+HARD += ["--max-vectors", "20000", "--n-jobs", "1"]
 
 
 @pytest.mark.slow

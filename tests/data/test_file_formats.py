@@ -36,7 +36,7 @@ def npz():
         ("d", LIBSVM, "libsvm"),
         ("a9a.t", b"+1 3:1 11:1 \n", "libsvm"),
         ("d.dat", b"2.5e0 qid:1 1:0.5\n", "libsvm"),
-        ("d.gz", gzip.compress(LIBSVM), "libsvm"),
+        ("d.gz", gzip.compress(LIBSVM, mtime=0), "libsvm"),
         ("d.libsvm", b"anything", "libsvm"),
         ("d.txt", b"a,b\n1,2\n", "csv"),
         ("d.txt", b"a\tb\n1\t2\n", "csv"),

@@ -15,9 +15,8 @@ from corevec import (
     CoreVectorRegressor,
     StreamingBallClassifier,
     StreamingOneClass,
-    SubspaceClassifier,
-    SubspaceRegressor,
     certify,
+    methods,
 )
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
 
@@ -91,10 +90,24 @@ CERTIFIED = {
     "soft ball": (SVDD(C=1e-3, kernel="linear"), None),
 }
 SPANNED = {
-    "subspace, pursuit": (SubspaceClassifier(20, C=1.0, gamma=0.2), LABEL),
-    "subspace, Nystroem": (SubspaceClassifier(50, "nystroem", gamma=0.2), LABEL),
-    "subspace, hinge": (SubspaceClassifier(10, loss="hinge", gamma=0.2), LABEL),
-    "subspace regressor": (SubspaceRegressor(20, C=1.0, gamma=0.2), NUMBER),
+    "subspace, pursuit": (
+        CoreVectorClassifier(C=1.0, gamma=0.2, method=methods.FewVectors(20)),
+        LABEL,
+    ),
+    "subspace, Nystroem": (
+        CoreVectorClassifier(
+            gamma=0.2, method=methods.FewVectors(50, basis="nystroem")
+        ),
+        LABEL,
+    ),
+    "subspace, hinge": (
+        CoreVectorClassifier(loss="hinge", gamma=0.2, method=methods.FewVectors(10)),
+        LABEL,
+    ),
+    "subspace regressor": (
+        CoreVectorRegressor(C=1.0, gamma=0.2, tube=0.0, method=methods.FewVectors(20)),
+        NUMBER,
+    ),
 }
 
 
@@ -211,7 +224,10 @@ def test_one_pass_over_partitions_keeps_its_promise(where, kernel, tmp_path):
 
 def test_a_streaming_detector_of_partitions(tmp_path):
     rows, _, _ = place("dask-7", tmp_path, None)
-    found, plain = StreamingOneClass(C=None).fit(rows), StreamingOneClass(C=None).fit(X)
+    found, plain = (
+        StreamingOneClass(C=np.inf).fit(rows),
+        StreamingOneClass(C=np.inf).fit(X),
+    )
     assert found.n_rows_seen_ == N
     assert found.radius_ >= plain.lower_radius_
     assert (found.score_samples(rows).compute() == found.score_samples(X)).all()
@@ -275,10 +291,11 @@ def test_rows_that_do_not_fit_are_worked_on_where_they_are(model, target):
 def test_few_vectors_of_rows_that_do_not_fit(tmp_path):
     """The vectors come from a sample; the weights are those of all rows."""
     rows, y, _ = place("dask-7", tmp_path, LABEL)
-    asked = {"n_basis": 20, "basis": "nystroem", "C": 1.0, "gamma": 0.2}
-    model = SubspaceClassifier(**asked, memory_budget=2**17, random_state=0)
+    asked = {"C": 1.0, "gamma": 0.2, "method": methods.FewVectors(20, basis="nystroem")}
+    model = CoreVectorClassifier(memory_budget=2**17, random_state=0, **asked)
     found = model.fit(rows, y)
-    own = SubspaceClassifier(**asked | {"basis": found.basis_vectors_}, random_state=0)
+    given = methods.FewVectors(basis=found.support_vectors_)
+    own = CoreVectorClassifier(random_state=0, **asked | {"method": given})
     wanted = own.fit(X, LABEL).certificate_
     assert found.certificate_.primal == pytest.approx(wanted.primal, rel=1e-3)
     assert found.certificate_.n_verified == N
@@ -286,7 +303,9 @@ def test_few_vectors_of_rows_that_do_not_fit(tmp_path):
 
 def test_the_hinge_says_that_it_needs_its_rows(tmp_path):
     rows, y, _ = place("dask-2", tmp_path, LABEL)
-    model = SubspaceClassifier(10, loss="hinge", memory_budget=2**17)
+    model = CoreVectorClassifier(
+        loss="hinge", memory_budget=2**17, method=methods.FewVectors(10)
+    )
     with pytest.raises(InvalidInputError, match="loss='squared_hinge'"):
         model.fit(rows, y)
 
@@ -307,9 +326,9 @@ def test_a_round_sends_the_core_rows_and_little_else():
     wide = rng.normal(size=(5_000, 50))
     side = wide[:, 0] + wide[:, 1] ** 2 > 1
     model = CoreVectorClassifier(
-        C=1.0, gamma=0.01, low_rank=False, max_core=1000, sampling="full"
+        C=1.0, gamma=0.01, method=methods.CoreSet(max_vectors=1000, sampling="full")
     )
-    with pytest.warns(NotCertifiedWarning, match="max_core"):
+    with pytest.warns(NotCertifiedWarning, match="max_vectors"):
         found = fitted(model, (da.from_array(wide, chunks=(900, 50)), side))
     assert found.history_[-1]["core"] == 1000
     for one in found.history_[1:]:
@@ -359,7 +378,9 @@ def test_bad_rows_elsewhere_are_named(what):
 
 def test_an_uncertified_fit_elsewhere_warns(tmp_path):
     rows, y, _ = place("dask-2", tmp_path, LABEL)
-    model = CoreVectorClassifier(C=1e4, gamma=5.0, max_core=50, low_rank=False)
-    with pytest.warns(NotCertifiedWarning, match="max_core"):
+    model = CoreVectorClassifier(
+        C=1e4, gamma=5.0, method=methods.CoreSet(max_vectors=50)
+    )
+    with pytest.warns(NotCertifiedWarning, match="max_vectors"):
         model.fit(rows, y)
     assert model.certificate_.n_verified == N

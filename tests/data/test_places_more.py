@@ -18,7 +18,7 @@ from corevec import (
     CoreVectorClassifier,
     CoreVectorRegressor,
     StreamingBallClassifier,
-    SubspaceClassifier,
+    methods,
 )
 from corevec.data.sources import lost_rows_explained
 from corevec.exceptions import InvalidInputError, RowsLostError
@@ -202,7 +202,9 @@ def test_sparse_rows_of_huge_values_stay_sparse():
     rows = da.from_delayed(
         delayed(wide), wide.shape, dtype=float, meta=sparse.csr_matrix((0, 0))
     )
-    model = SubspaceClassifier(2, "nystroem", gamma=1e-300, random_state=0)
+    model = CoreVectorClassifier(
+        gamma=1e-300, random_state=0, method=methods.FewVectors(2, basis="nystroem")
+    )
     assert model.fit(rows, np.arange(1_000) % 2).n_features_in_ == 2_000_000
 
 

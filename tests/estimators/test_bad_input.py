@@ -124,7 +124,7 @@ def test_nu_must_be_a_fraction(nu):
         ("qp", "simplex"),
         ("init", "nowhere"),
         ("low_rank", "perhaps"),
-        ("max_core", 0),
+        ("max_vectors", 0),
         ("max_iter", -7),
         ("max_time", -1.5),
         ("memory_budget", -8),

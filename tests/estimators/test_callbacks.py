@@ -15,8 +15,7 @@ from corevec import (
     StreamingBallClassifier,
     StreamingOneClass,
     StructuralSVM,
-    SubspaceClassifier,
-    SubspaceRegressor,
+    methods,
 )
 
 pytest.importorskip("sklearn.callback", reason="callbacks came with 1.9")
@@ -26,17 +25,17 @@ X = RNG.normal(size=(200, 3))
 T = X[:, 0] + 0.1 * RNG.normal(size=200)
 Y = (T > 0).astype(int)
 MODELS = [
-    CoreVectorClassifier(weights="core"),
-    CoreVectorClassifier(cells=50),
+    CoreVectorClassifier(method="coreset"),
+    CoreVectorClassifier(method=methods.Cells(50)),
     CoreVectorRegressor(),
-    CoreVectorRegressor(cells=50),
+    CoreVectorRegressor(method=methods.Cells(50)),
     CoreVectorOneClass(),
-    CoreVectorOneClass(cells=50),
+    CoreVectorOneClass(method=methods.Cells(50)),
     SVDD(),
     SVDD(C=0.1),
-    SubspaceClassifier(10),
-    SubspaceClassifier(10, loss="hinge"),
-    SubspaceRegressor(10),
+    CoreVectorClassifier(method=methods.FewVectors(10)),
+    CoreVectorClassifier(loss="hinge", method=methods.FewVectors(10)),
+    CoreVectorRegressor(C=1.0, tube=0.0, method=methods.FewVectors(10)),
     StructuralSVM(),
     CoreVectorRanker(),
     StreamingBallClassifier(),
@@ -79,7 +78,7 @@ def test_the_scoring_monitor_logs_a_score_per_round():
     from sklearn.callback import ScoringMonitor
 
     monitor = ScoringMonitor(scoring="accuracy")
-    model = CoreVectorClassifier(weights="core", random_state=0)
+    model = CoreVectorClassifier(random_state=0, method="coreset")
     model.set_callbacks(monitor).fit(X, Y, np.full(200, 2.0))
     rows = monitor.get_logs().data
     last = [row["accuracy"] for row in rows if row["task_name"] == "fit"]

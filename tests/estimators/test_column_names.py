@@ -7,7 +7,7 @@ import pytest
 from sklearn.svm import SVC, LinearSVC
 
 import corevec
-from corevec import InvalidInputError, reference
+from corevec import InvalidInputError, methods, reference
 
 pd = pytest.importorskip("pandas")
 dd = pytest.importorskip("dask.dataframe")
@@ -16,14 +16,18 @@ pytest.importorskip("pyarrow")
 NAMES = ["age", "income"]
 MODELS = {
     "classifier": corevec.CoreVectorClassifier(gamma=0.5, random_state=0),
-    "cells": corevec.CoreVectorClassifier(gamma=0.5, cells=30, random_state=0),
     "detector": corevec.CoreVectorOneClass(gamma=0.5, random_state=0),
-    "subspace": corevec.SubspaceClassifier(n_basis=5, random_state=0),
+    "subspace": corevec.CoreVectorClassifier(
+        random_state=0, method=methods.FewVectors(5)
+    ),
     "stream": corevec.StreamingBallClassifier(),
     "streaming detector": corevec.StreamingOneClass(random_state=0),
     "features": corevec.CoreSetNystroem(n_components=5, random_state=0),
     "structural": corevec.StructuralSVM(),
     "reference": reference.SMO(),
+    "cells": corevec.CoreVectorClassifier(
+        gamma=0.5, random_state=0, method=methods.Cells(30)
+    ),
 }
 PLACES = ("frame", "dask", "parquet")
 IN_MEMORY = ("features", "structural", "reference")  # take no files

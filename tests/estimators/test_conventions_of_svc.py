@@ -14,7 +14,7 @@ from corevec import (
     CoreVectorOneClass,
     NotCertifiedWarning,
     StreamingBallClassifier,
-    SubspaceClassifier,
+    methods,
 )
 
 RNG = np.random.default_rng(0)
@@ -78,9 +78,9 @@ def test_an_assignment_to_the_weights_of_the_columns_is_refused(cls):
 @pytest.mark.parametrize(
     "model",
     [
-        CoreVectorClassifier(sampling=50),
-        SubspaceClassifier(5),
-        CoreVectorOneClass(sampling=50),
+        CoreVectorClassifier(method=methods.Sample(50)),
+        CoreVectorClassifier(method=methods.FewVectors(5)),
+        CoreVectorOneClass(method=methods.Sample(50)),
     ],
 )
 def test_a_fit_without_a_seed_can_be_repeated(model):
@@ -104,7 +104,7 @@ def test_the_warning_is_a_convergence_warning():
     assert issubclass(NotCertifiedWarning, ConvergenceWarning)
     warning = pickle.loads(pickle.dumps(NotCertifiedWarning("a", stopped_by="tol")))
     with pytest.warns(ConvergenceWarning):
-        CoreVectorClassifier(weights="core", max_iter=1, C=1e4).fit(X, CLASSES > 1)
+        CoreVectorClassifier(max_iter=1, C=1e4, method="coreset").fit(X, CLASSES > 1)
     assert isinstance(warning, NotCertifiedWarning)
 
 
@@ -133,7 +133,9 @@ def test_no_row_scores_exactly_the_offset(kernel):
 def test_a_gram_matrix_of_low_rank_in_float32_is_definite_to_rounding(n_columns):
     rows = np.random.default_rng(1).normal(size=(200, n_columns))
     K, y = rows @ rows.T, rows[:, 0] > 0.3
-    model = SubspaceClassifier(kernel="precomputed", random_state=0)
+    model = CoreVectorClassifier(
+        kernel="precomputed", random_state=0, method="few-vectors"
+    )
     rounded = model.fit(K.astype(np.float32), y).decision_function(K)
     exact = model.fit(K, y).decision_function(K)
     # Entries are rounded by 6e-8 of k(x, x); both fits end at a gap of 1e-3.

@@ -21,6 +21,7 @@ from corevec import (
     InvalidInputError,
     KernelError,
     NotCertifiedWarning,
+    methods,
 )
 
 BASES = ["coreset", "uniform", "kmeans", "rpcholesky", "cholesky"]
@@ -73,9 +74,9 @@ def test_the_core_set_is_that_of_the_classifier(moons):
     X, y = moons
     model = CoreSetNystroem(20, random_state=0).fit(X, y)
     with pytest.warns(NotCertifiedWarning):
-        machine = CoreVectorClassifier(max_core=20, low_rank=False, random_state=0).fit(
-            X, y
-        )
+        machine = CoreVectorClassifier(
+            random_state=0, method=methods.CoreSet(max_vectors=20)
+        ).fit(X, y)
     assert len(machine.support_) > 10
     assert set(machine.support_) <= set(model.component_indices_)
     # Rows near the border, which a choice that does not see y does not prefer.

@@ -94,10 +94,10 @@ def test_the_order_of_the_rows_does_not_matter(board, rng):
 
 # Without low rank the budget also bounds the core set, whose matrix must fit: 64 MB
 # hold the rows that this board needs, 1 MB does not (and the certificate says so).
-@pytest.mark.parametrize(("low_rank", "budget"), [(True, 2**20), (False, 2**26)])
-def test_threads_and_blocks_do_not_matter(low_rank, budget):
+@pytest.mark.parametrize(("method", "budget"), [("lowrank", 2**20), ("coreset", 2**26)])
+def test_threads_and_blocks_do_not_matter(method, budget):
     X, y = strategies.checkerboard(2000, seed=1)
-    shape = {"low_rank": low_rank, "C": 10.0, "tol": 1e-5}
+    shape = {"C": 10.0, "tol": 1e-5, "method": method}
     one = fitted(X, y, n_jobs=1, **shape)
     f = one.decision_function(X)
     for change in ({"n_jobs": 2}, {"memory_budget": budget}, {"memory_budget": 2**30}):

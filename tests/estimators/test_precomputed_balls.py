@@ -16,9 +16,9 @@ from corevec import (
     CoreVectorClassifier,
     CoreVectorOneClass,
     InvalidInputError,
-    SubspaceClassifier,
     certify,
     compress,
+    methods,
     reference,
 )
 from corevec.formats import load, save
@@ -53,7 +53,7 @@ def assert_says_the_same(given, K, by_rows, A, **more):
 
 
 @pytest.mark.parametrize("as_matrix", [np.asarray, sparse.csr_matrix, sparse.csr_array])
-@pytest.mark.parametrize("C", [None, 0.5])
+@pytest.mark.parametrize("C", [np.inf, 0.5])
 def test_new_rows_are_judged_by_the_diagonal_that_is_given(C, as_matrix):
     model = ball(as_matrix(LINEAR), C)
     by_rows = reading.fit(SVDD(C, kernel="linear", **TIGHT), X)
@@ -198,8 +198,16 @@ CERTIFIED = {
     "ball": (SVDD(0.5, kernel="precomputed", **TIGHT), None),
     "half-space": (CoreVectorOneClass(C=2.0, kernel="precomputed"), None),
     "classifier": (CoreVectorClassifier(kernel="precomputed"), Y),
-    "subspace": (SubspaceClassifier(20, kernel="precomputed"), Y),
-    "hinge": (SubspaceClassifier(20, loss="hinge", kernel="precomputed"), Y),
+    "subspace": (
+        CoreVectorClassifier(kernel="precomputed", method=methods.FewVectors(20)),
+        Y,
+    ),
+    "hinge": (
+        CoreVectorClassifier(
+            loss="hinge", kernel="precomputed", method=methods.FewVectors(20)
+        ),
+        Y,
+    ),
     "reference": (reference.SMO(kernel="precomputed"), Y),
 }
 

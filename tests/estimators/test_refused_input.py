@@ -18,9 +18,8 @@ from corevec import (
     NotCertifiedWarning,
     StreamingBallClassifier,
     StructuralSVM,
-    SubspaceClassifier,
-    SubspaceRegressor,
     certify,
+    methods,
 )
 
 RNG = np.random.default_rng(0)
@@ -43,7 +42,7 @@ NOT_NUMBERS = {
 }
 ESTIMATORS = [
     CoreVectorClassifier(),
-    SubspaceClassifier(5),
+    CoreVectorClassifier(method=methods.FewVectors(5)),
     StreamingBallClassifier(),
     StructuralSVM(),
     CoreSetNystroem(5),
@@ -120,7 +119,10 @@ def test_a_lazy_frame_is_refused_with_what_computes_it():
     ],
 )
 def test_targets_that_are_no_numbers_are_refused(y, word):
-    for model in (CoreVectorRegressor(), SubspaceRegressor(5)):
+    for model in (
+        CoreVectorRegressor(),
+        CoreVectorRegressor(C=1.0, tube=0.0, method=methods.FewVectors(5)),
+    ):
         with pytest.raises(InvalidInputError, match=f"y .*{word}"):
             model.fit(X, y)
 
@@ -141,13 +143,23 @@ def test_a_negative_weight_is_called_negative_whatever_its_shape(weights):
 def test_weights_beyond_the_range_of_sums_are_refused():
     with pytest.raises(InvalidInputError, match=r"above 1e\+100"):
         CoreVectorOneClass().fit(X, sample_weight=np.full(40, 1e101))
-    for model in (CoreVectorClassifier(), SubspaceClassifier(5), SVDD(C=1.0)):
+    for model in (
+        CoreVectorClassifier(),
+        CoreVectorClassifier(method=methods.FewVectors(5)),
+        SVDD(C=1.0),
+    ):
         with pytest.raises(InvalidInputError, match="sum of sample_weight") as caught:
             model.fit(X, Y, sample_weight=np.full(40, 1e40))
         assert caught.value.parameter == "C"
 
 
-@pytest.mark.parametrize("model", [SubspaceClassifier(5), SubspaceRegressor(5)])
+@pytest.mark.parametrize(
+    "model",
+    [
+        CoreVectorClassifier(method=methods.FewVectors(5)),
+        CoreVectorRegressor(C=1.0, tube=0.0, method=methods.FewVectors(5)),
+    ],
+)
 def test_weights_within_the_range_fit_without_numpys_warnings(model):
     weights = np.ones(40)
     weights[3] = 1e33  # C = 1: the sum is below 1e36
@@ -239,7 +251,10 @@ def test_a_kernel_function_may_return_a_sparse_matrix():
 def test_a_model_without_support_vectors_is_certified(kernel, n_columns):
     rows = RNG.normal(size=(30, n_columns))
     inside = {"tube": 100.0, "kernel": kernel}
-    for model in (CoreVectorRegressor(**inside), SubspaceRegressor(5, **inside)):
+    for model in (
+        CoreVectorRegressor(**inside),
+        CoreVectorRegressor(tube=0.0, method=methods.FewVectors(5), **inside),
+    ):
         found = certify(model.fit(rows, rows[:, 0]), rows, rows[:, 0])
         assert found.converged
         assert found.primal == 0.0  # w = 0 and no row outside the tube

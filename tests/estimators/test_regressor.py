@@ -71,25 +71,16 @@ def test_the_documented_defaults_are_the_defaults():
         "coef0": 0.0,
         "fit_intercept": True,
         "tol": 1e-3,
-        "ball_epsilon": None,
-        "sampling": "auto",
-        "batch": "auto",
-        "qp": "auto",
-        "init": "auto",
-        "low_rank": "auto",
-        "max_core": None,
         "max_iter": None,
         "max_time": None,
         "checkpoint": None,
-        "cells": None,
-        "n_trees": 1,
-        "weights": "auto",
         "memory_budget": CoreVectorRegressor().memory_budget,
         "n_jobs": None,
         "device": None,
         "warm_start": False,
         "random_state": None,
         "verbose": 0,
+        "method": "auto",
     }
     assert CoreVectorRegressor().get_params() == stated
 
@@ -295,10 +286,16 @@ def test_the_same_seed_gives_the_same_model_bit_for_bit():
     np.testing.assert_array_equal(one.predict(Z), other.predict(Z))
 
 
-@pytest.mark.parametrize("low_rank", [True, False])
-def test_threads_and_blocks_do_not_matter(low_rank):
+@pytest.mark.parametrize("method", ["auto", "coreset"])
+def test_threads_and_blocks_do_not_matter(method):
     rows, y = strategies.friedman(1500)
-    shape = {"low_rank": low_rank, "gamma": 0.3, "C": 1.0, "tol": 1e-4, "mu": 0.1}
+    shape = {
+        "gamma": 0.3,
+        "C": 1.0,
+        "tol": 1e-4,
+        "mu": 0.1,
+        "method": method,
+    }
     one = reading.fit(regressor(n_jobs=1, **shape), rows, y)
     for change in ({"n_jobs": 2}, {"memory_budget": 2**27}):
         other = reading.fit(regressor(**shape, **change), rows, y)

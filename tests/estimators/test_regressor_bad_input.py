@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from corevec import CoreVectorRegressor, InvalidInputError, certify
+from corevec import CoreVectorRegressor, InvalidInputError, certify, methods
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3))
@@ -56,12 +56,18 @@ def test_an_unknown_word_for_the_tube_lists_the_known_ones():
 
 
 def test_the_papers_rule_needs_the_simplex():
-    model = CoreVectorRegressor(tube=0.1, mu=None, ball_epsilon=0.01)
+    model = CoreVectorRegressor(
+        tube=0.1, mu=None, method=methods.CoreSet(ball_epsilon=0.01)
+    )
     assert_refuses(model, "ball_epsilon", "tube")
 
 
 def test_the_papers_small_solver_needs_the_simplex():
-    assert_refuses(CoreVectorRegressor(tube=0.1, mu=None, qp="smo"), "smo", "tube")
+    assert_refuses(
+        CoreVectorRegressor(tube=0.1, mu=None, method=methods.CoreSet(qp="smo")),
+        "smo",
+        "tube",
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,16 +78,10 @@ def test_the_papers_small_solver_needs_the_simplex():
         ("C", np.nan),
         ("C", np.inf),
         ("tol", -0.5),
-        ("ball_epsilon", -0.25),
         ("kernel", "gaussish"),
         ("gamma", "wide"),
         ("gamma", -0.125),
-        ("sampling", "often"),
-        ("batch", -4),
-        ("qp", "simplex"),
-        ("init", "nowhere"),
-        ("low_rank", "perhaps"),
-        ("max_core", 0),
+        ("method", "perhaps"),
         ("max_iter", -7),
         ("max_time", -1.5),
         ("memory_budget", -8),
@@ -89,6 +89,22 @@ def test_the_papers_small_solver_needs_the_simplex():
 )
 def test_a_parameter_out_of_range_is_refused_with_its_value(name, value):
     assert_refuses(CoreVectorRegressor(**{name: value}), name, str(value))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ball_epsilon", -0.25),
+        ("sampling", "often"),
+        ("batch", -4),
+        ("qp", "simplex"),
+        ("init", "nowhere"),
+        ("max_vectors", 0),
+    ],
+)
+def test_a_parameter_of_a_method_is_refused_with_its_value(name, value):
+    model = CoreVectorRegressor(method=methods.CoreSet(**{name: value}))
+    assert_refuses(model, f"method__{name}", str(value))
 
 
 def test_bad_weights_are_refused():

@@ -8,7 +8,7 @@ import strategies
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.kernel_ridge import KernelRidge
 
-from corevec import CoreVectorRegressor, certify
+from corevec import CoreVectorRegressor, certify, methods
 
 ROWS = 9_000  # above coreset.MAX_ROWS_WITHOUT_SUBSET and span.MIN_ROWS
 SHAPE = {"C": 1.0, "gamma": 0.5, "tol": 1e-2, "random_state": 0, "max_time": 20.0}
@@ -28,7 +28,7 @@ def test_friedman_is_learnt_and_certified_on_all_rows(friedman, form, n):
     model = reading.fit(CoreVectorRegressor(**SHAPE, **form), rows, y)
     found = model.certificate_
     assert found.n_verified == found.n_rows == n
-    # Half of the rows lie outside the tube: a basis of 1000 may end at max_core.
+    # Half of the rows lie outside the tube: a basis of 1000 may end at max_vectors.
     assert found.converged == (found.relative_gap <= 1e-2)
     assert found.relative_gap <= 0.1
     again = certify(model, rows, y)
@@ -60,11 +60,11 @@ def test_both_paths_bracket_the_same_optimum(friedman):
     rows, y = friedman[0][:3000], friedman[1][:3000]
     found = [
         reading.fit(
-            CoreVectorRegressor(**SHAPE | {"low_rank": low_rank, "max_time": 10.0}),
+            CoreVectorRegressor(**SHAPE | {"max_time": 10.0, "method": method}),
             rows,
             y,
         ).certificate_
-        for low_rank in (True, False)
+        for method in ("auto", "coreset")
     ]
     lowest = min(certificate.primal for certificate in found)
     assert max(certificate.dual for certificate in found) <= lowest * (1 + 1e-9)
@@ -72,7 +72,7 @@ def test_both_paths_bracket_the_same_optimum(friedman):
 
 def test_a_sampled_search_says_sample_and_states_no_false_bound(friedman):
     rows, y, test, truth = friedman
-    model = CoreVectorRegressor(**SHAPE | {"sampling": 1000})
+    model = CoreVectorRegressor(**SHAPE | {"method": methods.Sample(1000)})
     found = reading.fit(model, rows, y).certificate_
     assert found.stopped_by == "sample"
     assert not found.converged
@@ -87,7 +87,8 @@ def test_a_sampled_search_says_sample_and_states_no_false_bound(friedman):
 def test_the_papers_rule_holds_on_all_rows_beyond_the_small_sizes(friedman):
     rows, y, _, _ = friedman
     model = CoreVectorRegressor(
-        **SHAPE | {"C": 0.01, "ball_epsilon": 1e-3, "tube": "paper"}
+        **SHAPE
+        | {"C": 0.01, "tube": "paper", "method": methods.CoreSet(ball_epsilon=1e-3)}
     ).fit(rows, y)
     found = model.certificate_
     assert found.converged

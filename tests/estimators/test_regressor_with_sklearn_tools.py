@@ -17,6 +17,7 @@ from corevec import (
     CoreVectorRegressor,
     NotCertifiedWarning,
     certify,
+    methods,
 )
 
 TIGHT = {"tol": 1e-9, "random_state": 0, "gamma": 0.5}
@@ -88,9 +89,9 @@ def test_score_is_the_share_of_variance_explained():
 
 
 @pytest.mark.parametrize("form", FORMS, ids=form_name)
-@pytest.mark.parametrize("low_rank", [True, False])
-def test_a_warm_path_of_C_ends_where_cold_fits_end(form, low_rank):
-    shape = form | {"low_rank": low_rank, "tol": 1e-6}
+@pytest.mark.parametrize("method", ["auto", "coreset"])
+def test_a_warm_path_of_C_ends_where_cold_fits_end(form, method):
+    shape = form | {"tol": 1e-6, "method": method}
     warm = regressor(warm_start=True, **shape)
     for C in (1.0, 10.0, 100.0, 1.0):
         warm.set_params(C=C).fit(X, Y)
@@ -180,14 +181,15 @@ def test_certify_bounds_the_optimum_of_other_rows(form):
     ("limit", "reason"),
     [
         ({"max_iter": 1}, "max_iter"),
-        ({"max_core": 5}, "max_core"),
+        ({"method__max_vectors": 5}, "max_vectors"),
         ({"max_time": 1e-9}, "max_time"),
     ],
 )
 @pytest.mark.parametrize("form", FORMS, ids=form_name)
 def test_a_limit_ends_the_run_with_a_warning_and_its_name(limit, reason, form):
     rows, y = strategies.friedman(700)
-    model = regressor(batch=1, low_rank=False, C=100.0, **form, **limit)
+    model = regressor(method=methods.CoreSet(batch=1), C=100.0, **form)
+    model.set_params(**limit)
     with pytest.warns(NotCertifiedWarning, match=f"CoreVectorRegressor.*{reason}"):
         model.fit(rows, y)
     certificate = model.certificate_

@@ -1,5 +1,6 @@
 """The estimators are scikit-learn estimators: its own checks, with no exceptions."""
 
+import numpy as np
 import pytest
 import reading
 import strategies
@@ -11,8 +12,8 @@ from corevec import (
     SVDD,
     CoreVectorClassifier,
     CoreVectorOneClass,
-    SubspaceClassifier,
-    SubspaceRegressor,
+    CoreVectorRegressor,
+    methods,
 )
 
 # Every class as it comes, and what is another way through its code: 60 checks each.
@@ -24,11 +25,11 @@ CHECKED = [
     CoreVectorOneClass(nu=0.1),
     SVDD(),
     SVDD(C=1.0),
-    SubspaceClassifier(),
-    SubspaceClassifier(basis="kmeans"),
-    SubspaceClassifier(basis="coreset", loss="hinge"),
-    SubspaceRegressor(),
-    SubspaceRegressor(basis="coreset", tube=0.1),
+    CoreVectorClassifier(method="few-vectors"),
+    CoreVectorClassifier(method=methods.FewVectors(basis="kmeans")),
+    CoreVectorClassifier(loss="hinge", method=methods.FewVectors(basis="coreset")),
+    CoreVectorRegressor(C=1.0, tube=0.0, method="few-vectors"),
+    CoreVectorRegressor(tube=0.1, C=1.0, method=methods.FewVectors(basis="coreset")),
 ]
 ONE_OF_EACH = [CoreVectorClassifier(C=2.0), CoreVectorOneClass(nu=0.2), SVDD(C=3.0)]
 
@@ -39,7 +40,7 @@ def impossible(model):
     They want some training rows called outliers; the hard ball is the smallest that
     holds all of them. Every other estimator, the soft ball included, has none.
     """
-    if not (isinstance(model, SVDD) and model.C is None):
+    if not (isinstance(model, SVDD) and np.inf == model.C):
         return {}
     reason = "a hard-margin ball holds every training row, so none is an outlier"
     return dict.fromkeys(("check_outliers_train", "check_outliers_fit_predict"), reason)
@@ -58,7 +59,7 @@ def test_parameters_survive_get_set_and_clone(model):
     assert clone(model).get_params() == params
     changed = clone(model).set_params(C=7.0, tol=0.1)
     assert (changed.C, changed.tol) == (7.0, 0.1)
-    assert set(params) >= {"C", "kernel", "gamma", "tol", "ball_epsilon", "sampling"}
+    assert set(params) >= {"C", "kernel", "gamma", "tol", "method"}
 
 
 def test_the_documented_defaults_are_the_defaults():
@@ -67,11 +68,6 @@ def test_the_documented_defaults_are_the_defaults():
         "kernel": "rbf",
         "gamma": "scale",
         "tol": 1e-3,
-        "ball_epsilon": None,
-        "sampling": "auto",
-        "batch": "auto",
-        "qp": "auto",
-        "max_core": None,
         "max_iter": None,
         "max_time": None,
         "multi_class": "auto",
@@ -80,6 +76,7 @@ def test_the_documented_defaults_are_the_defaults():
         "warm_start": False,
         "random_state": None,
         "verbose": 0,
+        "method": "auto",
     }
     params = CoreVectorClassifier().get_params()
     assert {name: params[name] for name in stated} == stated

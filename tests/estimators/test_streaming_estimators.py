@@ -39,7 +39,7 @@ CHECKED = [
     StreamingBallClassifier(kernel="rbf", budget=50),
     StreamingOneClass(),
     StreamingOneClass(kernel="linear", n_balls=1),
-    StreamingOneClass(C=None, budget=30, overflow="drop"),
+    StreamingOneClass(C=np.inf, budget=30, overflow="drop"),
 ]
 REASON = "the ball depends on the order of the rows, which this check shuffles"
 ORDER = {
@@ -489,7 +489,7 @@ def test_a_block_without_any_weight_changes_nothing():
         StreamingBallClassifier(n_balls=5),
         StreamingBallClassifier(n_balls=5, balls="general"),
         StreamingBallClassifier(kernel="rbf", gamma=0.2, budget=30),
-        StreamingOneClass(gamma=0.2, contamination=0.2, random_state=0),
+        StreamingOneClass(gamma=0.2, nu=0.2, random_state=0),
     ],
 )
 def test_two_halves_join(model):
@@ -670,7 +670,7 @@ def with_outliers(n=2000, share=0.05, seed=0):
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_outliers_have_low_scores(kernel):
     X, outlier = with_outliers()
-    model = StreamingOneClass(kernel=kernel, contamination=0.05, random_state=0)
+    model = StreamingOneClass(kernel=kernel, nu=0.05, random_state=0)
     for block in np.array_split(X, 9):
         model.partial_fit(block)
     assert roc_auc_score(outlier, -model.score_samples(X)) > 0.9
@@ -701,26 +701,26 @@ def test_a_list_of_rows_is_no_stream():
     assert rows.n_rows_seen_ == 30
 
 
-@pytest.mark.parametrize("C", [None, 0.5])
+@pytest.mark.parametrize("C", [np.inf, 0.5])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_many_balls_come_near_svdd(C, kernel):
     X, _ = with_outliers(150)
     shape = {"kernel": kernel, "gamma": 0.1}
     exact = SVDD(C=C, tol=1e-6, **shape).fit(X)
-    model = StreamingOneClass(C=C, n_balls=150, contamination=None, **shape).fit(X)
+    model = StreamingOneClass(C=C, n_balls=150, nu=None, **shape).fit(X)
     gap = certify(model, X)
     assert gap.primal == pytest.approx(exact.certificate_.primal, rel=1e-5)
     assert gap.dual <= exact.certificate_.primal * (1 + 1e-9)
     assert model.offset_ == pytest.approx(exact.offset_, rel=1e-3)
     assert model.distance(X) == pytest.approx(exact.distance(X), rel=1e-3, abs=1e-3)
-    if C is None:
+    if np.inf == C:
         assert model.radius_ == pytest.approx(exact.radius_, rel=1e-5)
 
 
-def test_without_slack_and_contamination_no_row_seen_is_an_outlier():
+def test_without_slack_and_nu_no_row_seen_is_an_outlier():
     X, _ = with_outliers(500)
     for kernel in ("linear", "rbf"):
-        model = StreamingOneClass(C=None, contamination=None, kernel=kernel).fit(X)
+        model = StreamingOneClass(C=np.inf, nu=None, kernel=kernel).fit(X)
         assert (model.predict(X) == 1).all()
 
 
@@ -738,8 +738,8 @@ def test_far_from_the_origin_nothing_cancels():
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"contamination": 0.0}, "contamination=0.0 must be"),
-        ({"contamination": 1.0}, "contamination=1.0 must be below 1"),
+        ({"nu": 0.0}, "nu=0.0 must be"),
+        ({"nu": 1.0}, "nu=1.0 must be below 1"),
         ({"C": -1.0}, "C=-1.0 must be"),
     ],
 )
@@ -816,7 +816,7 @@ def test_an_empty_block_is_nothing_to_test_on():
 
 def test_the_offset_follows_the_stream():
     rng = np.random.default_rng(0)
-    model = StreamingOneClass(contamination=0.1, random_state=0)
+    model = StreamingOneClass(nu=0.1, random_state=0)
     for scale in (1.0, 5.0):
         X = scale * rng.normal(size=(400, 2))
         model.partial_fit(X)

@@ -11,12 +11,12 @@ SHAPE = {"gamma": 1.0, "tol": 1e-6, "random_state": 0}
 X, Y = strategies.checkerboard(400)
 
 
-@pytest.mark.parametrize("low_rank", [True, False])
-def test_a_path_of_C_on_the_same_rows_ends_where_cold_fits_end(low_rank):
-    warm = CoreVectorClassifier(warm_start=True, low_rank=low_rank, **SHAPE)
+@pytest.mark.parametrize("method", ["auto", "coreset"])
+def test_a_path_of_C_on_the_same_rows_ends_where_cold_fits_end(method):
+    warm = CoreVectorClassifier(warm_start=True, method=method, **SHAPE)
     for C in (1.0, 10.0, 100.0, 1.0):
         warm.set_params(C=C).fit(X, Y)
-        cold = CoreVectorClassifier(C=C, low_rank=low_rank, **SHAPE).fit(X, Y)
+        cold = CoreVectorClassifier(C=C, method=method, **SHAPE).fit(X, Y)
         assert warm.certificate_.converged
         values = warm.certificate_.primal, cold.certificate_.primal
         assert values[0] == pytest.approx(values[1], rel=3e-6)  # tol of each
@@ -25,7 +25,7 @@ def test_a_path_of_C_on_the_same_rows_ends_where_cold_fits_end(low_rank):
 
 
 def test_the_same_fit_again_starts_at_its_end():
-    model = CoreVectorClassifier(C=10.0, warm_start=True, low_rank=False, **SHAPE)
+    model = CoreVectorClassifier(C=10.0, warm_start=True, method="coreset", **SHAPE)
     cold = model.fit(X, Y).n_iter_
     assert model.fit(X, Y).n_iter_ <= cold
     assert model.certificate_.converged

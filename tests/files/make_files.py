@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 import corevec
+from corevec import methods
 from corevec.formats import save
 
 HERE = Path(__file__).parent
@@ -43,7 +44,9 @@ def models(X, y):
     )
     yield (
         "regressor",
-        corevec.SubspaceRegressor(8, random_state=0).fit(X, X[:, 1]),
+        corevec.CoreVectorRegressor(
+            random_state=0, C=1.0, tube=0.0, method=methods.FewVectors(8)
+        ).fit(X, X[:, 1]),
     )
     yield "detector", corevec.SVDD(C=0.1, random_state=0).fit(X)
     yield (

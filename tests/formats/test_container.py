@@ -18,7 +18,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
 
 import corevec
-from corevec import InvalidInputError, reference
+from corevec import InvalidInputError, methods, reference
 from corevec.formats import (
     ENTRIES,
     load,
@@ -121,7 +121,7 @@ def test_a_stream_goes_on_after_reading(tmp_path):
     np.testing.assert_array_equal(
         model.decision_function(X), found.decision_function(X)
     )
-    detector = corevec.StreamingOneClass(contamination=0.2, random_state=0)
+    detector = corevec.StreamingOneClass(nu=0.2, random_state=0)
     detector.partial_fit(X[:40])
     found = round_trip(detector, tmp_path)
     for one in (detector, found):
@@ -249,12 +249,16 @@ def test_an_error_in_the_middle_of_writing_leaves_nothing_behind(tmp_path):
         (corevec.SVDD, "a SVDD was given"),
         (corevec.Certificate("p", 1.0, 1.0, 0.0), "a Certificate was given"),
         (
-            corevec.SubspaceClassifier(basis=sparse.csc_matrix(np.eye(2))),
-            "model.basis is a sparse matrix in csc format",
+            corevec.CoreVectorClassifier(
+                method=methods.FewVectors(basis=sparse.csc_matrix(np.eye(2)))
+            ),
+            "model.method.basis is a sparse matrix in csc format",
         ),
         (
-            corevec.SubspaceClassifier(basis=np.array(["2020-01-01"], dtype="M8[D]")),
-            r"model.basis is an array of datetime64\[D\]",
+            corevec.CoreVectorClassifier(
+                method=methods.FewVectors(basis=np.array(["2020-01-01"], dtype="M8[D]"))
+            ),
+            r"model.method.basis is an array of datetime64\[D\]",
         ),
     ],
     ids=lambda value: value[:12] if isinstance(value, str) else type(value).__name__,

@@ -18,24 +18,25 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import corevec
-from corevec import InvalidInputError
+from corevec import InvalidInputError, methods
 from corevec.formats import load, save, save_libsvm, skops_trusted
 
 X, Y = make_moons(400, noise=0.25, random_state=0)
 THREE = np.digitize(X[:, 0], [0.0, 1.0])
 TARGET = np.sin(3 * X[:, 0])
-LOCAL = {"cells": 60, "n_trees": 2, "random_state": 0}
+LOCAL = {"random_state": 0, "method": methods.Cells(60, n_trees=2)}
 
 
 def _models():
     classifier, regressor = corevec.CoreVectorClassifier, corevec.CoreVectorRegressor
     words = np.where(Y == 1, "über", "under")
     yield "two-classes", classifier(C=10.0, **LOCAL), X, words
-    yield "one-tree", classifier(cells=60, random_state=0), X, Y
+    yield "one-tree", classifier(method=methods.Cells(60), random_state=0), X, Y
     yield "three-classes-csr", classifier(**LOCAL), sparse.csr_matrix(X), THREE
     yield "pairs-float32", classifier(multi_class="ovo", **LOCAL), X.astype("f4"), THREE
-    yield "one-cell", classifier(cells=1000, random_state=0), X, Y
-    yield "tuned", classifier(gamma="tune", **LOCAL), X, Y
+    yield "one-cell", classifier(method=methods.Cells(1000), random_state=0), X, Y
+    tuned = {"method": methods.Cells(60, n_trees=2, tune=True)}
+    yield "tuned", classifier(**LOCAL | tuned), X, Y
     yield "tube", regressor(mu=0.1, **LOCAL), X, TARGET
     yield "targets", regressor(tube=0.1, **LOCAL), X, np.stack([TARGET, X[:, 1]], 1)
     yield "one-class", corevec.CoreVectorOneClass(nu=0.1, **LOCAL), X, None
@@ -93,8 +94,10 @@ def test_pickle_and_skops_bring_it_back_too(name, fitted, tmp_path):
 
 
 def test_a_second_fit_without_cells_leaves_nothing_of_them(tmp_path):
-    model = corevec.CoreVectorClassifier(cells=60, random_state=0).fit(X, Y)
-    model.set_params(cells=None).fit(X, Y)
+    model = corevec.CoreVectorClassifier(random_state=0, method=methods.Cells(60)).fit(
+        X, Y
+    )
+    model.set_params(method="auto").fit(X, Y)
     save(model, tmp_path / "model")
     found = load(tmp_path / "model")
     assert "_forest" not in vars(found)
@@ -117,7 +120,7 @@ def test_what_is_prepared_for_predictions_is_not_written(fitted, tmp_path):
 def test_files_of_one_expansion_refuse_many(name, fitted, tmp_path):
     model, _ = fitted[name]
     path = tmp_path / "model"
-    words = r"cells=60: it has 16 kernel expansions, one per cell.*"
+    words = r"method=.*: it has 16 kernel expansions, one per cell.*"
     with pytest.raises(InvalidInputError, match=f"save_libsvm: .*{words} fit without"):
         save_libsvm(model, path)
     assert not path.exists()
@@ -326,7 +329,7 @@ def test_the_file_is_sound_without_its_mistake(sound, tmp_path):
 
 def test_a_node_that_was_not_split_has_an_infinite_threshold(tmp_path):
     rows = np.repeat(X[:5], 80, axis=0)  # five different rows: one is alone early
-    model = corevec.CoreVectorClassifier(cells=20, random_state=0)
+    model = corevec.CoreVectorClassifier(random_state=0, method=methods.Cells(20))
     model.fit(rows, np.tile(Y[:80], 5))
     assert np.isinf(model._forest.trees[0].tree.thresholds).any()
     save(model, tmp_path / "model")
@@ -334,7 +337,9 @@ def test_a_node_that_was_not_split_has_an_infinite_threshold(tmp_path):
 
 
 def test_what_load_would_refuse_is_not_written(tmp_path):
-    model = corevec.CoreVectorClassifier(cells=60, random_state=0).fit(X, Y)
+    model = corevec.CoreVectorClassifier(random_state=0, method=methods.Cells(60)).fit(
+        X, Y
+    )
     model._forest.trees[0].starts[1] = 10**6
     with pytest.raises(InvalidInputError, match=r"starts must go from 0.*fit the mod"):
         save(model, tmp_path / "model")

@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 import corevec
-from corevec import InvalidInputError
+from corevec import InvalidInputError, methods
 from corevec.formats import load, load_libsvm, save, save_libsvm
 
 X, Y = formats_models.rows()
@@ -63,7 +63,7 @@ def stream(kind):
     """Return a model whose `partial_fit`, or whose `fit`, draws from a generator."""
     if kind == "RandomState":
         return corevec.CoreVectorClassifier(random_state=generator(kind)).fit(X, Y)
-    model = corevec.StreamingOneClass(contamination=0.1, random_state=0).fit(X)
+    model = corevec.StreamingOneClass(nu=0.1, random_state=0).fit(X)
     object.__setattr__(model._sample, "generator", generator(kind))
     return model
 
@@ -156,7 +156,9 @@ def test_a_random_state_of_another_generator_is_not_written(tmp_path):
 def warm(kind):
     """Return models whose files hold row numbers, trees, CSR matrices, forms."""
     if kind == "cells":
-        return corevec.CoreVectorClassifier(cells=20, random_state=0).fit(X, Y)
+        return corevec.CoreVectorClassifier(
+            random_state=0, method=methods.Cells(20)
+        ).fit(X, Y)
     if kind == "stream":
         model = corevec.StreamingBallClassifier(kernel="rbf", budget=12, n_balls=3)
         return model.fit(X, Y)

@@ -21,7 +21,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 import corevec
-from corevec import InvalidInputError, reference
+from corevec import InvalidInputError, methods, reference
 from corevec.formats import load_libsvm, save_libsvm
 
 needs_libsvm = pytest.mark.skipif(
@@ -120,8 +120,10 @@ def test_svm_predict_gives_our_labels_for_two_classes(kernel, rows, tmp_path):
 @pytest.mark.parametrize(
     "model",
     [
-        corevec.CoreVectorClassifier(C=0.5, weights="all", random_state=0),
-        corevec.SubspaceClassifier(12, random_state=0),
+        corevec.CoreVectorClassifier(
+            C=0.5, random_state=0, method=methods.FewVectors(100, basis="coreset")
+        ),
+        corevec.CoreVectorClassifier(random_state=0, method=methods.FewVectors(12)),
         corevec.StreamingBallClassifier(),
         corevec.StreamingBallClassifier(kernel="rbf"),
         corevec.StructuralSVM(),
@@ -152,7 +154,9 @@ def test_svm_predict_gives_the_labels_of_every_two_class_model(model, tmp_path):
         corevec.CoreVectorRegressor(C=10.0, gamma=0.4, random_state=0),
         corevec.CoreVectorRegressor(C=10.0, kernel="linear", random_state=0),
         corevec.CoreVectorRegressor(kernel="poly", coef0=1.0, degree=2, gamma=0.3),
-        corevec.SubspaceRegressor(15, random_state=0),
+        corevec.CoreVectorRegressor(
+            random_state=0, C=1.0, tube=0.0, method=methods.FewVectors(15)
+        ),
         SVR(gamma=0.4),
         SVR(kernel="sigmoid", gamma=0.02),
         NuSVR(),
@@ -212,10 +216,17 @@ def without_ties(values):
     [
         corevec.CoreVectorClassifier(multi_class="ovo", gamma=1e-3, random_state=0),
         corevec.CoreVectorClassifier(
-            multi_class="ovo", gamma=1e-3, weights="all", max_core=40, random_state=0
+            multi_class="ovo",
+            gamma=1e-3,
+            random_state=0,
+            method=methods.FewVectors(40, basis="coreset"),
         ),
         OneVsOneClassifier(corevec.CoreVectorClassifier(gamma=1e-3, random_state=0)),
-        OneVsOneClassifier(corevec.SubspaceClassifier(8, gamma=1e-3, random_state=0)),
+        OneVsOneClassifier(
+            corevec.CoreVectorClassifier(
+                gamma=1e-3, random_state=0, method=methods.FewVectors(8)
+            )
+        ),
         OneVsOneClassifier(SVC(kernel="linear")),
         SVC(gamma=1e-3),
         NuSVC(nu=0.05, gamma=1e-3),

@@ -26,9 +26,8 @@ from corevec import (
     StreamingBallClassifier,
     StreamingOneClass,
     StructuralSVM,
-    SubspaceClassifier,
-    SubspaceRegressor,
     compress,
+    methods,
     reference,
 )
 from corevec.formats import to_onnx
@@ -90,9 +89,15 @@ KINDS = {  # every kernel
 MORE_KINDS = {  # "rbf" and "poly", which stand for the two families
     "two targets": lambda X, k: CoreVectorRegressor(**k).fit(X, targets(X)),
     "ranker": ranker,
-    "subspace": lambda X, k: SubspaceClassifier(30, "train", **k).fit(X, words(X)),
-    "hinge": lambda X, k: SubspaceClassifier(30, "train", "hinge", **k).fit(X, two(X)),
-    "subspace regressor": lambda X, k: SubspaceRegressor(30, **k).fit(X, X[:, 0] ** 2),
+    "subspace": lambda X, k: CoreVectorClassifier(
+        method=methods.FewVectors(30, basis="train"), **k
+    ).fit(X, words(X)),
+    "hinge": lambda X, k: CoreVectorClassifier(
+        loss="hinge", method=methods.FewVectors(30, basis="train"), **k
+    ).fit(X, two(X)),
+    "subspace regressor": lambda X, k: CoreVectorRegressor(
+        tube=0.0, method=methods.FewVectors(30), **k
+    ).fit(X, X[:, 0] ** 2),
     "features": lambda X, k: CoreSetNystroem(20, "uniform", random_state=0, **k).fit(X),
     "few vectors": lambda X, k: compress(KINDS["one-vs-rest"](X, k), 12),
     "small ball": lambda X, k: compress(KINDS["ball"](X, k), 12),

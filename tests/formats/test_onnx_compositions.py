@@ -13,7 +13,7 @@ from corevec import (
     CoreVectorOneClass,
     CoreVectorRegressor,
     InvalidInputError,
-    SubspaceClassifier,
+    methods,
 )
 from corevec.formats import to_onnx
 
@@ -41,12 +41,12 @@ def run(model, X, dtype="float64"):
 
 
 CELLS = {
-    "one tree": {"cells": 60},
-    "forest": {"cells": 60, "n_trees": 3},
-    "one cell": {"cells": 10_000},
-    "laplacian": {"cells": 60, "kernel": "laplacian"},
-    "linear": {"cells": 60, "kernel": "linear"},
-    "poly": {"cells": 60, "kernel": "poly", "coef0": 1.0},
+    "one tree": {"method": methods.Cells(60)},
+    "forest": {"method": methods.Cells(60, n_trees=3)},
+    "one cell": {"method": methods.Cells(10_000)},
+    "laplacian": {"kernel": "laplacian", "method": methods.Cells(60)},
+    "linear": {"kernel": "linear", "method": methods.Cells(60)},
+    "poly": {"kernel": "poly", "coef0": 1.0, "method": methods.Cells(60)},
 }
 
 
@@ -66,7 +66,7 @@ def test_a_graph_of_cells_has_the_values_of_the_model(name, n_classes):
 
 def test_a_cell_without_rows_in_a_batch_and_an_empty_batch_are_fine():
     X, y = rows()
-    model = CoreVectorClassifier(cells=60, random_state=0).fit(X, y)
+    model = CoreVectorClassifier(random_state=0, method=methods.Cells(60)).fit(X, y)
     assert (run(model, X[:1])["label"] == model.predict(X[:1])).all()
     assert run(model, X[:0])["label"].shape == (0,)
 
@@ -75,13 +75,13 @@ def test_a_cell_without_rows_in_a_batch_and_an_empty_batch_are_fine():
 def test_cells_of_regressors_and_detectors(kind):
     X, _ = rows()
     if kind == "detector":
-        model = CoreVectorOneClass(cells=60, random_state=0).fit(X)
+        model = CoreVectorOneClass(random_state=0, method=methods.Cells(60)).fit(X)
         found = run(model, X)
         expected = model.decision_function(X)
         np.testing.assert_allclose(found["decision"], expected, **EXACT)
         return
     y = X[:, 0] ** 2 if kind == "regressor" else X[:, :2] ** 2
-    model = CoreVectorRegressor(cells=60, random_state=0).fit(X, y)
+    model = CoreVectorRegressor(random_state=0, method=methods.Cells(60)).fit(X, y)
     np.testing.assert_allclose(run(model, X)["value"], model.predict(X), **EXACT)
 
 
@@ -89,7 +89,7 @@ def test_cells_in_float32_agree_but_for_the_rounding_of_rows():
     X, y = rows()
     X = X.astype("f4").astype("f8")  # the input of the graph: no rounding of rows
     model = make_pipeline(
-        MinMaxScaler(), CoreVectorClassifier(cells=60, random_state=0)
+        MinMaxScaler(), CoreVectorClassifier(random_state=0, method=methods.Cells(60))
     ).fit(X, y)
     found = run(model, X, "float32")
     expected = model.decision_function(X)
@@ -113,8 +113,8 @@ def test_a_calibrated_classifier_gives_its_probabilities(method, ensemble, n_cla
 @pytest.mark.parametrize(
     "machine",
     [
-        SubspaceClassifier(20, random_state=0),
-        CoreVectorClassifier(cells=60, random_state=0),
+        CoreVectorClassifier(random_state=0, method=methods.FewVectors(20)),
+        CoreVectorClassifier(random_state=0, method=methods.Cells(60)),
         CoreVectorClassifier(multi_class="ovo", random_state=0),
     ],
     ids=["subspace", "cells", "pairs"],
@@ -156,7 +156,9 @@ def test_what_a_graph_cannot_hold_is_refused_by_name():
 
 def test_more_cells_than_a_graph_can_open_are_refused():
     X, y = rows(n=6000)
-    model = CoreVectorClassifier(cells=20, n_trees=3, random_state=0).fit(X, y)
+    model = CoreVectorClassifier(
+        random_state=0, method=methods.Cells(20, n_trees=3)
+    ).fit(X, y)
     n_cells = sum(one.tree.n_cells for one in model._forest.trees)
     assert n_cells > 512
     with pytest.raises(InvalidInputError, match=f"{n_cells:,} cells"):

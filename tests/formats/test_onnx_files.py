@@ -23,7 +23,7 @@ from corevec import (
     InvalidInputError,
     StreamingBallClassifier,
     StructuralSVM,
-    SubspaceRegressor,
+    methods,
 )
 from corevec.formats import (
     labels_of,
@@ -410,7 +410,9 @@ def test_float32_warns_where_coefficients_cancel():
     X = np.linspace(0, 1, 60)[:, None]
     y = np.sin(9 * X[:, 0])
     # A flat kernel interpolates by large coefficients of both signs.
-    model = SubspaceRegressor(n_basis=60, basis=X, C=1e8, gamma=0.3, tube=0.0)
+    model = CoreVectorRegressor(
+        C=1e8, gamma=0.3, tube=0.0, method=methods.FewVectors(60, basis=X)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y)

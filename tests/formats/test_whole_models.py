@@ -33,7 +33,6 @@ NEEDED = {
     "SVDD": "centre_norm_sq_",
     "StreamingOneClass": "_offsets",
     "Compressed-CoreVectorClassifier": "_form",
-    "SubspaceClassifier": "classes_",
 }
 
 
@@ -49,7 +48,6 @@ def test_a_model_that_lacks_an_attribute_is_refused_by_load(kind, tmp_path):
 # Of each estimator a parameter, and a value that its fit refuses.
 REFUSED = {
     "CoreVectorClassifier": ("tol", -1.0),
-    "SubspaceClassifier": ("n_basis", 0),
     "SMO": ("loss", "none"),
     "LASVM": ("tau", 0.0),
     "CoreVectorRegressor": ("kernel", "rbx"),

@@ -18,9 +18,8 @@ from corevec import (  # noqa: E402
     InvalidInputError,
     StreamingBallClassifier,
     StreamingOneClass,
-    SubspaceClassifier,
-    SubspaceRegressor,
     certify,
+    methods,
 )
 
 N = 60
@@ -28,8 +27,8 @@ RNG = np.random.default_rng(1)
 X = RNG.normal(size=(N, 3))
 Y = (X[:, 0] > 0).astype(np.int64)
 Z = np.sin(X[:, 0])
-CLASSIFIERS = CoreVectorClassifier, SubspaceClassifier
-REGRESSORS = CoreVectorRegressor, SubspaceRegressor
+CLASSIFIERS = (CoreVectorClassifier,)
+REGRESSORS = (CoreVectorRegressor,)
 DETECTORS = CoreVectorOneClass, SVDD
 ALL = CLASSIFIERS + REGRESSORS + DETECTORS
 tensor = torch.as_tensor
@@ -42,9 +41,7 @@ def target_of(kind):
 
 
 def made(kind, **params):
-    """Return a small model; vectors are few where their number must be given."""
-    if kind in (SubspaceClassifier, SubspaceRegressor):
-        return kind(5, **params)
+    """Return a small model."""
     return kind(**params)
 
 
@@ -350,7 +347,9 @@ def test_targets_of_another_length_are_refused_beside_moved_rows(kind):
 
 
 def test_cells_look_at_the_tensors_they_predict():
-    model = CoreVectorClassifier(cells=30, gamma=1.0, random_state=0).fit(X, Y)
+    model = CoreVectorClassifier(
+        gamma=1.0, random_state=0, method=methods.Cells(30)
+    ).fit(X, Y)
     with refuses(CoreVectorClassifier, "NaN in row 3"):
         model.predict(spoiled(np.nan))
 
@@ -359,7 +358,9 @@ def test_cells_of_a_cluster_refuse_a_device():
     da = pytest.importorskip("dask.array")
     rows, labels = da.from_array(X, chunks=(20, 3)), da.from_array(Y, chunks=20)
     with refuses(CoreVectorClassifier, "solved in this process", "device=None"):
-        CoreVectorClassifier(cells=30, gamma=1.0, device="cpu").fit(rows, labels)
+        CoreVectorClassifier(gamma=1.0, device="cpu", method=methods.Cells(30)).fit(
+            rows, labels
+        )
 
 
 def test_words_of_a_cluster_are_refused_beside_a_device():
@@ -380,7 +381,7 @@ def test_files_are_not_predicted_here_where_a_device_was_asked_for(tmp_path):
 def test_a_checkpoint_goes_on_without_the_device_it_was_written_with(tmp_path):
     path = tmp_path / "fit.npz"
     first = CoreVectorClassifier(
-        C=1e4, gamma=2.0, max_iter=1, random_state=0, low_rank=False, checkpoint=path
+        C=1e4, gamma=2.0, max_iter=1, random_state=0, checkpoint=path, method="coreset"
     )
     with pytest.warns(corevec.NotCertifiedWarning):
         first.set_params(device="cpu", tol=1e-9, batch=1).fit(X, Y)

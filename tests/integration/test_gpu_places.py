@@ -14,9 +14,8 @@ from corevec import (  # noqa: E402
     CoreVectorClassifier,
     CoreVectorOneClass,
     CoreVectorRegressor,
-    SubspaceClassifier,
-    SubspaceRegressor,
     certify,
+    methods,
 )
 from corevec.backend import arrays  # noqa: E402
 from corevec.data.sources import TensorSource  # noqa: E402
@@ -51,7 +50,7 @@ X, TARGETS, WEIGHTS = make_rows()
 WORDS = np.array(["no", "one", "", "three"])[TARGETS["four"]]
 NEW = X[:400] + 0.125
 
-LOW, CORE = {"gamma": 0.1, "low_rank": True}, {"gamma": 3.0, "low_rank": False}
+LOW, CORE = {"gamma": 0.1, "method": "lowrank"}, {"gamma": 3.0, "method": "coreset"}
 MODELS = {
     "classifier of low rank": (CoreVectorClassifier(C=10.0, **LOW), "two", False),
     "classifier by a core set": (CoreVectorClassifier(**CORE), "two", False),
@@ -62,13 +61,13 @@ MODELS = {
         False,
     ),
     "weights of all rows": (
-        CoreVectorClassifier(gamma=2.0, weights="all", max_core=99),
+        CoreVectorClassifier(gamma=2.0, method=methods.FewVectors(99, basis="coreset")),
         "two",
         True,
     ),
     "regressor": (CoreVectorRegressor(gamma=0.5), "number", True),
     "regressor by a core set": (
-        CoreVectorRegressor(tube=0.2, gamma=1.0, low_rank=False),
+        CoreVectorRegressor(tube=0.2, gamma=1.0, method="coreset"),
         "number",
         False,
     ),
@@ -76,9 +75,27 @@ MODELS = {
     "one class": (CoreVectorOneClass(C=0.1, gamma=0.3), "none", True),
     "hard ball": (SVDD(gamma=0.3), "none", False),
     "soft ball": (SVDD(C=0.01, gamma=0.3), "none", False),
-    "subspace": (SubspaceClassifier(15, "train", C=10.0, gamma=0.5), "two", True),
-    "Nystroem": (SubspaceClassifier(60, "nystroem", gamma=0.5), "four", False),
-    "subspace regressor": (SubspaceRegressor(15, "train", gamma=0.5), "number", False),
+    "subspace": (
+        CoreVectorClassifier(
+            C=10.0, gamma=0.5, method=methods.FewVectors(15, basis="train")
+        ),
+        "two",
+        True,
+    ),
+    "Nystroem": (
+        CoreVectorClassifier(
+            gamma=0.5, method=methods.FewVectors(60, basis="nystroem")
+        ),
+        "four",
+        False,
+    ),
+    "subspace regressor": (
+        CoreVectorRegressor(
+            gamma=0.5, C=1.0, tube=0.0, method=methods.FewVectors(15, basis="train")
+        ),
+        "number",
+        False,
+    ),
 }
 OTHER_KERNELS = {
     "laplacian": {"gamma": 0.3},

@@ -21,7 +21,7 @@ from corevec import CoreVectorClassifier, CoreVectorOneClass, NotCertifiedWarnin
 rng = np.random.default_rng(0)
 X = rng.random((200_000, 8))
 y = rng.integers(0, 2, 200_000)          # nothing to learn: every row is in the margin
-hard = dict(C=1e3, gamma=20.0, low_rank=False, tol=1e-6, max_core=20_000,
+hard = dict(C=1e3, gamma=20.0, low_rank=False, tol=1e-6, max_vectors=20_000,
             random_state=0, n_jobs=1)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

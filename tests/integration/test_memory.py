@@ -7,6 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+from corevec import methods
+
 ROWS, COLUMNS = 1_000_000, 100  # 400 MB of float32
 
 # RssAnon leaves out the page cache, into which the file's own pages go.
@@ -68,7 +70,7 @@ def files(tmp_path_factory):
     [
         ("CoreVectorClassifier", {}),
         # Half a core set of what the budget allows: the solver is most of its time.
-        ("CoreVectorRegressor", {"max_core": 500}),
+        ("CoreVectorRegressor", {"method": methods.CoreSet(max_vectors=500)}),
         ("SVDD", {}),
     ],
     ids=["CoreVectorClassifier", "CoreVectorRegressor", "SVDD"],

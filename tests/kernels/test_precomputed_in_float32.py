@@ -2,6 +2,7 @@
 
 import warnings
 
+import few_vectors
 import numpy as np
 import pytest
 
@@ -12,8 +13,6 @@ from corevec import (
     CoreVectorRanker,
     CoreVectorRegressor,
     NotCertifiedWarning,
-    SubspaceClassifier,
-    SubspaceRegressor,
 )
 
 RNG = np.random.default_rng(0)
@@ -29,8 +28,8 @@ MATRICES = {
 MODELS = (
     CoreVectorClassifier,
     CoreVectorRegressor,
-    SubspaceClassifier,
-    SubspaceRegressor,
+    few_vectors.classifier,
+    few_vectors.regressor,
     SVDD,
 )
 

@@ -13,6 +13,7 @@ from corevec import (
     CoreVectorOneClass,
     CoreVectorRegressor,
     certify,
+    methods,
 )
 
 KERNELS = ("rbf", "laplacian", "inverse-distance")
@@ -127,7 +128,9 @@ def test_other_machines_have_exact_values(kernel):
 
 def test_cells_predict_wide_columns_as_the_kernel_has_them():
     X, y = rows_with_wide_column(1e7, 12, n=600)
-    model = CoreVectorClassifier(cells=100, gamma=0.1, C=C, random_state=0).fit(X, y)
+    model = CoreVectorClassifier(
+        gamma=0.1, C=C, random_state=0, method=methods.Cells(100)
+    ).fit(X, y)
     cells = model._forest.trees[0]
     which = cells.tree.cells_of(X)
     f = np.empty(len(X))

@@ -46,6 +46,7 @@ from corevec import (
     StreamingOneClass,
     certify,
     compress,
+    methods,
 )
 from corevec.cli import main
 from corevec.formats import load, load_libsvm, save, save_libsvm, save_onnx
@@ -97,7 +98,6 @@ def described(message: Any) -> str:
 BAD_VALUES: dict[str, tuple[Any, ...]] = {
     "C": (0.0, np.nan, "1"),
     "balls": ("round",),
-    "batch": ("large",),
     "budget": (0,),
     "class_weight": ({0: -1.0},),
     "checkpoint": (7,),
@@ -110,12 +110,22 @@ BAD_VALUES: dict[str, tuple[Any, ...]] = {
     "max_iter": (-7, 1.5),
     "max_time": (-1.5,),
     "memory_budget": (-8,),
+    "method": (
+        "everything",
+        methods.Cells(5),
+        methods.Cells(n_trees=0),
+        methods.CoreSet(batch="large"),
+        methods.CoreSet(sampling=59),
+        methods.FewVectors(0),
+        methods.FewVectors(basis="best"),
+        methods.FewVectors(certificate="none"),
+        methods.Sample(0),
+    ),
     "mu": (0.0,),
     "multi_class": ("all-at-once",),
     "n_balls": (0,),
     "n_components": (0,),
     "n_jobs": (0, 1.5),
-    "n_trees": (0,),
     "nu": (1.5,),
     "overflow": ("drop",),
     "pair_weight": ("row",),

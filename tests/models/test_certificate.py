@@ -19,6 +19,7 @@ from corevec import (
     CoreVectorRegressor,
     NotCertifiedWarning,
     certify,
+    methods,
 )
 from corevec._runtime import StopReason
 from corevec.models import with_kind
@@ -29,7 +30,7 @@ FIELDS = [
     *("converged", "stopped_by"),
 ]
 X, Y = strategies.checkerboard(800)
-HARD = {"C": 1e4, "gamma": 1.0, "low_rank": False, "random_state": 0}
+HARD = {"C": 1e4, "gamma": 1.0, "random_state": 0}
 
 
 def board_model(**params):
@@ -153,12 +154,13 @@ def test_many_classes_report_the_worst_and_each(multi_class, rng):
     ("limit", "reason"),
     [
         ({"max_iter": 1}, "max_iter"),
-        ({"max_core": 5}, "max_core"),
+        ({"method__max_vectors": 5}, "max_vectors"),
         ({"max_time": 1e-9}, "max_time"),
     ],
 )
 def test_a_limit_ends_the_run_with_a_warning_and_its_name(limit, reason):
-    model = CoreVectorClassifier(tol=1e-9, batch=1, **limit, **HARD)
+    model = CoreVectorClassifier(**HARD, tol=1e-9, method=methods.CoreSet(batch=1))
+    model.set_params(**limit)
     with pytest.warns(NotCertifiedWarning, match=f"CoreVectorClassifier.*{reason}"):
         model.fit(X, Y)
     certificate = model.certificate_
@@ -169,13 +171,15 @@ def test_a_limit_ends_the_run_with_a_warning_and_its_name(limit, reason):
     assert certificate.primal >= twin.dual * (1 - 1e-6)
     assert certificate.dual <= twin.primal * (1 + 1e-6)
     assert np.isfinite(model.decision_function(X)).all()
-    if reason == "max_core":
+    if reason == "max_vectors":
         assert len(model.support_) <= 5
 
 
 @pytest.mark.parametrize("detector", [CoreVectorOneClass(C=100.0), SVDD()])
 def test_the_detectors_report_a_limit_too(detector):
-    detector.set_params(tol=1e-9, max_iter=1, batch=1, gamma=1.0, low_rank=False)
+    detector.set_params(
+        tol=1e-9, max_iter=1, gamma=1.0, method=methods.CoreSet(batch=1)
+    )
     with pytest.warns(NotCertifiedWarning, match=type(detector).__name__):
         detector.fit(X)
     assert detector.certificate_.stopped_by == "max_iter"
@@ -189,7 +193,7 @@ def test_a_converged_run_is_silent(recwarn):
 def test_a_sampled_search_never_claims_convergence():
     rows, y = strategies.checkerboard(5000)
     model = CoreVectorClassifier(
-        C=10.0, gamma=1.0, sampling=200, low_rank=False, random_state=0
+        C=10.0, gamma=1.0, random_state=0, method=methods.Sample(200)
     )
     certificate = reading.fit(model, rows, y).certificate_
     assert certificate.n_rows == 5000
@@ -205,7 +209,7 @@ def test_a_sampled_search_states_no_bound_that_is_false():
     rows, y = strategies.checkerboard(5000)
     shape = {"C": 10.0, "gamma": 1.0, "random_state": 0}
     optimum = CoreVectorClassifier(tol=1e-5, **shape).fit(rows, y).certificate_
-    model = CoreVectorClassifier(sampling=200, **shape)
+    model = CoreVectorClassifier(method=methods.Sample(200), **shape)
     certificate = reading.fit(model, rows, y).certificate_
     # A primal that was measured on a part of the rows is no upper bound: it must be
     # left out (nan, inf), or hold. 1e-5 is the tolerance of the reference.
@@ -217,9 +221,9 @@ def test_a_sampled_search_states_no_bound_that_is_false():
         assert certificate.relative_gap >= 1 - optimum.primal / true.primal - 1e-5
 
 
-@pytest.mark.parametrize("low_rank", [True, False])
-def test_the_history_has_one_record_per_round(low_rank):
-    model = CoreVectorClassifier(C=100.0, gamma=1.0, low_rank=low_rank, random_state=0)
+@pytest.mark.parametrize("method", ["auto", "coreset"])
+def test_the_history_has_one_record_per_round(method):
+    model = CoreVectorClassifier(C=100.0, gamma=1.0, random_state=0, method=method)
     model.fit(X, Y)
     assert len(model.history_) == model.n_iter_
     assert all(isinstance(record, dict) for record in model.history_)
@@ -232,16 +236,21 @@ def test_a_certificate_cannot_be_changed_by_accident():
         certificate.converged = True
 
 
-SHORT = {"gamma": 2.0, "max_core": 12, "low_rank": False, "random_state": 0}
+SHORT = {"gamma": 2.0, "random_state": 0, "method": methods.CoreSet(max_vectors=12)}
 
 
 @pytest.mark.parametrize(
     ("model", "target"),
     [
-        (CoreVectorClassifier(C=10.0, weights="core", **SHORT), "y"),
-        (CoreVectorOneClass(C=10.0, **SHORT | {"max_core": 5}), None),
-        (SVDD(C=0.01, **SHORT | {"max_core": 5}), None),
-        (CoreVectorRegressor(C=10.0, weights="core", **SHORT), "z"),
+        (CoreVectorClassifier(C=10.0, **SHORT), "y"),
+        (
+            CoreVectorOneClass(
+                C=10.0, **SHORT | {"method": methods.CoreSet(max_vectors=5)}
+            ),
+            None,
+        ),
+        (SVDD(C=0.01, **SHORT | {"method": methods.CoreSet(max_vectors=5)}), None),
+        (CoreVectorRegressor(C=10.0, **SHORT), "z"),
     ],
     ids=["classifier", "one class", "soft ball", "regressor"],
 )

@@ -19,8 +19,7 @@ from corevec import (
     CoreVectorClassifier,
     CoreVectorOneClass,
     CoreVectorRegressor,
-    SubspaceClassifier,
-    SubspaceRegressor,
+    methods,
 )
 from corevec._runtime import RoundState
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
@@ -37,16 +36,27 @@ def rows():
 
 X, SIDE, NUMBER = rows()
 # No low rank: many rounds of a growing core set.
-CORE = {"gamma": 0.5, "low_rank": False, "random_state": 0}
+CORE = {"gamma": 0.5, "random_state": 0, "method": "coreset"}
 MODELS = {
     "classifier": (CoreVectorClassifier(C=10.0, **CORE), SIDE),
     "three classes": (
         CoreVectorClassifier(C=10.0, **CORE),
         np.digitize(X[:, 0], [-1, 1]),
     ),
-    "regressor": (CoreVectorRegressor(C=1.0, tube=0.1, weights="core", **CORE), NUMBER),
+    "regressor": (
+        CoreVectorRegressor(C=1.0, tube=0.1, **CORE),
+        NUMBER,
+    ),
     "one class": (CoreVectorOneClass(C=1.0, **CORE), None),
-    "ball": (SVDD(kernel="poly", degree=2, random_state=0, init="any", batch=1), None),
+    "ball": (
+        SVDD(
+            kernel="poly",
+            degree=2,
+            random_state=0,
+            method=methods.CoreSet(batch=1, init="any"),
+        ),
+        None,
+    ),
 }
 
 
@@ -73,8 +83,22 @@ def test_a_fit_cut_short_goes_on_to_the_same_answer(name, tmp_path):
 @pytest.mark.parametrize(
     ("model", "y"),
     [
-        (SubspaceClassifier(30, gamma=0.5, random_state=0), SIDE),
-        (SubspaceRegressor(30, gamma=0.5, random_state=0), NUMBER),
+        (
+            CoreVectorClassifier(
+                gamma=0.5, random_state=0, method=methods.FewVectors(30)
+            ),
+            SIDE,
+        ),
+        (
+            CoreVectorRegressor(
+                gamma=0.5,
+                random_state=0,
+                C=1.0,
+                tube=0.0,
+                method=methods.FewVectors(30),
+            ),
+            NUMBER,
+        ),
     ],
     ids=["classifier", "regressor"],
 )
@@ -86,15 +110,15 @@ def test_chosen_vectors_are_kept(model, y, tmp_path):
     assert again.certificate_.primal == pytest.approx(
         whole.certificate_.primal, rel=1e-6
     )
-    assert {tuple(one) for one in again.basis_vectors_} == {
-        tuple(one) for one in whole.basis_vectors_
+    assert {tuple(one) for one in again.support_vectors_} == {
+        tuple(one) for one in whole.support_vectors_
     }
 
 
 def test_a_search_for_a_share_of_outliers_goes_on(tmp_path):
     path, few = tmp_path / "fit.npz", X[:2500]
     # A bound on the core set: the exact machine has no rounds to go on from.
-    given = {"nu": 0.05, "gamma": 0.3, "max_core": 2400}
+    given = {"nu": 0.05, "gamma": 0.3, "method": methods.CoreSet(max_vectors=2400)}
     model = CoreVectorOneClass(random_state=0, **given)
     most = len(clone(model).fit(few).history_) // 2
     with pytest.warns(NotCertifiedWarning):
@@ -166,7 +190,10 @@ def own_kernel():
     [
         ({"C": 10.0}, {"C": 10}),
         ({"C": 10.0}, {"C": np.float64(10)}),
-        ({"max_core": 60}, {"max_core": 2000}),
+        (
+            {"method": methods.CoreSet(max_vectors=60)},
+            {"method": methods.CoreSet(max_vectors=2000)},
+        ),
         (
             {"class_weight": {"left": 1, "right": 2}},
             {"class_weight": {"right": 2.0, "left": 1.0}},
@@ -177,7 +204,7 @@ def own_kernel():
             {"random_state": np.random.RandomState(0)},
         ),
     ],
-    ids=["whole", "numpy", "max_core", "order", "function", "generator"],
+    ids=["whole", "numpy", "max_vectors", "order", "function", "generator"],
 )
 def test_what_means_the_same_goes_on(before, after, tmp_path):
     path = tmp_path / "fit.npz"
@@ -194,11 +221,13 @@ def test_other_vectors_of_the_same_shape_are_another_fit(tmp_path):
     path = tmp_path / "fit.npz"
     vectors = X[:400].copy()
     asked = {"gamma": 0.5, "tol": 1e-9, "checkpoint": path, "random_state": 0}
-    SubspaceClassifier(basis=vectors, **asked).fit(X, SIDE)
+    CoreVectorClassifier(method=methods.FewVectors(basis=vectors), **asked).fit(X, SIDE)
     other = vectors.copy()
     other[200] += 1
-    with pytest.raises(InvalidInputError, match="another fit: basis"):
-        SubspaceClassifier(basis=other, **asked).fit(X, SIDE)
+    with pytest.raises(InvalidInputError, match="another fit: method__basis"):
+        CoreVectorClassifier(method=methods.FewVectors(basis=other), **asked).fit(
+            X, SIDE
+        )
 
 
 def test_a_place_that_cannot_be_written_is_told_at_once(tmp_path):

@@ -25,8 +25,8 @@ from corevec import (
     InvalidInputError,
     NotCertifiedWarning,
     StreamingBallClassifier,
-    SubspaceClassifier,
     compress,
+    methods,
     plots,
 )
 from corevec.plots import bounds_of, curves_of
@@ -314,7 +314,7 @@ def test_many_columns_are_drawn_along_their_main_directions(iris, iris_model):
 @pytest.fixture(scope="module")
 def core_set_model():
     X, y = make_moons(1500, noise=0.25, random_state=0)
-    return CoreVectorClassifier(C=10.0, low_rank=False, random_state=0).fit(X, y)
+    return CoreVectorClassifier(C=10.0, random_state=0, method="coreset").fit(X, y)
 
 
 @pytest.mark.parametrize("x", ["seconds", "passes", "round"])
@@ -346,7 +346,9 @@ def test_several_problems_are_summed(iris_model):
 
 
 def test_a_model_in_a_span_shows_its_own_gap_and_the_certified_one(moons):
-    model = SubspaceClassifier(n_basis=5, loss="hinge", random_state=0).fit(*moons)
+    model = CoreVectorClassifier(
+        loss="hinge", random_state=0, method=methods.FewVectors(5)
+    ).fit(*moons)
     display = plots.ConvergenceDisplay.from_estimator(model, y="gap")
     labels = display.ax_.get_legend_handles_labels()[1]
     assert "gap within the span" in labels
@@ -395,7 +397,9 @@ def test_fitted_models_are_drawn_in_the_order_of_their_size():
     X, y = make_friedman1(300, random_state=0)
     with pytest.warns(NotCertifiedWarning):
         models = [
-            CoreVectorRegressor(max_core=n, weights="core", random_state=0).fit(X, y)
+            CoreVectorRegressor(
+                random_state=0, method=methods.CoreSet(max_vectors=n)
+            ).fit(X, y)
             for n in (60, 15)
         ]
     display = plots.ModelSizeDisplay.from_models(models, X, y)

@@ -398,12 +398,12 @@ def test_lasvm_ends_with_as_many_rows_as_it_may_have(selection):
     free = LASVM(**params).fit(X, y)
     assert len(free.support_) > 100
     with pytest.warns(
-        NotCertifiedWarning, match=r"max_support=60, .*Raise max_support"
+        NotCertifiedWarning, match=r"max_vectors=60, .*Raise max_vectors"
     ):
-        few = LASVM(**params, max_support=60).fit(X, y)
+        few = LASVM(**params, max_vectors=60).fit(X, y)
     assert 40 < len(few.support_) <= 60  # the finishing takes rows away
     assert few.score(X, y) > 0.55  # chance has 0.5; ties make it 0.58 to 0.63
-    same = LASVM(**params, max_support=600).fit(X, y)
+    same = LASVM(**params, max_vectors=600).fit(X, y)
     assert same.fit_status_ == 0
     assert same.dual_coef_ == pytest.approx(free.dual_coef_, abs=1e-9)
 
@@ -536,13 +536,15 @@ def test_the_ball_ends_with_as_many_core_rows_as_it_may_have(sampling):
     X, y = blobs(300, 0.5)
     free = BallVectorMachine(C=10.0, sampling=sampling, random_state=0).fit(X, y)
     assert len(free.support_) > 40
-    few = BallVectorMachine(C=10.0, sampling=sampling, random_state=0, max_core=40)
-    with pytest.warns(NotCertifiedWarning, match=r"max_core=40 with .*Raise max_core"):
+    few = BallVectorMachine(C=10.0, sampling=sampling, random_state=0, max_vectors=40)
+    with pytest.warns(
+        NotCertifiedWarning, match=r"max_vectors=40 with .*Raise max_vectors"
+    ):
         few.fit(X, y)
     assert len(few.support_) == 40
     enough = len(free.support_) + 1
     roomy = BallVectorMachine(C=10.0, sampling=sampling, random_state=0)
-    roomy.set_params(max_core=enough).fit(X, y)
+    roomy.set_params(max_vectors=enough).fit(X, y)
     assert roomy.fit_status_ == 0
     assert roomy.relative_gap_ == pytest.approx(free.relative_gap_, abs=0.1)
 

@@ -36,8 +36,8 @@ from corevec import (
     NotCertifiedWarning,
     StreamingBallClassifier,
     StructuralSVM,
-    SubspaceClassifier,
     compress,
+    methods,
 )
 from corevec.report import density, sample, write_report
 
@@ -257,8 +257,16 @@ def models(moons):
             X @ X.T,
             y,
         ),
-        "subspace": (SubspaceClassifier(n_basis=5).fit(X, y), X, y),
-        "hinge": (SubspaceClassifier(5, loss="hinge").fit(X, y), X, y),
+        "subspace": (
+            CoreVectorClassifier(method=methods.FewVectors(5)).fit(X, y),
+            X,
+            y,
+        ),
+        "hinge": (
+            CoreVectorClassifier(loss="hinge", method=methods.FewVectors(5)).fit(X, y),
+            X,
+            y,
+        ),
         "stream": (StreamingBallClassifier().fit(X, y), X, y),
         "structural": (StructuralSVM().fit(X, y), X, y),
         "compressed": (compress(machine, 4, random_state=0), X, y),
@@ -523,7 +531,7 @@ def test_the_card_needs_the_standard_library_only():
 def test_the_warning_of_a_fit_is_not_needed_to_see_that_it_did_not_converge(
     report, moons
 ):
-    given = {"max_iter": 1, "batch": 1, "weights": "core"}
+    given = {"max_iter": 1, "method": methods.CoreSet(batch=1)}
     with pytest.warns(NotCertifiedWarning):
         model = CoreVectorClassifier(random_state=0, **given).fit(*moons)
     said = Page(report(model, *moons)).text()

@@ -21,7 +21,7 @@ from corevec import (
     CoreVectorRegressor,
     NotCertifiedWarning,
     StreamingBallClassifier,
-    SubspaceClassifier,
+    methods,
 )
 from corevec.report import write_report
 
@@ -181,7 +181,9 @@ def models():
     friedman = make_friedman1(300, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotCertifiedWarning)
-        span = SubspaceClassifier(n_basis=8, loss="hinge", random_state=0)
+        span = CoreVectorClassifier(
+            loss="hinge", random_state=0, method=methods.FewVectors(8)
+        )
         return {
             "ten classes": (
                 CoreVectorClassifier(random_state=0).fit(digits.data, digits.target),

@@ -287,8 +287,10 @@ def test_the_field_is_the_sum_of_the_scales_up_to_a_constant(ball, rng):
 
 
 def test_a_scale_that_stops_early_is_reported():
-    with pytest.warns(NotCertifiedWarning, match=r"ImplicitSurface .*max_core.*tube"):
-        surface = fitted(sphere(600), max_core=50)
+    with pytest.warns(
+        NotCertifiedWarning, match=r"ImplicitSurface .*max_vectors.*tube"
+    ):
+        surface = fitted(sphere(600), max_vectors=50)
     assert not surface.certificate_.converged
 
 

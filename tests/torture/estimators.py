@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import corevec
+from corevec import methods
 from torture import judge
 
 
@@ -37,16 +38,17 @@ def common(rng, cls, found):
         "n_jobs": 1,
         "random_state": int(rng.integers(100)),
     }
-    if rng.random() < 0.15:
-        drawn["low_rank"] = True
-    if rng.random() < 0.15:
-        drawn["weights"] = str(rng.choice(["core", "all"]))
-    if rng.random() < 0.1:
-        drawn["max_core"] = int(rng.integers(2, 30))
+    chosen = rng.random()
+    if chosen < 0.1:
+        drawn["method"] = methods.CoreSet()
+    elif chosen < 0.2:
+        drawn["method"] = methods.CoreSet(max_vectors=int(rng.integers(2, 30)))
+    elif chosen < 0.25:
+        drawn["method"] = methods.CoreSet(qp="newton")
+    if cls is corevec.CoreVectorRanker:
+        drawn.pop("method", None)
     if rng.random() < 0.1:
         drawn["max_iter"] = int(rng.integers(1, 6))
-    if rng.random() < 0.05:
-        drawn["qp"] = "newton"
     has = inspect.signature(cls).parameters
     return {name: value for name, value in drawn.items() if name in has}
 
@@ -71,8 +73,6 @@ def regressor(rng, found):
         tube=width.get(str(tube), str(tube)),
         **common(rng, cls, found),
     )
-    if not isinstance(model.tube, str):
-        model.set_params(**({"qp": "auto"} if hasattr(model, "qp") else {}))
     return Trial(model, _with(found.targets, found), judge.regressor_claims, "rows", {})
 
 
@@ -87,7 +87,7 @@ def one_class(rng, found):
 
 def ball(rng, found):
     cls = corevec.SVDD
-    C = None if rng.random() < 0.4 else penalty(rng)
+    C = np.inf if rng.random() < 0.4 else penalty(rng)
     model = cls(C=C, **common(rng, cls, found))
     return Trial(model, _with(None, found), None, "ball", {})
 
@@ -107,30 +107,26 @@ def ranker(rng, found):
     return Trial(model, fit, judge.ranker_claims, "rows", {})
 
 
-def subspace(rng, found):
-    cls = corevec.SubspaceClassifier
+def few_vectors(rng, found):
+    cls = corevec.CoreVectorClassifier
     loss = str(rng.choice(["squared_hinge", "squared_hinge", "hinge"]))
     bases = ["train", "nystroem", "kmeans", "rpcholesky", "cholesky"]
     if found.kernel["kernel"] == "rbf":
         bases.append("pursuit")
-    model = cls(
-        int(rng.integers(1, 12)),
-        str(rng.choice(bases)),
-        loss,
-        C=penalty(rng),
-        **common(rng, cls, found),
-    )
+    few = methods.FewVectors(int(rng.integers(1, 12)), basis=str(rng.choice(bases)))
+    given = common(rng, cls, found) | {"method": few, "loss": loss}
+    model = cls(C=penalty(rng), **given)
     how = {"is_hinge": loss == "hinge"}
     return Trial(
         model, _with(found.classes, found), judge.classifier_claims, "rows", how
     )
 
 
-def subspace_regressor(rng, found):
-    cls = corevec.SubspaceRegressor
-    model = cls(
-        int(rng.integers(1, 12)), "nystroem", penalty(rng), **common(rng, cls, found)
-    )
+def few_vectors_regressor(rng, found):
+    cls = corevec.CoreVectorRegressor
+    few = methods.FewVectors(int(rng.integers(1, 12)), basis="nystroem")
+    given = common(rng, cls, found) | {"method": few, "tube": 0.0}
+    model = cls(C=penalty(rng), **given)
     return Trial(model, _with(found.targets, found), judge.regressor_claims, "rows", {})
 
 
@@ -174,12 +170,11 @@ KINDS = {
     "CoreVectorOneClass": (one_class, 3),
     "SVDD": (ball, 3),
     "CoreVectorRanker": (ranker, 1),
-    "SubspaceClassifier": (subspace, 2),
-    "SubspaceRegressor": (subspace_regressor, 1),
+    "few vectors": (few_vectors, 2),
+    "few vectors, regression": (few_vectors_regressor, 1),
     "StreamingBallClassifier": (stream, 1),
     "StructuralSVM": (structural, 0.3),
 }
-KINDS = {name: kind for name, kind in KINDS.items() if hasattr(corevec, name)}
 
 
 def trial(rng, found, only=()):

@@ -13,7 +13,7 @@ class StopReason(StrEnum):
 
     TOL = "tol"  # the relative gap asked for was reached
     BALL_EPSILON = "ball_epsilon"  # the stopping criterion of the paper was met
-    MAX_CORE = "max_core"  # the core set, or the basis, has its largest size
+    MAX_VECTORS = "max_vectors"  # the core set, or the basis, has its largest size
     N_VECTORS = "n_vectors"  # as many vectors as allowed, and their weights are solved
     MEMORY_BUDGET = "memory_budget"  # only the rows that fit decided the weights
     MAX_ITER = "max_iter"

@@ -139,8 +139,14 @@ def n_vectors(model: Any) -> int | None:
 
 
 def parameters_of(model: Any) -> dict[str, Any]:
-    """Return the parameters of a model that the command line offers."""
+    """Return the parameters of a model that the command line offers.
+
+    Those of a method object stand beside the others, as they do among the options.
+    """
     found = estimator_of(model).get_params(deep=False)
+    method = found.get("method")
+    if hasattr(method, "get_params"):
+        found |= {"method": method.name, **method.get_params(deep=False)}
     return {name: value for name, value in found.items() if name not in NOT_OFFERED}
 
 
@@ -148,6 +154,9 @@ def summary_of_fit(model: Any, seconds: float) -> list[str]:
     """Return the summary of a fit: parameters, time, certificate, size."""
     estimator = estimator_of(model)
     defaults = type(estimator)().get_params(deep=False)
+    method: Any = getattr(estimator, "method", None)
+    if hasattr(method, "get_params"):
+        defaults |= type(method)().get_params(deep=False)
     given = ", ".join(
         f"{name}={value!r}"
         for name, value in parameters_of(model).items()
@@ -225,15 +234,15 @@ def _why_not_certified(model: Any, certificate: Any) -> tuple[str, str]:
         )
     if is_of_cells(certificate):
         return (
-            ": with --cells each cell is certified, never the problem over all rows",
-            "Fit without --cells, or without this option.",
+            ": with cells each cell is certified, never the problem over all rows",
+            "Fit with --method auto, or without this option.",
         )
     if certificate.stopped_by == "n_vectors":
         return (
             ": n_vectors reached, the weights of the vectors are solved",
-            "Allow more vectors (--n-basis), or ask for less (--tol).",
+            "Allow more vectors (--n-vectors), or ask for less (--tol).",
         )
-    return "", "Allow more (--max-time, --max-core), or ask for less (--tol)."
+    return "", "Allow more (--max-time, --memory-budget), or ask for less (--tol)."
 
 
 def fields_of_fit(model: Any) -> dict[str, Any]:

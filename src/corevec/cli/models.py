@@ -45,10 +45,10 @@ def _check_foreign(model: Any, path: Path, is_libsvm: bool) -> None:
 def _obstacles(model: Any, is_libsvm: bool) -> Iterator[str]:
     """Yield why a foreign format cannot hold a model, each with the remedy."""
     given = estimator_of(model).get_params(deep=False)
-    if given.get("cells") is not None:
+    if hasattr(estimator_of(model), "_forest"):
         yield (
             "it has several kernel expansions, one per cell, and the format holds one. "
-            "Train without --cells"
+            "Train with --method auto"
         )
     if not is_libsvm:
         return

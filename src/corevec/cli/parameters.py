@@ -24,13 +24,11 @@ TRAINABLE = (
     "StreamingBallClassifier",
     "StreamingOneClass",
     "StructuralSVM",
-    "SubspaceClassifier",
-    "SubspaceRegressor",
 )
 STREAMABLE = ("StreamingBallClassifier", "StreamingOneClass")
 # Set by --quiet and the terminal; and one process fits once.
 NOT_OFFERED = ("verbose", "warm_start")
-_WORDS = {"none": None, "true": True, "false": False}
+_WORDS = {"none": None, "true": True, "false": False, "inf": float("inf")}
 
 
 def estimator_class(name: str, allowed: Iterable[str] = TRAINABLE) -> Any:
@@ -47,13 +45,57 @@ def estimator_class(name: str, allowed: Iterable[str] = TRAINABLE) -> Any:
 
 
 def options_of(estimator: Any) -> list[inspect.Parameter]:
-    """Return a Typer option for each parameter of an estimator."""
-    texts = texts_of(estimator)
-    title = f"Parameters of {estimator.__name__}"
-    return [
-        _option(name, default, texts.get(name, ""), title)
-        for name, default in _parameters_of(estimator)
-    ]
+    """Return a Typer option for each parameter of an estimator and of its methods."""
+    found = []
+    titles = {estimator: f"Parameters of {estimator.__name__}"}
+    titles |= {
+        kind: f"Parameters of --method {name}"
+        for name, kind in methods_of(estimator).items()
+    }
+    for owner, title in titles.items():
+        texts = texts_of(owner)
+        found += [
+            _option(name, default, texts.get(name, ""), title)
+            for name, default in _parameters_of(owner)
+        ]
+    return found
+
+
+def methods_of(estimator: Any) -> dict[str, Any]:
+    """Return the classes of `corevec.methods` that serve an estimator, by name."""
+    from corevec.estimators import METHODS_BY_NAME
+
+    task = getattr(estimator, "_serves", None)
+    return {
+        name: kind
+        for name, kind in METHODS_BY_NAME.items()
+        if task in kind.serves and name != "auto"
+    }
+
+
+def _method_from(estimator: Any, given: dict[str, Any]) -> Any:
+    """Return `method`, with the parameters of one that were given among the others.
+
+    They are taken out of `given`; they imply the method that has them.
+    """
+    served = methods_of(estimator)
+    owners = {
+        name: method
+        for method, kind in served.items()
+        for name, _ in _parameters_of(kind)
+    }
+    asked = given.pop("method", None)
+    own = {name: given.pop(name) for name in owners if name in given}
+    implied = {owners[name] for name in own}
+    if not own:
+        return asked
+    if len(implied | ({asked} if asked else set())) > 1:
+        listed = ", ".join(f"{option_name(n)} (--method {owners[n]})" for n in own)
+        beside = f" beside --method {asked}" if asked else ""
+        raise usage_error(
+            f"{listed} cannot be used together{beside}: one method solves the problem."
+        )
+    return served[implied.pop()](**own)
 
 
 def _option(name: str, default: Any, text: str, title: str) -> inspect.Parameter:
@@ -104,7 +146,11 @@ def model_of(
     estimator: Any, given: dict[str, str], sets: list[str] | None, verbose: int
 ) -> Any:
     """Return the estimator with parameters that are given as text."""
-    model = estimator(**{name: value_of(text) for name, text in given.items()})
+    values = {name: value_of(text) for name, text in given.items()}
+    method = _method_from(estimator, values)
+    if method is not None:
+        values["method"] = method
+    model = estimator(**values)
     set_parameters(model, sets or [])
     check_early(model)
     return model.set_params(verbose=verbose)
@@ -112,23 +158,24 @@ def model_of(
 
 def check_early(model: Any) -> None:
     """Refuse parameters that the fit would refuse, before a large file is read."""
-    from corevec.estimators._parameters import check_parameters, check_positive
+    from corevec.estimators import check_parameters, check_positive, method_of
     from corevec.exceptions import InvalidInputError
 
     given = model.get_params(deep=False)
     try:
-        if given.get("C") is not None:
+        # Some find C, or know a hard margin.
+        if given.get("C") not in (None, "auto", float("inf")):
             check_positive(type(model).__name__, "C", given["C"])
-        # The checks apply to the core-set family, which has these parameters.
-        if {"qp", "sampling", "ball_epsilon"} <= set(given):
+        if "method" in given:
             check_parameters(model)
+            method_of(model)
     except InvalidInputError as error:
         raise usage_error(str(error)) from error
 
 
 def set_parameters(model: Any, pairs: list[str]) -> None:
     """Set parameters given as ``name=value``."""
-    known = [n for n in model.get_params(deep=False) if n not in NOT_OFFERED]
+    known = [n for n in model.get_params() if n not in NOT_OFFERED]
     for pair in pairs:
         name, equals, text = pair.partition("=")
         name = name.strip().replace("-", "_")
@@ -154,7 +201,7 @@ def value_of(text: str) -> Any:
 
 def is_about_a_parameter(error: Exception, model: Any) -> bool:
     """Whether the cause of an error of a fit is one of the model's parameters."""
-    return getattr(error, "parameter", None) in model.get_params(deep=False)
+    return getattr(error, "parameter", None) in model.get_params()
 
 
 def owners_of(option: str) -> list[str]:
@@ -165,5 +212,5 @@ def owners_of(option: str) -> list[str]:
     return [
         owner
         for owner in TRAINABLE
-        if name in dict(_parameters_of(getattr(corevec, owner)))
+        if name in {option.name for option in options_of(getattr(corevec, owner))}
     ]

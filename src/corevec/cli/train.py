@@ -44,7 +44,7 @@ class TrainOptions:
     estimator : NAME
         What to fit: CoreVectorClassifier, CoreVectorOneClass,
         CoreVectorRegressor, SVDD, StreamingBallClassifier, StreamingOneClass,
-        StructuralSVM, SubspaceClassifier, SubspaceRegressor.
+        StructuralSVM.
     set_ : NAME=VALUE
         name=value of any parameter; may be repeated.
     scale : KIND
@@ -88,6 +88,7 @@ def train(
       corevec train rows.npz --model m.corevec --estimator CoreVectorRegressor --mu 0.2
       corevec train a9a.txt --model a9a.model --multi-class ovo      (LIBSVM's format)
       corevec train a9a.txt --model m.corevec --max-time 60 --require-certificate
+      corevec train a9a.txt --model m.corevec --method few-vectors --n-vectors 50
       corevec train a9a.txt --model m.corevec --test a9a.t --report a9a.html
       zcat rows.gz | corevec train - --model m.corevec --json
       corevec train --estimator SVDD --help                  (the parameters of SVDD)

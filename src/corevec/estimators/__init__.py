@@ -27,12 +27,13 @@ from corevec.estimators._validation import (
 from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.compress import CompressedModel, compress, refuse_cells
 from corevec.estimators.detect import SVDD, CoreVectorOneClass
+from corevec.estimators.methods import BY_NAME as METHODS_BY_NAME
+from corevec.estimators.methods import Method, method_of
 from corevec.estimators.rank import CoreVectorRanker
 from corevec.estimators.regress import CoreVectorRegressor
 from corevec.estimators.search import CoreVectorClassifierCV, CoreVectorRegressorCV
 from corevec.estimators.stream import StreamingBallClassifier, StreamingOneClass
 from corevec.estimators.structural import StructuralSVM
-from corevec.estimators.subspace import SubspaceClassifier, SubspaceRegressor
 from corevec.estimators.transform import CoreSetNystroem
 
 __all__ = [
@@ -49,11 +50,11 @@ __all__ = [
     "CoreVectorRegressorCV",
     "Dataset",
     "Form",
+    "METHODS_BY_NAME",
+    "Method",
     "StreamingBallClassifier",
     "StreamingOneClass",
     "StructuralSVM",
-    "SubspaceClassifier",
-    "SubspaceRegressor",
     "certify",
     "check_choice",
     "check_count",
@@ -66,6 +67,7 @@ __all__ = [
     "check_same_names",
     "check_square",
     "compress",
+    "method_of",
     "named",
     "refuse_cells",
     "validated",

@@ -27,8 +27,10 @@ from corevec.estimators._callbacks import (
     traffic_of,
 )
 from corevec.estimators._dataset import Dataset
-from corevec.estimators._parameters import is_tuned, seed_of
+from corevec.estimators._parameters import seed_of
 from corevec.estimators._rows import TakesRows, check_square, named
+from corevec.estimators._validation import NO_LABELS
+from corevec.estimators.methods import Cells, FewVectors, Fit, Method, method_of
 from corevec.exceptions import (
     InvalidInputError,
     KernelError,
@@ -44,11 +46,9 @@ from corevec.problems.family import Problem
 from corevec.problems.task import Task
 from corevec.solvers.cells.certificate import certify_cells
 from corevec.solvers.cells.device_rows import refuse_worker_devices
-from corevec.solvers.strategy import auto as strategy
-from corevec.solvers.strategy.auto import Ways
 
 REMEDIES = {
-    "max_core": "Raise max_core or memory_budget, or relax tol.",
+    "max_vectors": "Raise max_vectors or memory_budget, or relax tol.",
     "memory_budget": (
         "The rows exceed memory_budget, so that only some of them determined the "
         "weights. Raise memory_budget."
@@ -85,21 +85,13 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     gamma: Any
     degree: Any
     coef0: Any
+    loss: Any
+    method: Any
     tol: Any
-    ball_epsilon: Any
-    sampling: Any
-    batch: Any
-    qp: Any
-    init: Any
-    low_rank: Any
-    weights: Any
-    max_core: Any
     max_iter: Any
     max_time: Any
     checkpoint: Any
     memory_budget: Any
-    cells: Any
-    n_trees: Any
     fit_intercept: Any
     class_weight: Any
     multi_class: Any
@@ -108,6 +100,8 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     warm_start: Any
     random_state: Any
     verbose: Any
+    # What methods serve it; see `methods.Method.serves`.
+    _serves = ""
     # What a fit sets.
     support_: Any
     support_vectors_: Any
@@ -181,11 +175,13 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
 
     def _asked(self, problems: list[Problem], source: Source) -> dict[str, Any]:
         """Return what must agree between a fit and the one that resumes it."""
-        own = {
-            name: described(value)
-            for name, value in self.get_params(deep=False).items()
-            if name not in _FREE
-        }
+        given = self.get_params(deep=False)
+        if "method" in given:
+            method = method_of(self)
+            parts = method.get_params(deep=False)
+            given["method"] = method.name
+            given |= {f"method__{name}": value for name, value in parts.items()}
+        own = {n: described(value) for n, value in given.items() if n not in _FREE}
         return {
             "estimator": type(self).__name__,
             "rows": source.n_rows,
@@ -200,20 +196,29 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     def _solve(self, task: Task, progress: Progress, saved: Saved | None) -> FitResult:
         """Return the solution of a task, resumed from `saved` or an earlier fit."""
         warm = self._warm(task.source) if saved is None else _resumed(saved, task)
-        ways = Ways(self.low_rank, getattr(self, "weights", "auto"))
-        return strategy.fit(replace(task, warm=warm), progress, ways)
+        loss = getattr(self, "loss", "squared_hinge")
+        fit = Fit(replace(task, warm=warm), progress, saved, loss)
+        return method_of(self).solve(fit)
+
+    def _validate_fit(self, X: Any, y: Any = NO_LABELS, **checks: Any) -> Any:
+        method = method_of(self)
+        self._check_method(method)
+        found = super()._validate_fit(X, y, **checks)
+        if isinstance(method, FewVectors):
+            method.check_vectors(self)
+        return found
+
+    def _check_method(self, method: Method) -> None:
+        """Check what the method and the other parameters allow each other."""
+        # What an earlier fit chose; `C_` of a detector is not chosen by cells.
+        for name in ("choice_", "gamma_", *(["C_"] if self._task != "none" else [])):
+            self.__dict__.pop(name, None)
+        if isinstance(method, Cells):
+            method.check_for(self)
 
     def _settings(self) -> Settings:
-        return Settings(
-            tol=self.tol,
-            ball_epsilon=self.ball_epsilon,
-            sampling=_plain(self.sampling),
-            batch=_plain(self.batch),
-            qp=self.qp,
-            init=self.init,
-            max_core=self.max_core,
-            random_state=seed_of(self.random_state),
-        )
+        own = Settings(tol=self.tol, random_state=seed_of(self.random_state))
+        return method_of(self).settings(own)
 
     def _warm(self, source: Source) -> WarmStart | None:
         """Return what the previous fit left, if it is wanted and fits the rows."""
@@ -236,6 +241,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             record.update(self.__dict__.get("choice_", {}))
         self.n_iter_ = len(self.history_)
         self.n_core_ = max(outcome.n_core)
+        self.method_ = outcome.method
         self.certificate_ = worst_of(outcome.certificates, title)
         self._warn_unless_certified()
 
@@ -283,7 +289,8 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         else:
             reached = (
                 f"ball_epsilon {found.ball_epsilon:.2e} on all rows, "
-                f"{self.ball_epsilon:.2e} asked; relative gap {found.relative_gap:.2e}"
+                f"{self._settings().ball_epsilon:.2e} asked; relative gap "
+                f"{found.relative_gap:.2e}"
             )
         if not np.isfinite(found.relative_gap):
             return f"{reached}. Nothing is known about the rows that were not scanned. "
@@ -382,10 +389,8 @@ def kernel_for(model: Any, given: Dataset) -> AnyKernel:
     """
     if callable(model.kernel) or model.kernel == "precomputed":
         return make_kernel(model.kernel)
-    # gamma="tune" applies to cells; a global model that is chosen instead of them uses
-    # the default.
-    gamma = "scale" if is_tuned(model) else model.gamma
-    return make_kernel(model.kernel, gamma, model.degree, model.coef0, given.statistics)
+    own = model.gamma, model.degree, model.coef0
+    return make_kernel(model.kernel, *own, given.statistics)
 
 
 def how_to_resume(checkpoint: Any) -> str:
@@ -418,11 +423,10 @@ def certify(
     ----------
     model : estimator
         A fitted corevec model (CoreVectorClassifier, CoreVectorRegressor,
-        CoreVectorOneClass, SVDD, SubspaceClassifier, SubspaceRegressor,
-        StreamingBallClassifier, StreamingOneClass), or one of scikit-learn's SVC,
-        NuSVC, SVR, NuSVR, OneClassSVM, LinearSVC, LinearSVR, or any object with their
-        attributes: those of scikit-learn-intelex, or a LIBSVM model in a plain object
-        (``docs/certify.md`` lists the attributes).
+        CoreVectorOneClass, SVDD, StreamingBallClassifier, StreamingOneClass), or one
+        of scikit-learn's SVC, NuSVC, SVR, NuSVR, OneClassSVM, LinearSVC, LinearSVR, or
+        any object with their attributes: those of scikit-learn-intelex, or a LIBSVM
+        model in a plain object (``docs/certify.md`` lists the attributes).
     X : array-like or CSR matrix of shape (n_rows, n_features)
         Rows to certify on. For a third-party model: the rows it was fitted on, in that
         order; more rows may follow.
@@ -459,10 +463,10 @@ def certify(
 _FREE = (
     "checkpoint",
     "device",
-    "max_core",
     "max_iter",
     "max_time",
     "memory_budget",
+    "method__max_vectors",
     "n_jobs",
     "tol",
     "verbose",

@@ -1,4 +1,4 @@
-"""Fitting by cells: many local machines in place of one (`cells=`, `n_trees=`)."""
+"""Fitting by cells: many local machines in place of one (`methods.Cells`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,8 @@ from corevec.data.sources import Source
 from corevec.estimators._base import kernel_for
 from corevec.estimators._callbacks import RoundReporter, traffic_of
 from corevec.estimators._dataset import Dataset
-from corevec.estimators._parameters import is_tuned
 from corevec.estimators._validation import named
+from corevec.estimators.methods import Cells, method_of
 from corevec.exceptions import (
     InvalidInputError,
     KernelError,
@@ -49,7 +48,6 @@ from corevec.solvers.cells.tuning import (
 )
 from corevec.solvers.numeric import Deadline
 from corevec.solvers.strategy import auto as strategy
-from corevec.solvers.strategy.auto import Ways
 
 # Rows per cell by default. covtype, tuning included, on two threads: 511 rows 4.0 % in
 # 8 s, 1021 rows 4.0 % in 11 s, 2043 rows 3.9 % in 65 s.
@@ -58,29 +56,6 @@ DEFAULT_ROWS = 1000
 # `GLOBAL_SAMPLE_ROWS` is judged on the same test rows, and cells are chosen if their
 # error is lower by at least `MIN_ERROR_DECREASE`.
 AUTO_MIN_ROWS, GLOBAL_SAMPLE_ROWS, MIN_ERROR_DECREASE = 10_000, 20_000, 0.003
-
-
-def check_cells(model: Any) -> None:
-    """Check `cells` and `n_trees`, and delete what an earlier fit chose."""
-    # `C_` of a detector is not chosen by cells.
-    for name in ("choice_", "gamma_", *(["C_"] if model._task != "none" else [])):
-        model.__dict__.pop(name, None)
-    who, size = type(model).__name__, model.cells
-    if size is None:
-        return
-    whole = isinstance(size, Integral) and not isinstance(size, bool)
-    if not (whole and size >= 20) and not (isinstance(size, str) and size == "auto"):
-        raise InvalidInputError(
-            f"{who}: cells={size!r} must be None, 'auto' or the number of rows of a "
-            f"cell, at least 20, e.g. {DEFAULT_ROWS}.",
-            parameter="cells",
-        )
-    if model.kernel == "precomputed":
-        raise InvalidInputError(
-            f"{who}: cells={size!r} cut rows by their columns, which kernel="
-            "'precomputed' does not have.",
-            parameter="cells",
-        )
 
 
 @dataclass(frozen=True)
@@ -107,6 +82,7 @@ class CellsFit:
 
     def __init__(self, model: Any, given: Dataset, problems: list[Problem]):
         self.model, self.given, self.problems = model, given, problems
+        self.method: Any = method_of(model)
         self.started = time.perf_counter()
         self.facts: dict[str, Any] = {}  # what was chosen, for `history_`
         self._tried: tuple[Source, list[Array]] | None = None
@@ -114,11 +90,11 @@ class CellsFit:
     def applies(self) -> bool:
         """Return whether cells are fitted, rather than one global machine.
 
-        With ``cells="auto"``, a few cells are compared with a global model of a sample
+        With ``Cells("auto")``, a few cells are compared with a global model of a sample
         on the same test rows; the result of that is in `model.choice_`.
         """
-        if not self._is_auto:
-            return self.model.cells is not None
+        if not isinstance(self.method, Cells) or not self._is_auto:
+            return isinstance(self.method, Cells)
         with self._naming():
             is_better, self.facts = self._compare()
         self.model.choice_ = self.facts
@@ -142,13 +118,14 @@ class CellsFit:
             )
             progress.listeners += [*traffic_of(source), reporter.on_round]
             with progress.listening_for_interrupt():
-                task = cells.CellsTask(*own, self.size, model.n_trees, self.rng)
+                task = cells.CellsTask(*own, self.size, self.method.n_trees, self.rng)
                 solved = cells.solve(task, progress)
         for record in progress.history:
             record.update(self.facts or setting.tuned)
         if setting.tuned:
             model.gamma_, model.C_ = setting.tuned["gamma"], setting.tuned["C"]
         _set_fitted(model, solved, progress, task.problems)
+        model.method_ = self._taken(solved)
         if not solved.is_complete:
             text = _incomplete_text(model, solved)
             stopped_by = model.certificate_.stopped_by
@@ -164,16 +141,28 @@ class CellsFit:
         except (KernelError, InvalidInputError) as error:
             raise named(self.model, error) from None
 
+    def _taken(self, solved: cells.Solved) -> str:
+        """Return what was fitted, and why, in words."""
+        n_rows, n_trees = self.given.n_rows, len(solved.forest.trees)
+        trees = f" in {n_trees} trees" if n_trees > 1 else ""
+        made = f"cells: {solved.n_cells:,} machines of {n_rows:,} rows{trees}"
+        if not self._is_auto:
+            return made
+        local, whole = self.facts["cells_error"], self.facts["global_error"]
+        return (
+            f"{made}; their error on held-out rows is {local:.4f}, globally {whole:.4f}"
+        )
+
     # --- What is fitted ---
 
     @property
     def _is_auto(self) -> bool:
-        return isinstance(self.model.cells, str)
+        return isinstance(self.method.size, str)
 
     @property
     def size(self) -> int:
         """Rows per cell."""
-        return DEFAULT_ROWS if self._is_auto else int(self.model.cells)
+        return DEFAULT_ROWS if self._is_auto else int(self.method.size)
 
     @cached_property
     def rng(self) -> np.random.Generator:
@@ -198,9 +187,9 @@ class CellsFit:
 
     @cached_property
     def setting(self) -> _Setting:
-        """Kernel and problems; ``gamma="tune"`` tunes them on parts of a few cells."""
+        """Kernel and problems; ``tune=True`` tunes them on parts of a few cells."""
         model = self.model
-        if not is_tuned(model) or self._has_few_rows:
+        if not self.method.tune or self._has_few_rows:
             return _Setting(self._global_kernel, self.problems, {})
         source, members = self._tried_cells()
         parts = trials(members, self.rng)
@@ -260,8 +249,8 @@ class CellsFit:
     def _tuning_compared(self, parts: list[Trial]) -> dict[str, Any]:
         """Return how cells and the global model differ where gamma was tuned.
 
-        Only cells are tuned: a global model is compared, and fitted, with
-        ``gamma="scale"`` and the given C. The error of cells with those tells the gain
+        Only cells are tuned: a global model is compared, and fitted, with the given
+        gamma and C. The error of cells with those tells the gain
         by tuning from the gain by cells.
         """
         gamma, kernel = None, self._global_kernel
@@ -283,13 +272,13 @@ class CellsFit:
         while not self.source.holds(size):
             size //= 2
         others = np.setdiff1d(self.source.draw(self.rng, size), test)
-        plain = clone(self.model).set_params(cells=None, verbose=0, tol=0.01)
+        plain = clone(self.model).set_params(method="auto", verbose=0, tol=0.01)
         plain.set_params(max_time=plain.max_time or 60.0)
         kernel = self._global_kernel
         few = Subset(self.source, others)
         progress = Progress(few.n_rows, plain.max_iter, plain.max_time)
         task = Task(self.problems, few, kernel, plain._settings())
-        functions = strategy.fit(task, progress, Ways(plain.low_rank)).functions
+        functions = strategy.fit(task, progress).functions
         rows = self._tried_cells()[0].take(test)
         values = functions.evaluate(rows, functions.prepared())
         wrong, total = weighted_error(self.problems, rows, values, kernel)
@@ -308,7 +297,8 @@ def _incomplete_text(model: Any, solved: cells.Solved) -> str:
             "Raise max_time, or ask for smaller cells."
         )
     done = len(solved.forest.trees)
-    return f"{stopped} {done} of {model.n_trees} trees: the model is the mean of those."
+    most = method_of(model).get_params()["n_trees"]
+    return f"{stopped} {done} of {most} trees: the model is the mean of those."
 
 
 def values_for_labels(model: Any, X: Any) -> Array:

@@ -56,9 +56,9 @@ class CompressedModel(BaseEstimator):
 
     Attributes
     ----------
-    basis_vectors_ : ndarray or CSR of shape (n_basis, n_features)
+    support_vectors_ : ndarray or CSR of shape (n_vectors, n_features)
         Basis vectors b_j; empty for ``kernel="precomputed"``.
-    dual_coef_ : ndarray of shape (n_outputs, n_basis)
+    dual_coef_ : ndarray of shape (n_outputs, n_vectors)
         Coefficients of the basis vectors, one row per machine (per pair of classes for
         "ovo").
     intercept_ : ndarray of shape (n_outputs,)

@@ -50,24 +50,18 @@ def seed_of(random_state: Any) -> int:
 
 def check_parameters(model: Any) -> None:
     """Raise `InvalidInputError` for the first parameter that cannot be used."""
-    who = type(model).__name__
+    check_all(type(model).__name__, model)
+
+
+def check_all(who: str, holder: Any, prefix: str = "") -> None:
+    """Check every attribute of `holder` whose name has a check.
+
+    Messages and errors name the parameter with `prefix`, as `set_params` does.
+    """
     for name, check in _CHECKS.items():
-        value = getattr(model, name, _ABSENT)
+        value = getattr(holder, name, _ABSENT)
         if value is not _ABSENT:
-            check(who, name, value)
-    local = getattr(model, "cells", None) is not None and model._task != "none"
-    if is_tuned(model) and not local:
-        raise InvalidInputError(
-            f"{who}: gamma='tune' needs labels and cells: give cells=1000 to a "
-            "classifier or regressor, or another gamma ('scale', or a number).",
-            parameter="gamma",
-        )
-
-
-def is_tuned(model: Any) -> bool:
-    """Whether gamma is to be tuned on parts of a few cells."""
-    gamma = getattr(model, "gamma", None)
-    return isinstance(gamma, str) and gamma == "tune"
+            check(who, prefix + name, value)
 
 
 # Of C, of mu, and of C times the sum of the weights: blocks of kernel values are
@@ -123,10 +117,10 @@ def check_count(
         )
 
 
-def check_gamma(who: str, name: str, value: Any, *, other: str = "") -> None:
+def check_gamma(who: str, name: str, value: Any) -> None:
     """Check a kernel coefficient: a name, or a number above 0."""
     if isinstance(value, str):
-        if value in (*GAMMAS, other):
+        if value in GAMMAS:
             return
     elif isinstance(value, Real) and 0 < float(value) < np.inf:
         return
@@ -196,7 +190,7 @@ _ABSENT = object()
 # parameter, such as C of a detector with nu, is checked by the estimator.
 _CHECKS: dict[str, Check] = {
     "kernel": lambda who, _, value: check_kernel_name(who, value),
-    "gamma": partial(check_gamma, other="tune"),
+    "gamma": check_gamma,
     "degree": _number(0, "Use 3 for a cubic kernel."),
     "coef0": check_number,
     "tol": check_gap,
@@ -208,11 +202,11 @@ _CHECKS: dict[str, Check] = {
     "batch": _words_or_rows("auto"),
     "qp": _one_of("auto", "newton", "smo"),
     "init": _one_of("auto", "any", "farthest", "opposite"),
-    "low_rank": _one_of("auto", True, False),
-    "weights": _one_of("auto", "core", "all"),
     "n_trees": check_count,
     "n_components": check_count,
-    "max_core": _optional(check_count, or_none=True),
+    "n_rows": check_count,
+    "tune": check_flag,
+    "max_vectors": _optional(check_count, or_none=True),
     "max_iter": _optional(check_count, or_none=True),
     "checkpoint": _optional(check_path),
     "max_time": _optional(_number(0, "Seconds, or None.")),
@@ -228,7 +222,7 @@ _CHECKS: dict[str, Check] = {
     "n_balls": partial(check_count, remedy="Use 1, or 8 for a smaller ball."),
     "balls": _one_of("lookahead", "general"),
     "overflow": _one_of("merge", "drop"),
-    "contamination": _optional(check_share),
+    "nu": _optional(check_share),
     "n_jobs": _optional(check_jobs),
 }
 
@@ -243,6 +237,7 @@ def _check_gamma(who: str, gamma: Any) -> None:
 __all__ = [
     "GAMMAS",
     "LOSSES",
+    "check_all",
     "check_choice",
     "check_count",
     "check_flag",
@@ -253,7 +248,6 @@ __all__ = [
     "check_positive",
     "check_share",
     "is_count",
-    "is_tuned",
     "seed_of",
     "store",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -124,8 +125,9 @@ class TakesRows:
 
     def _check_total(self, given: Dataset) -> None:
         """Raise where C times the sum of the weights is out of range."""
-        C = getattr(self, "C", None)
-        if C is not None and C * given.mass > LARGEST_C:
+        C: Any = getattr(self, "C", None)
+        is_number = isinstance(C, Real) and float(C) < np.inf
+        if is_number and C * given.mass > LARGEST_C:
             raise InvalidInputError(
                 f"{given.who}: C={C:g} times the sum of sample_weight, {given.mass:g}, "
                 f"is above {LARGEST_C:g}: sums leave the range of floating-point "

@@ -183,7 +183,7 @@ class StreamingEstimator(CoreVectorEstimator):
 
     def _inverse(self, weights: Array | None) -> Array:
         """Return 1/C_i per row, or one value for all rows; infinite for weight 0."""
-        unit = 0.0 if self.C is None else 1.0 / self._slack
+        unit = 1.0 / self._slack  # 0 of a hard ball
         if weights is None:
             return np.array([unit])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from corevec.exceptions import InvalidInputError
 from corevec.kernels import Kernel
 
 # Parameters that may differ between two merged models, and may change in a stream.
-FREE = ("verbose", "tol", "random_state", "contamination")
+FREE = ("verbose", "tol", "random_state", "nu")
 
 
 def check_streaming(model: Any) -> None:
@@ -29,7 +30,8 @@ def check_streaming(model: Any) -> None:
             "or a function k(X, Z).",
             parameter="kernel",
         )
-    if model.C is not None or model._form.constrained:
+    is_hard = isinstance(model.C, Real) and np.inf == model.C
+    if not is_hard or model._form.constrained:
         check_positive(who, "C", model.C)
     if model.budget is not None:
         remedy = "More rows than balls are needed; None keeps all absorbed rows."

@@ -52,14 +52,14 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
 
     Parameters
     ----------
-    C : float or None, default=1.0
+    C : float, default=1.0
         Weight of the squared slack, as in `SVDD`: the smaller, the less one row moves
-        the centre. None: no slack, the enclosing ball of the rows themselves.
-    contamination : float or None, default=0.1
+        the centre. Infinity: no slack, the enclosing ball of the rows themselves.
+    nu : float or None, default=0.1
         Share of the rows seen (by weight) that counts as outliers. It determines
         `offset_` and nothing else. It is measured on a uniform sample of at most 4000
         of the rows seen and 64 MiB, by their distance from the current centre. None:
-        the rows outside the ball, which with ``C=None`` contains every row seen.
+        the rows outside the ball, which with ``C=inf`` contains every row seen.
     n_balls : int, default=8
         Number of balls. See `StreamingBallClassifier`.
     balls : {"lookahead", "general"}, default="lookahead"
@@ -83,7 +83,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         Relative gap of the machine, below 1, up to which `corevec.certify` says
         ``converged``. It does not stop the single pass.
     random_state : int or RandomState, default=None
-        Seed of the sample that `contamination` is measured on.
+        Seed of the sample that `nu` is measured on.
     verbose : int, default=0
         1 shows a progress line on a terminal; 2 writes one log record per block.
 
@@ -115,7 +115,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
     >>> import numpy as np
     >>> from corevec import StreamingOneClass
     >>> X = np.random.default_rng(0).normal(size=(2000, 2))
-    >>> model = StreamingOneClass(contamination=0.05, random_state=0)
+    >>> model = StreamingOneClass(nu=0.05, random_state=0)
     >>> for block in np.array_split(X, 20):
     ...     _ = model.partial_fit(block)
     >>> model.predict([[0.0, 0.0], [9.0, 9.0]])
@@ -123,12 +123,12 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
     """
 
     _sample: RowSample
-    _offsets: dict[float, float]  # by contamination
+    _offsets: dict[float, float]  # by nu
 
     def __init__(
         self,
-        C: float | None = 1.0,
-        contamination: float | None = 0.1,
+        C: float = 1.0,
+        nu: float | None = 0.1,
         n_balls: int = 8,
         balls: str = "lookahead",
         *,
@@ -235,7 +235,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
     @property
     def offset_(self) -> float:
         """Upper bound of the scores of outliers."""
-        if self.contamination is None:
+        if self.nu is None:
             # R of SVDD: a lifted row that the centre does not contain is at a squared
             # distance of |phi(x) - w|^2 + s + eta <= radius_^2.
             stream = self._streams[0]
@@ -245,7 +245,7 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
             size = whole.radius**2
             size += 0.0 if self._is_linear else whole.norm_sq
             return offset - 1e-12 * size
-        share = float(self.contamination)
+        share = float(self.nu)
         if share not in self._offsets:
             # Cached until the next row: the sample is scored once, not per prediction.
             scores = self._scores(self._sample.rows)
@@ -319,7 +319,8 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
         refuse_remote(type(self).__name__, X)
         X = validated(self, X, reset=False)
         weights = checked_weights(self, sample_weight, X.shape[0])
-        problem = svdd(Labels(X.shape[0], sample_weight=weights), self.C)
+        C = None if np.inf == self.C else float(self.C)
+        problem = svdd(Labels(X.shape[0], sample_weight=weights), C)
         offset, function = 0.0, self._functions
         source = as_source(X, self.memory_budget)
         if not problem.is_hard:

@@ -297,7 +297,7 @@ def check_labels(who: str, labels: Array) -> None:
             f"{who}: Unknown label type: continuous. y holds {labels[is_other][0]:g} "
             f"(and {len(labels):,} different numbers in all), but the labels of "
             "classes are whole numbers, booleans or words. For such targets use a "
-            "regressor (CoreVectorRegressor, SubspaceRegressor); for classes give "
+            "regressor (CoreVectorRegressor); for classes give "
             "whole numbers as y."
         )
 

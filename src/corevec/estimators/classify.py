@@ -12,15 +12,18 @@ from sklearn.utils import compute_class_weight
 
 from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, column_of, entries_of, full, tensors_to_numpy
-from corevec.data.sources import DEFAULT_MEMORY_BUDGET
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Source
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
-from corevec.estimators._cells import CellsFit, check_cells, values_for_labels
+from corevec.estimators._cells import CellsFit, values_for_labels
 from corevec.estimators._dataset import Dataset
 from corevec.estimators._parameters import check_positive, store
 from corevec.estimators._rows import lazily
+from corevec.estimators.methods import Cells, FewVectors, Method, method_of
 from corevec.exceptions import InvalidInputError
+from corevec.models.certificate import Certificate
 from corevec.problems.family import Problem, two_class
+from corevec.solvers.strategy import hinge
 
 # "auto" takes pairs of classes up to here: their number grows with the square of the
 # classes (496 for 32), and their rows are sorted in memory.
@@ -49,74 +52,49 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         "sigmoid", each also as "normalized-...", "precomputed", or a function ``k(X,
         Z)`` that returns one value per pair of rows. For a function, X may also be a
         list of objects such as words or graphs. See `corevec.kernels`.
-    gamma : float or {"scale", "auto", "mean-distance", "tune"}, default="scale"
+    gamma : float or {"scale", "auto", "mean-distance"}, default="scale"
         Kernel coefficient: a number, "scale" (``1 / (n_features * X.var())``), "auto"
         (``1 / n_features``) or "mean-distance" (the inverse of the mean squared
-        distance between all pairs of rows, as in the papers). With `cells`, "tune"
-        selects gamma and a factor of C on held-out rows of a few cells (see `gamma_`
-        and `C_`).
+        distance between all pairs of rows, as in the papers).
     degree : float, default=3
         Degree of the "poly" kernel.
     coef0 : float, default=0.0
         Constant term of the "poly" and "sigmoid" kernels.
+    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        Loss function. "hinge" is the problem of scikit-learn's `SVC`,
+        :math:`C \sum_i s_i \max(0, 1 - y_i f(x_i))`, with the C of `SVC`; it needs
+        ``method=methods.FewVectors(...)``, which solves it by cutting planes (the C of
+        the CPSP paper is n times that).
+    fit_intercept : bool, default=True
+        Whether to fit a (penalised) bias b0. The CPSP paper has none.
+    method : str or object of `corevec.methods`, default="auto"
+        How the problem is solved. "auto" takes what serves: `LowRank` where a probe
+        finds a low rank of the kernel, `Exact` within reach, else `CoreSet` or all rows
+        in the span of a basis. "exact", "lowrank", "coreset", "few-vectors", "cells"
+        and "sample" are the objects of `corevec.methods` with their defaults; an object
+        has parameters, such as ``methods.FewVectors(50)``. `method_` says what was
+        taken, and why.
     tol : float, default=1e-3
         Tolerance: the relative duality gap to reach, measured on all rows.
-    ball_epsilon : float, default=None
-        Use the stopping criterion of the paper instead of `tol`: every row lies within
-        ``1 + ball_epsilon`` radii of the centre. The gap is still reported.
-    sampling : {"auto", "full"} or int, default="auto"
-        Rows that are scanned for violators: a growing subset and then all rows
-        ("auto"), always all rows ("full"), or a random sample of this size (59 in the
-        paper). With a number and the criterion of `tol`, the problem is solved on one
-        random sample of that size, and the certificate says that only the sample was
-        verified.
-    batch : "auto" or int, default="auto"
-        Violators that are added to the core set per round (1 in the paper).
-    qp : {"auto", "newton", "smo"}, default="auto"
-        Solver of the core-set problem: exact Newton steps, or the SMO of the paper.
-    init : {"auto", "any", "farthest", "opposite"}, default="auto"
-        How the first core rows are chosen (section 4.1.1 of the paper).
-    low_rank : {"auto", True, False}, default="auto"
-        Whether to test the kernel matrix for a low numerical rank and then to solve
-        over all rows in the span of a basis. "auto" tests from 5,000 rows on.
-    weights : {"auto", "core", "all"}, default="auto"
-        Which rows determine the weights. "core": the core set alone, as in the papers.
-        "all": all rows, in the span of a core set that doubles, up to `max_core`, while
-        that lowers the objective by at least 1 %. "auto": all rows, exactly, unless
-        `max_core` bounds the core set or a sample predicts more than 15 minutes.
-    max_core : int, default=None
-        Maximum number of core rows. None derives it from `memory_budget`.
-    max_iter : int, default=None
-        Maximum number of rounds. None sets no limit.
-    max_time : float, default=None
-        Maximum time of the fit in seconds. None sets no limit.
-    checkpoint : str or path-like, default=None
-        File that stores the state after every round (rounds shorter than a second may
-        be skipped). A fit that finds the file resumes from it, on any machine; a
-        certified fit removes it.
-    memory_budget : float, default=2**28
-        Memory budget in bytes, beside the data; by default an eighth of the memory of
-        the machine (256 MiB to 4 GiB). It determines the block sizes
-        and the size of the core set.
-    cells : "auto" or int, default=None
-        Solve many local problems instead of one. A balanced tree partitions the rows
-        into cells of about this many rows; each cell is solved exactly and predicts the
-        rows that fall into it. This suits decision boundaries that no small model
-        represents. The certificate covers each cell. The parameters of the core set
-        (`sampling`, `batch`, `qp`, `init`, `low_rank`, `weights`, `max_core`,
-        `ball_epsilon`) and `checkpoint` are then ignored. `max_time` and Ctrl-C take
-        effect between cells: cells that were not reached predict the mean label of
-        their rows.
-    n_trees : int, default=1
-        Number of trees whose predictions are averaged, with `cells`. All trees but the
-        first are random.
+    class_weight : dict or "balanced", default=None
+        Factor of the weights of the rows of each class.
     multi_class : {"auto", "ovr", "ovo"}, default="auto"
         One machine per class against the rest ("ovr"), or one per pair of classes
         ("ovo"), as in scikit-learn's `SVC`. "auto" takes pairs up to 32 classes and
         200,000 rows, where they are solved in memory and are as accurate as `SVC`;
-        with `cells`, and beyond, one class against the rest.
-    class_weight : dict or "balanced", default=None
-        Factor of the weights of the rows of each class.
+        with `Cells` or `FewVectors`, and beyond, one class against the rest.
+    max_iter : int, default=None
+        Maximum number of rounds. None sets no limit.
+    max_time : float, default=None
+        Maximum time of the fit in seconds. None sets no limit.
+    memory_budget : float, default=2**28
+        Memory budget in bytes, beside the data; by default an eighth of the memory of
+        the machine (256 MiB to 4 GiB). It determines the block sizes
+        and the size of the core set.
+    checkpoint : str or path-like, default=None
+        File that stores the state after every round (rounds shorter than a second may
+        be skipped). A fit that finds the file resumes from it, on any machine; a
+        certified fit removes it.
     n_jobs : int, default=None
         Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
     device : str, default=None
@@ -137,16 +115,20 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
     classes_ : ndarray
         Class labels.
     support_ : ndarray of shape (n_support,)
-        Row numbers of the support vectors, sorted by class.
+        Row numbers of the support vectors, sorted by class; -1 for vectors that are no
+        training rows.
     support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
         Support vectors: the rows of the kernel expansion.
+        With `FewVectors` the basis, which need not be training rows.
     n_support_ : ndarray of shape (n_classes,)
-        Number of support vectors of each class.
+        Number of support vectors of each class, if all of them are training rows.
     dual_coef_ : ndarray of shape (n_machines, n_support)
         Coefficients: ``decision_function = k(X, support_vectors_) dual_coef_.T +
         intercept_``.
     intercept_ : ndarray of shape (n_machines,)
         Penalised bias of each machine.
+    method_ : str
+        What `method` took, and why, in one sentence.
     certificate_ : Certificate
         Primal and dual value, relative gap, and what was verified.
     history_ : list of dict
@@ -166,34 +148,26 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
     True
     """
 
-    fit_intercept = True
-    _task = "classes"
+    _task, _serves = "classes", "classifier"
 
     def __init__(
         self,
         C: float = 1.0,
+        *,
         kernel: Any = "rbf",
         gamma: Any = "scale",
         degree: float = 3,
         coef0: float = 0.0,
-        *,
+        loss: str = "squared_hinge",
+        fit_intercept: bool = True,
+        method: Any = "auto",
         tol: float = 1e-3,
-        ball_epsilon: float | None = None,
-        sampling: str | int = "auto",
-        batch: str | int = "auto",
-        qp: str = "auto",
-        init: str = "auto",
-        low_rank: str | bool = "auto",
-        weights: str = "auto",
-        max_core: int | None = None,
+        class_weight: Any = None,
+        multi_class: str = "auto",
         max_iter: int | None = None,
         max_time: float | None = None,
-        checkpoint: str | PathLike[str] | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
-        cells: str | int | None = None,
-        n_trees: int = 1,
-        multi_class: str = "auto",
-        class_weight: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
         device: str | None = None,
         warm_start: bool = False,
@@ -223,7 +197,6 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             The fitted classifier, with `certificate_`.
         """
         check_positive(type(self).__name__, "C", self.C)
-        check_cells(self)
         X, y = self._validate_fit(X, y)
         with self._fitting(X, y, sample_weight) as (given, reporter):
             self._fit_classes(given, reporter)
@@ -264,10 +237,17 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             return str(self.multi_class)
         few = len(self.classes_) <= MOST_PAIRED_CLASSES
         few &= given.n_rows <= MOST_PAIRED_ROWS
-        return "ovo" if few and self.cells is None else "ovr"
+        is_joint = isinstance(method_of(self), Cells | FewVectors)
+        return "ovo" if few and not is_joint else "ovr"
 
     def _count_support(self, given: Dataset) -> None:
-        """Sort the support vectors by class, as `n_support_` counts them."""
+        """Sort the support vectors by class, as `n_support_` counts them.
+
+        Few vectors that are no training rows have no class.
+        """
+        self.__dict__.pop("n_support_", None)
+        if (self.support_ < 0).any():
+            return
         own = np.searchsorted(self.classes_, given.labels_of(self.support_))
         own = np.minimum(own, len(self.classes_) - 1)
         counts = np.bincount(own, minlength=len(self.classes_))
@@ -372,9 +352,35 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             sides = [(j, i) for i, j in combinations(range(n_classes), 2)]
         elif n_classes > 2:
             sides = [(t, None) for t in range(n_classes)]
-        bias = self.fit_intercept
+        bias = bool(self.fit_intercept)
         C = self.__dict__.get("C_", self.C)  # C_: tuned by cells
         return [two_class(labels, C, *pair, has_bias=bias) for pair in sides]
+
+    def _check_method(self, method: Method) -> None:
+        super()._check_method(method)
+        if self.loss != "hinge":
+            return
+        who = type(self).__name__
+        if "hinge" not in method.losses:
+            raise InvalidInputError(
+                f"{who}: loss='hinge' needs a method that solves it, but method="
+                f"{self.method!r} was given. Use method='few-vectors', or "
+                "loss='squared_hinge'.",
+                parameter="loss",
+            )
+        if method.regulariser != "norm":
+            raise InvalidInputError(
+                f"{who}: method__regulariser='coefficients' needs "
+                "loss='squared_hinge'.",
+                parameter="method__regulariser",
+            )
+
+    def _certify_one(self, t: int, problem: Problem, source: Source) -> Certificate:
+        if self.loss != "hinge":
+            return super()._certify_one(t, problem, source)
+        how = method_of(self).certificate
+        function = self._functions.output(t)
+        return hinge.verify(problem, function, source, how, self.tol)
 
     def _class_weights(self, given: Dataset) -> Array | None:
         if self.class_weight is None:

@@ -52,7 +52,7 @@ ACCEPTED = (
 
 def compress(
     model: Any,
-    n_basis: int,
+    n_vectors: int,
     *,
     X: Any = None,
     max_iter: int = 100,
@@ -69,7 +69,7 @@ def compress(
               \Big\| f_t - \sum_j c_{jt} \varphi(b_j) \Big\|^2 .
 
     Several outputs (classes, pairs of classes, targets) share the vectors. A prediction
-    then costs `n_basis` kernel values per row.
+    then costs `n_vectors` kernel values per row.
 
     For "rbf", "linear" and "poly" the vectors are not training rows: they are optimised
     by L-BFGS. Where that would exceed `memory_budget` (text with many columns), the
@@ -84,7 +84,7 @@ def compress(
     ----------
     model : estimator
         A fitted corevec model, or scikit-learn's SVC, NuSVC, SVR, NuSVR, OneClassSVM.
-    n_basis : int
+    n_vectors : int
         Number of vectors, at least 1. A model that has no more vectors keeps its own,
         and the distance is 0. Fewer vectors are used where they are linearly dependent,
         or where dense vectors of wide rows exceed `memory_budget`.
@@ -105,7 +105,7 @@ def compress(
     -------
     CompressedModel
         The model, with ``predict`` and ``decision_function`` as in the original, and
-        with ``basis_vectors_``, ``dual_coef_``, ``intercept_``, ``distance_`` and
+        with ``support_vectors_``, ``dual_coef_``, ``intercept_``, ``distance_`` and
         ``relative_distance_``.
 
     Examples
@@ -116,18 +116,18 @@ def compress(
     >>> X, y = make_moons(2000, noise=0.3, random_state=0)
     >>> model = SVC(gamma=1.0).fit(X, y)
     >>> small = compress(model, 20, random_state=0)
-    >>> len(model.support_vectors_) > 400, len(small.basis_vectors_)
+    >>> len(model.support_vectors_) > 400, len(small.support_vectors_)
     (True, 20)
     >>> bool((small.predict(X) == model.predict(X)).mean() > 0.99)
     True
     """
-    _check_arguments(n_basis, max_iter)
+    _check_arguments(n_vectors, max_iter)
     rng = np.random.default_rng(seed_of(random_state))
     with Workers(n_jobs) as workers:
         functions, form = _read(model, X, workers)
         budget = Budget(workers, int(memory_budget), int(max_iter))
         try:
-            found = reduce_expansion(functions, int(n_basis), budget, rng)
+            found = reduce_expansion(functions, int(n_vectors), budget, rng)
         except KernelError as error:
             raise KernelError(f"compress: {error}") from None
     small = _class_for(form)(memory_budget=memory_budget, n_jobs=n_jobs)
@@ -138,9 +138,9 @@ def compress(
     return small
 
 
-def _check_arguments(n_basis: Any, max_iter: Any) -> None:
+def _check_arguments(n_vectors: Any, max_iter: Any) -> None:
     remedy = "It is the number of vectors of the model."
-    check_count("compress", "n_basis", n_basis, remedy=remedy)
+    check_count("compress", "n_vectors", n_vectors, remedy=remedy)
     whole = isinstance(max_iter, Integral) and not isinstance(max_iter, bool)
     if not (whole and int(max_iter) >= 0):
         raise InvalidInputError(
@@ -171,7 +171,7 @@ def _read(model: Any, X: Any, workers: Workers) -> tuple[KernelExpansion, Form]:
         "compress",
         model,
         "a small basis approximates one",
-        "Fit without cells, or with fewer n_trees for a smaller model",
+        "Fit with method='auto', or with fewer n_trees for a smaller model",
     )
     return _read_ours(model) if ours else _read_theirs(model, X, workers)
 
@@ -183,8 +183,8 @@ def refuse_cells(who: str, model: Any, reason: str, remedy: str) -> None:
         return
     n_cells = sum(one.tree.n_cells for one in forest.trees)
     raise InvalidInputError(
-        f"{who}: this {type(model).__name__} was fitted with cells={model.cells!r}: it "
-        f"has {n_cells:,} kernel expansions, one per cell, and {reason}. {remedy}."
+        f"{who}: this {type(model).__name__} was fitted with method={model.method!r}: "
+        f"it has {n_cells:,} kernel expansions, one per cell, and {reason}. {remedy}."
     )
 
 
@@ -251,8 +251,8 @@ def _kernel_and_vectors(model: Any, X: Any, workers: Workers) -> tuple[AnyKernel
         reason = f"kernel={word}" if by_rows else "gamma='scale'"
         raise InvalidInputError(
             f"compress: a {who} with {reason} was given, whose fitted attributes do "
-            "not define its kernel values. Give the rows it was fitted on: "
-            f"compress(model, n_basis, X=X_train){'' if by_rows else ', or set gamma'}."
+            "not define its kernel values. Give the rows it was fitted on: compress("
+            f"model, n_vectors, X=X_train){'' if by_rows else ', or set gamma'}."
         )
     if X is not None:
         X = check_array(X, **CHECKS)
@@ -304,7 +304,7 @@ def _set_attributes(small: Any, found: Reduced, form: Form) -> None:
     functions = found.functions
     small._functions, small._form = functions, form
     stored = functions.kernel.name != "precomputed"
-    small.basis_vectors_ = functions.basis.values if stored else np.empty((0, 0))
+    small.support_vectors_ = functions.basis.values if stored else np.empty((0, 0))
     small.dual_coef_ = np.ascontiguousarray(functions.coef.T)
     small.intercept_ = functions.intercept
     small.distance_ = found.distance

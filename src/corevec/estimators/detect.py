@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from os import PathLike
 from typing import Any, Self
 
@@ -18,11 +19,12 @@ from corevec.certificates.scan import Subset
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET
 from corevec.estimators._base import CoreVectorEstimator, kernel_for
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
-from corevec.estimators._cells import CellsFit, check_cells
+from corevec.estimators._cells import CellsFit
 from corevec.estimators._dataset import Dataset, weights_of
 from corevec.estimators._outliers import BallDetector, ScoredDetector, constant_of
 from corevec.estimators._parameters import check_positive, check_share, store
 from corevec.estimators._rows import lazily
+from corevec.estimators.methods import Cells, CoreSet, Method, method_of
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows, make_kernel
 from corevec.models.checkpoint import Checkpoint
@@ -30,8 +32,6 @@ from corevec.models.result import FitResult
 from corevec.problems.family import Problem, one_class, svdd
 from corevec.problems.task import Task
 
-# Share of outliers when neither nu nor C is given.
-DEFAULT_NU = 0.1
 # nu is reached within this relative deviation, or within one row.
 NU_TOLERANCE = 0.02
 _SEARCH_ROWS = 4000
@@ -43,17 +43,20 @@ SEARCH_FITS = 40
 class _Detector(CoreVectorEstimator):
     """Base class of the two detectors: rows without labels."""
 
+    def _check_method(self, method: Method) -> None:
+        super()._check_method(method)
+        if isinstance(method, CoreSet) and method.init == "opposite":
+            raise InvalidInputError(
+                f"{type(self).__name__}: method__init='opposite' needs two classes; "
+                "use 'auto', 'any' or 'farthest'.",
+                parameter="method__init",
+            )
+
     @contextmanager
     def _fitting_rows(
         self, X: Any, sample_weight: Any
     ) -> Iterator[tuple[Dataset, RoundReporter]]:
         X = self._validate_fit(X)
-        if self.init == "opposite":
-            raise InvalidInputError(
-                f"{type(self).__name__}: init='opposite' needs two classes; use "
-                "'auto', 'any' or 'farthest'.",
-                parameter="init",
-            )
         with self._fitting(X, None, sample_weight) as found:
             yield found
 
@@ -71,12 +74,13 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
 
     Parameters
     ----------
-    nu : float, default=None
+    nu : float, default=0.1
         Share of outliers among the training rows (by weight), strictly between 0 and 1.
         The fit searches for the C that gives it, within 2 % of nu or one row, and
-        lowers `offset_` where no C does. 0.1 if neither nu nor C is given.
-    C : float, default=None
-        Weight of the squared slack, instead of nu.
+        lowers `offset_` where no C does.
+    C : float, default="auto"
+        Weight of the squared slack. "auto": the one that `nu` asks for; with a number
+        `nu` is not used.
     kernel : str or callable, default="rbf"
         Kernel function: a name, "precomputed", or a function ``k(X, Z)``. See
         `CoreVectorClassifier`.
@@ -86,43 +90,25 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         Degree of the "poly" kernel.
     coef0 : float, default=0.0
         Constant term of the "poly" and "sigmoid" kernels.
+    method : str or object of `corevec.methods`, default="auto"
+        How the problem is solved: "auto", "exact", "lowrank",
+        "coreset", "cells" or "sample", or an object with parameters, such as
+        ``methods.CoreSet(max_vectors=500)``; see `CoreVectorClassifier`. `method_` says
+        what was taken, and why.
     tol : float, default=1e-3
         Tolerance: the relative duality gap to reach, measured on all rows.
-    ball_epsilon : float, default=None
-        Use the stopping criterion of the paper instead of `tol`: every row lies within
-        ``1 + ball_epsilon`` radii of the centre. The gap is still reported.
-    sampling : {"auto", "full"} or int, default="auto"
-        Rows that are scanned for violators: a growing subset and then all rows, always
-        all rows, or a random sample of this size. See `CoreVectorClassifier`.
-    batch : "auto" or int, default="auto"
-        Violators that are added to the core set per round (1 in the paper).
-    qp : {"auto", "newton", "smo"}, default="auto"
-        Solver of the core-set problem: exact Newton steps, or the SMO of the paper.
-    init : {"auto", "any", "farthest"}, default="auto"
-        How the first core rows are chosen (section 4.1.1 of the paper).
-    low_rank : {"auto", True, False}, default="auto"
-        Whether to test the kernel matrix for a low numerical rank and then to solve
-        over all rows in the span of a basis. "auto" tests from 5,000 rows on.
-    cells : int, default=None
-        Number of rows per cell: solve many local problems instead of one. With nu, the
-        values of all cells share one offset. See `CoreVectorClassifier`.
-    n_trees : int, default=1
-        Number of trees whose predictions are averaged, with `cells`. All trees but the
-        first are random.
-    max_core : int, default=None
-        Maximum number of core rows. None derives it from `memory_budget`.
     max_iter : int, default=None
         Maximum number of rounds. None sets no limit.
     max_time : float, default=None
         Maximum time of the fit in seconds. None sets no limit.
-    checkpoint : str or path-like, default=None
-        File that stores the state after every round (rounds shorter than a second may
-        be skipped). A fit that finds the file resumes from it, on any machine; a
-        certified fit removes it.
     memory_budget : float, default=2**28
         Memory budget in bytes, beside the data; by default an eighth of the memory of
         the machine (256 MiB to 4 GiB). It determines the block sizes
         and the size of the core set.
+    checkpoint : str or path-like, default=None
+        File that stores the state after every round (rounds shorter than a second may
+        be skipped). A fit that finds the file resumes from it, on any machine; a
+        certified fit removes it.
     n_jobs : int, default=None
         Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
     device : str, default=None
@@ -153,6 +139,8 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         Coefficients of the kernel expansion of f.
     intercept_ : ndarray of shape (1,)
         ``-offset_``.
+    method_ : str
+        What `method` took, and why, in one sentence.
     certificate_ : Certificate
         Primal and dual value, relative gap, and what was verified.
     history_ : list of dict
@@ -172,29 +160,23 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
     True
     """
 
+    _serves = "one-class"
+
     def __init__(
         self,
-        nu: float | None = None,
-        C: float | None = None,
+        nu: float = 0.1,
         *,
+        C: str | float = "auto",
         kernel: Any = "rbf",
         gamma: Any = "scale",
         degree: float = 3,
         coef0: float = 0.0,
+        method: Any = "auto",
         tol: float = 1e-3,
-        ball_epsilon: float | None = None,
-        sampling: str | int = "auto",
-        batch: str | int = "auto",
-        qp: str = "auto",
-        init: str = "auto",
-        low_rank: str | bool = "auto",
-        cells: str | int | None = None,
-        n_trees: int = 1,
-        max_core: int | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
-        checkpoint: str | PathLike[str] | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
+        checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
         device: str | None = None,
         warm_start: bool = False,
@@ -222,22 +204,14 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
             The fitted detector, with `certificate_`.
         """
         who = type(self).__name__
-        if self.nu is not None and self.C is not None:
-            raise InvalidInputError(
-                f"{who}: nu={self.nu!r} and C={self.C!r} were both given. nu searches "
-                "for the C that leaves that share outside: give one of the two.",
-                parameter="nu",
-            )
-        if self.C is not None:
+        if not self._seeks_C:
             check_positive(who, "C", self.C)
-        if self.nu is not None:
-            check_share(who, "nu", self.nu)
-        self._check_local()
-        nu = DEFAULT_NU if self.nu is None else self.nu
+        check_share(who, "nu", self.nu)
+        nu = self.nu
         with self._fitting_rows(X, sample_weight) as (given, reporter):
-            if self.cells is not None:
+            if isinstance(method_of(self), Cells):
                 self._fit_locally(given, nu, reporter)
-            elif self.C is not None:
+            elif not self._seeks_C:
                 self.C_, self.offset_ = float(self.C), 1.0
                 problems = self._problems_for(given)
                 self._fit_problems(given, problems, "one-class", reporter)
@@ -270,26 +244,22 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
     def _problems_for(self, given: Dataset) -> list[Problem]:
         return [one_class(given.problem_labels(), self.C_)]
 
-    def _check_local(self) -> None:
-        check_cells(self)
-        if isinstance(self.cells, str):
-            raise InvalidInputError(
-                f"{type(self).__name__}: cells={self.cells!r} needs labels. "
-                "Give the number of rows of a cell, e.g. 1000, or None.",
-                parameter="cells",
-            )
+    @property
+    def _seeks_C(self) -> bool:
+        """Whether C is to be found for `nu`."""
+        return isinstance(self.C, str) and self.C == "auto"
 
     def _fit_locally(self, given: Dataset, nu: float, reporter: RoundReporter) -> None:
         """Fit one machine per cell; with `nu`, the offset leaves that share outside.
 
         In a cell of m rows, C = 1 / (nu m): the C that the search starts from.
         """
-        size: Any = self.cells
-        in_cell = given.mass * min(1.0, float(size) / given.n_rows)
-        self.C_ = 1.0 / (nu * in_cell) if self.C is None else float(self.C)
+        method: Any = method_of(self)
+        in_cell = given.mass * min(1.0, float(method.size) / given.n_rows)
+        self.C_ = 1.0 / (nu * in_cell) if self._seeks_C else float(self.C)
         CellsFit(self, given, self._problems_for(given)).fit(reporter)
         self.offset_ = 1.0
-        if self.C is None:
+        if self._seeks_C:
             source = given.source.host_copy()
             self.offset_ = self._quantile(self._forest, source, given.weight, nu)
 
@@ -356,7 +326,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
             else:
                 high = self.C_
             narrow = high / low < 1 + 1e-6 if low > 0 else False
-            given_up = stopped in ("max_time", "max_core", "max_iter")
+            given_up = stopped in ("max_time", "max_vectors", "max_iter")
             at_end = narrow or tried == SEARCH_FITS or most <= self.C_
             if at_end or given_up or progress.stop_asked:
                 break
@@ -430,7 +400,7 @@ def _next_C(C: float, low: float, high: float, excess: float) -> float:
 class SVDD(BallDetector, _Detector):
     r"""Smallest enclosing ball in the feature space of the kernel, with a certificate.
 
-    Hard margin (``C=None``): :math:`\min R^2` with every row inside. Soft margin:
+    Hard margin (``C=inf``): :math:`\min R^2` with every row inside. Soft margin:
 
     .. math:: \min R^2 + C \sum_i s_i \xi_i^2, \quad
               \|\varphi(x_i) - c\|^2 \le R^2 + \xi_i, \; R^2 \ge 0.
@@ -447,8 +417,8 @@ class SVDD(BallDetector, _Detector):
 
     Parameters
     ----------
-    C : float, default=None
-        Weight of the squared slack. None: the hard margin.
+    C : float, default=inf
+        Weight of the squared slack. Infinity is the hard margin.
     kernel : str or callable, default="rbf"
         Kernel function: a name, "precomputed", or a function ``k(X, Z)``. See
         `CoreVectorClassifier`.
@@ -458,37 +428,25 @@ class SVDD(BallDetector, _Detector):
         Degree of the "poly" kernel.
     coef0 : float, default=0.0
         Constant term of the "poly" and "sigmoid" kernels.
+    method : str or object of `corevec.methods`, default="auto"
+        How the problem is solved: "auto", "lowrank",
+        "coreset" or "sample", or an object with parameters, such as
+        ``methods.CoreSet(max_vectors=500)``; see `CoreVectorClassifier`. `method_` says
+        what was taken, and why.
     tol : float, default=1e-3
         Tolerance: the relative duality gap to reach, measured on all rows.
-    ball_epsilon : float, default=None
-        Use the stopping criterion of the paper instead of `tol`: every row lies within
-        ``1 + ball_epsilon`` radii of the centre. The gap is still reported.
-    sampling : {"auto", "full"} or int, default="auto"
-        Rows that are scanned for violators: a growing subset and then all rows, always
-        all rows, or a random sample of this size. See `CoreVectorClassifier`.
-    batch : "auto" or int, default="auto"
-        Violators that are added to the core set per round (1 in the paper).
-    qp : {"auto", "newton", "smo"}, default="auto"
-        Solver of the core-set problem: exact Newton steps, or the SMO of the paper.
-    init : {"auto", "any", "farthest"}, default="auto"
-        How the first core rows are chosen (section 4.1.1 of the paper).
-    low_rank : {"auto", True, False}, default="auto"
-        Whether to test the kernel matrix for a low numerical rank and then to solve
-        over all rows in the span of a basis. "auto" tests from 5,000 rows on.
-    max_core : int, default=None
-        Maximum number of core rows. None derives it from `memory_budget`.
     max_iter : int, default=None
         Maximum number of rounds. None sets no limit.
     max_time : float, default=None
         Maximum time of the fit in seconds. None sets no limit.
-    checkpoint : str or path-like, default=None
-        File that stores the state after every round (rounds shorter than a second may
-        be skipped). A fit that finds the file resumes from it, on any machine; a
-        certified fit removes it.
     memory_budget : float, default=2**28
         Memory budget in bytes, beside the data; by default an eighth of the memory of
         the machine (256 MiB to 4 GiB). It determines the block sizes
         and the size of the core set.
+    checkpoint : str or path-like, default=None
+        File that stores the state after every round (rounds shorter than a second may
+        be skipped). A fit that finds the file resumes from it, on any machine; a
+        certified fit removes it.
     n_jobs : int, default=None
         Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
     device : str, default=None
@@ -521,6 +479,8 @@ class SVDD(BallDetector, _Detector):
     diagonal_ : float or None
         With ``kernel="precomputed"`` only: the common k(x, x) of all training rows,
         which is also used for new rows; None where it varies.
+    method_ : str
+        What `method` took, and why, in one sentence.
     certificate_ : Certificate
         Primal and dual value, relative gap, and what was verified.
     history_ : list of dict
@@ -538,26 +498,22 @@ class SVDD(BallDetector, _Detector):
     1.0
     """
 
+    _serves = "ball"
+
     def __init__(
         self,
-        C: float | None = None,
+        C: float = np.inf,
         *,
         kernel: Any = "rbf",
         gamma: Any = "scale",
         degree: float = 3,
         coef0: float = 0.0,
+        method: Any = "auto",
         tol: float = 1e-3,
-        ball_epsilon: float | None = None,
-        sampling: str | int = "auto",
-        batch: str | int = "auto",
-        qp: str = "auto",
-        init: str = "auto",
-        low_rank: str | bool = "auto",
-        max_core: int | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
-        checkpoint: str | PathLike[str] | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
+        checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
         device: str | None = None,
         warm_start: bool = False,
@@ -585,12 +541,12 @@ class SVDD(BallDetector, _Detector):
         self
             The fitted ball, with `certificate_`.
         """
-        if self.C is not None:
+        if not self._is_hard:
             check_positive(type(self).__name__, "C", self.C)
         with self._fitting_rows(X, sample_weight) as (given, reporter):
             problems = self._problems_for(given)
             outcome = self._fit_problems(given, problems, "SVDD", reporter)
-            radius_sq = self.certificate_.primal if self.C is None else None
+            radius_sq = self.certificate_.primal if self._is_hard else None
             ball = _ball(float(outcome.norms_sq[0]), outcome.offsets[0], radius_sq)
             for name, value in ball.items():
                 setattr(self, name, value)
@@ -675,7 +631,12 @@ class SVDD(BallDetector, _Detector):
         return 2 * values - to_device_of(own, values) - self.centre_norm_sq_
 
     def _problems_for(self, given: Dataset) -> list[Problem]:
-        return [svdd(given.problem_labels(), self.C)]
+        C = None if self._is_hard else float(self.C)
+        return [svdd(given.problem_labels(), C)]
+
+    @property
+    def _is_hard(self) -> bool:
+        return isinstance(self.C, Real) and np.inf == self.C
 
 
 def _ball(

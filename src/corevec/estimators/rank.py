@@ -13,9 +13,10 @@ from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Source, Workers, as_sour
 from corevec.estimators._base import CoreVectorEstimator, kernel_for
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._dataset import Dataset
-from corevec.estimators._parameters import check_positive, store
+from corevec.estimators._parameters import check_positive, seed_of, store
 from corevec.estimators._rows import checked_weights, lazily
 from corevec.estimators._validation import named
+from corevec.estimators.methods import FewVectors, Method, method_of
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.kernels import AnyKernel
 from corevec.models.result import FitResult
@@ -40,6 +41,15 @@ class CoreVectorRanker(CoreVectorEstimator):
     ----------
     C : float, default=1.0
         Weight of the squared slack, per row ("query") or per pair ("uniform").
+    kernel : str or callable, default="rbf"
+        Kernel function: a name, "precomputed", or a function ``k(X, Z)``. See
+        `CoreVectorClassifier`.
+    gamma : float or {"scale", "auto", "mean-distance"}, default="scale"
+        Kernel coefficient. See `CoreVectorClassifier`.
+    degree : float, default=3
+        Degree of the "poly" kernel.
+    coef0 : float, default=0.0
+        Constant term of the "poly" and "sigmoid" kernels.
     pair_weight : {"query", "uniform"}, default="query"
         "query": every query counts the same, as in the mean NDCG, whether it has ten
         rows or a thousand: :math:`c_{ij} = m\, s_i s_j / N_q`, with :math:`N_q` the sum
@@ -47,19 +57,28 @@ class CoreVectorRanker(CoreVectorEstimator):
         a query (by weight), so that C is per row, as in the other estimators. (A weight
         shared by all rows of a query changes little, then.) "uniform":
         :math:`c_{ij} = s_i s_j`; a query of ten times the rows counts a hundred times.
-    kernel, gamma, degree, coef0 : optional
-        As in `CoreVectorClassifier`.
+    method : str or object of `corevec.methods`, default="auto"
+        "auto": the basis is all rows up to 3,000, the rank of a kernel of low rank,
+        else 1000 rows (fewer where `memory_budget` requires it).
+        ``methods.FewVectors(k, basis="nystroem")``: at most k random rows; where their
+        number keeps the gap above `tol`, the certificate says "n_vectors reached",
+        without a warning.
     tol : float, default=1e-3
-        Relative duality gap to reach, measured on all pairs.
-    max_core : int, optional
-        Largest number of basis rows. The default is all rows up to 3,000, the rank of
-        a kernel of low rank, else 1000 (fewer where `memory_budget` requires it).
-        Where a given number keeps the gap above `tol`, the certificate says "n_vectors
-        reached", without a warning.
-    max_iter : int, optional
-        Largest number of rounds of Newton's method over all pairs.
-    max_time, memory_budget, n_jobs, random_state, verbose : optional
-        As in `CoreVectorClassifier`.
+        Tolerance: the relative duality gap to reach, measured on all pairs.
+    max_iter : int, default=None
+        Maximum number of rounds. None sets no limit.
+    max_time : float, default=None
+        Maximum time of the fit in seconds. None sets no limit.
+    memory_budget : float, default=2**28
+        Memory budget in bytes, beside the data; by default an eighth of the memory of
+        the machine (256 MiB to 4 GiB). It determines the block sizes
+        and the size of the core set.
+    n_jobs : int, default=None
+        Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
+    random_state : int or RandomState, default=None
+        Seed of all sampling. None: always the same, so that a fit can be repeated.
+    verbose : int, default=0
+        1 shows a progress line on a terminal; 2 writes one log record per round.
 
     Attributes
     ----------
@@ -71,7 +90,7 @@ class CoreVectorRanker(CoreVectorEstimator):
     n_pairs_, n_queries_ : int
         Number of training pairs (without rows of weight 0), and of queries that have
         any.
-    certificate_, history_, n_iter_, n_core_
+    method_, certificate_, history_, n_iter_, n_core_
         As in `CoreVectorClassifier`.
 
     Examples
@@ -86,24 +105,20 @@ class CoreVectorRanker(CoreVectorEstimator):
     True
     """
 
-    # Parameters of the base class that have no meaning here.
-    ball_epsilon = None
-    sampling = batch = qp = init = low_rank = "auto"
-    warm_start = False
-
+    _serves = "ranker"
     _takes_remote = False  # the rows of a query may lie in several partitions
 
     def __init__(
         self,
         C: float = 1.0,
-        pair_weight: str = "query",
+        *,
         kernel: Any = "rbf",
         gamma: Any = "scale",
         degree: float = 3,
         coef0: float = 0.0,
-        *,
+        pair_weight: str = "query",
+        method: Any = "auto",
         tol: float = 1e-3,
-        max_core: int | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
@@ -251,15 +266,32 @@ class CoreVectorRanker(CoreVectorEstimator):
     ) -> tuple[FitResult, Progress]:
         progress = Progress(source.n_rows, self.max_iter, self.max_time)
         progress.listeners.append(reporter.on_round)
-        seed = self._settings().random_state
-        settings = ranking.RankingSettings(self.tol, self.max_core, seed)
+        method, most = method_of(self), None
+        if isinstance(method, FewVectors):
+            most = method.wanted().size(source.n_rows)
+        settings = ranking.RankingSettings(self.tol, most, seed_of(self.random_state))
         try:
             with progress.listening_for_interrupt():
                 task = ranking.RankingTask(pairs, source, kernel, settings)
                 outcome = ranking.solve(task, progress)
         except KernelError as error:
             raise named(self, error) from None
+        outcome.method = (
+            f"few-vectors: all pairs of {source.n_rows:,} rows in the span of "
+            f"{max(outcome.n_core):,} of them"
+        )
         return outcome, progress
+
+    def _check_method(self, method: Method) -> None:
+        super()._check_method(method)
+        if isinstance(method, FewVectors) and (
+            method.basis != "nystroem" or method.regulariser != "norm"
+        ):
+            raise InvalidInputError(
+                f"{type(self).__name__}: method={method!r} cannot be used: the basis "
+                "of a ranker are random rows. Use FewVectors(n, basis='nystroem').",
+                parameter="method",
+            )
 
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Any:
         raise InvalidInputError(

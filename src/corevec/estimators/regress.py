@@ -15,7 +15,7 @@ from corevec.backend.arrays import column_of, tensors_to_numpy, to_device_of
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Column
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
-from corevec.estimators._cells import CellsFit, check_cells
+from corevec.estimators._cells import CellsFit
 from corevec.estimators._dataset import Dataset
 from corevec.estimators._parameters import (
     check_choice,
@@ -25,6 +25,14 @@ from corevec.estimators._parameters import (
     store,
 )
 from corevec.estimators._rows import lazily
+from corevec.estimators.methods import (
+    Auto,
+    Cells,
+    CoreSet,
+    Exact,
+    Method,
+    method_of,
+)
 from corevec.exceptions import InvalidInputError
 from corevec.models.certificate import Certificate
 from corevec.models.checkpoint import Saved
@@ -64,21 +72,10 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         Weight of the squared slack of a row, in units of the standardised targets. At a
         residual of a third of a standard deviation 3 pulls as hard as ``SVR(C=1)``,
         whose loss is absolute. The paper's C is ``C * mu * S``.
-    mu : float, default=0.3
-        Mean slack outside the automatic tube, in standard deviations of y: where the
-        tube is positive, the weighted mean of ``max(0, |z - f| - e)`` is `mu`. A
-        smaller `mu` gives a wider tube and fewer support vectors; if it is too small,
-        the flattest function within the tube explains nothing. It is ignored (and may
-        be None) with a fixed tube.
-    tube : {"auto", "paper"} or float, default="auto"
-        Half-width of the tube. "auto" finds a width e >= 0; "paper" also allows a
-        negative one, as printed in the paper. A number fixes the width in the units of
-        y, like `epsilon` of scikit-learn's ``SVR``; the term ``C mu S e`` is then
-        dropped.
     kernel : str or callable, default="rbf"
         Kernel function: a name, "precomputed", or a function ``k(X, Z)``. See
         `CoreVectorClassifier`.
-    gamma : float or {"scale", "auto", "mean-distance", "tune"}, default="scale"
+    gamma : float or {"scale", "auto", "mean-distance"}, default="scale"
         Kernel coefficient. See `CoreVectorClassifier`.
     degree : float, default=3
         Degree of the "poly" kernel.
@@ -92,62 +89,47 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         ignored); two fits at the levels 0.05 and 0.95 give an interval.
     level : float, default=0.5
         Level of the expectile or quantile, between 0 and 1.
+    tube : {"auto", "paper"} or float, default="auto"
+        Half-width of the tube. "auto" finds a width e >= 0; "paper" also allows a
+        negative one, as printed in the paper. A number fixes the width in the units of
+        y, like `epsilon` of scikit-learn's ``SVR``; the term ``C mu S e`` is then
+        dropped.
+    mu : float, default=0.3
+        Mean slack outside the automatic tube, in standard deviations of y: where the
+        tube is positive, the weighted mean of ``max(0, |z - f| - e)`` is `mu`. A
+        smaller `mu` gives a wider tube and fewer support vectors; if it is too small,
+        the flattest function within the tube explains nothing. It is ignored (and may
+        be None) with a fixed tube.
     fit_intercept : bool, default=True
-        Whether to fit a (penalised) bias b0. Without it y is not centred, and d is its
-        root mean square.
+        Whether to fit a (penalised) bias b0. Without it y is not
+        centred, and d is its root mean square.
+    method : str or object of `corevec.methods`, default="auto"
+        How the problem is solved: "auto", "exact", "lowrank", "coreset", "few-vectors",
+        "cells" or "sample", or an object with parameters, such as
+        ``methods.CoreSet(max_vectors=500)``; see `CoreVectorClassifier`. `method_` says
+        what was taken, and why.
     tol : float, default=1e-3
         Tolerance: the relative duality gap to reach, measured on all rows.
-    ball_epsilon : float, default=None
-        Use the stopping criterion of the paper instead of `tol`. It applies to the
-        tubes "auto" and "paper", whose problems are enclosing balls.
-    sampling : {"auto", "full"} or int, default="auto"
-        Rows that are scanned for violators: a growing subset and then all rows, always
-        all rows, or a random sample of this size. See `CoreVectorClassifier`.
-    batch : "auto" or int, default="auto"
-        Violators that are added to the core set per round (1 in the paper).
-    qp : {"auto", "newton", "smo"}, default="auto"
-        Solver of the core-set problem: exact Newton steps, or the SMO of the paper.
-        "smo" needs an automatic tube.
-    init : {"auto", "any", "farthest", "opposite"}, default="auto"
-        How the first core rows are chosen (section 4.1.1 of the paper).
-    low_rank : {"auto", True, False}, default="auto"
-        Whether to solve more than 2,000 rows over all rows in the span of a basis; the
-        core set follows where it can help. False uses the core set alone.
-    weights : {"auto", "core", "all"}, default="auto"
-        Which rows determine the weights. "core": the core set alone, as in the papers.
-        "all": all rows, in the span of a core set that doubles, up to `max_core`, while
-        that lowers the objective by at least 1 %. "auto": all rows, exactly, unless
-        `max_core` bounds the core set or a sample predicts more than 15 minutes.
-    cells : "auto" or int, default=None
-        Number of rows per cell: solve many local problems instead of one. See
-        `CoreVectorClassifier`.
-    n_trees : int, default=1
-        Number of trees whose predictions are averaged, with `cells`. All trees but the
-        first are random.
-    max_core : int, default=None
-        Maximum size of the core set, and of the basis where the model is solved in its
-        span. None derives it from `memory_budget`, with one basis row per 12 rows, from
-        800 to 2000.
     max_iter : int, default=None
         Maximum number of rounds. None sets no limit.
     max_time : float, default=None
         Maximum time of the fit in seconds. None sets no limit.
-    checkpoint : str or path-like, default=None
-        File that stores the state after every round (rounds shorter than a second may
-        be skipped). A fit that finds the file resumes from it, on any machine; a
-        certified fit removes it.
     memory_budget : float, default=2**28
         Memory budget in bytes, beside the data; by default an eighth of the memory of
         the machine (256 MiB to 4 GiB). It determines the block sizes
         and the size of the core set.
+    checkpoint : str or path-like, default=None
+        File that stores the state after every round (rounds shorter than a second may
+        be skipped). A fit that finds the file resumes from it, on any machine; a
+        certified fit removes it.
     n_jobs : int, default=None
         Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
     device : str, default=None
         Torch device for the passes over the rows, such as ``"cuda"``. None: the host,
         or the device of the given tensors.
     warm_start : bool, default=False
-        Start from the solution of the previous fit. It has no effect in the span of a
-        basis (see `low_rank`).
+        Start from the solution of the previous fit: another C on the same rows, or new
+        rows.
     random_state : int or RandomState, default=None
         Seed of all sampling. None: always the same, so that a fit can be repeated.
     verbose : int, default=0
@@ -158,9 +140,10 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
     tube_ : float or ndarray of shape (n_targets,)
         Half-width of the tube, in the units of y.
     support_ : ndarray of shape (n_support,)
-        Row numbers of the support vectors.
+        Row numbers of the support vectors; -1 for vectors that are no training rows.
     support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
-        Support vectors: the rows of the kernel expansion.
+        Support vectors: the rows of the kernel expansion. With `FewVectors` the basis,
+        which need not be training rows.
     dual_coef_ : ndarray of shape (n_targets, n_support)
         Coefficients in the units of y: ``predict = k(X, support_vectors_) dual_coef_.T
         + intercept_``.
@@ -170,6 +153,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         Mean m of each target.
     target_scale_ : ndarray of shape (n_targets,)
         Standard deviation d of each target.
+    method_ : str
+        What `method` took, and why, in one sentence.
     certificate_ : Certificate
         Primal and dual value of the standardised problem, relative gap, and what was
         verified.
@@ -190,36 +175,27 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
     True
     """
 
-    _task = "numbers"
+    _task, _serves = "numbers", "regressor"
 
     def __init__(
         self,
         C: float = 3.0,
-        mu: float | None = 0.3,
-        tube: str | float = "auto",
+        *,
         kernel: Any = "rbf",
         gamma: Any = "scale",
         degree: float = 3,
         coef0: float = 0.0,
-        *,
         loss: str = "squared_hinge",
         level: float = 0.5,
+        tube: str | float = "auto",
+        mu: float | None = 0.3,
         fit_intercept: bool = True,
+        method: Any = "auto",
         tol: float = 1e-3,
-        ball_epsilon: float | None = None,
-        sampling: str | int = "auto",
-        batch: str | int = "auto",
-        qp: str = "auto",
-        init: str = "auto",
-        low_rank: str | bool = "auto",
-        weights: str = "auto",
-        cells: str | int | None = None,
-        n_trees: int = 1,
-        max_core: int | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
-        checkpoint: str | PathLike[str] | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
+        checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
         device: str | None = None,
         warm_start: bool = False,
@@ -250,7 +226,6 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         """
         self._check_tube()
         self._check_loss()
-        check_cells(self)
         X, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
         with self._fitting(X, y, sample_weight) as (given, reporter):
             in_memory = isinstance(given.target, np.ndarray)
@@ -362,16 +337,22 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
                 "least 0, in the units of y.",
                 parameter="tube",
             )
+
+    def _check_method(self, method: Method) -> None:
+        super()._check_method(method)
+        is_ball = isinstance(self.tube, str) and self.loss not in AT_A_LEVEL
+        if is_ball or not isinstance(method, CoreSet):
+            return
         for name, value, usual in (
-            ("ball_epsilon", self.ball_epsilon, None),
-            ("qp", self.qp if self.qp == "smo" else None, "auto"),
+            ("ball_epsilon", method.ball_epsilon, None),
+            ("qp", method.qp if method.qp == "smo" else None, "auto"),
         ):
             if value is not None:
                 raise InvalidInputError(
-                    f"{who}: {name}={value!r} needs tube='auto' or 'paper', but tube="
-                    f"{self.tube!r} was given: with a fixed tube the problem is not an "
-                    f"enclosing ball. Use {name}={usual!r}.",
-                    parameter=name,
+                    f"{type(self).__name__}: method__{name}={value!r} needs tube='auto'"
+                    f" or 'paper', but tube={self.tube!r} was given: with a fixed tube "
+                    f"the problem is not an enclosing ball. Use {name}={usual!r}.",
+                    parameter=f"method__{name}",
                 )
 
     def _fixed_tube(self) -> Array:
@@ -427,7 +408,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         if self.loss == "squared_hinge":
             return
         check_share(who, "level", self.level)
-        wrong = {"cells": self.cells, "ball_epsilon": self.ball_epsilon}
+        self._check_method_at_a_level()
+        wrong: dict[str, Any] = {}
         if self.loss == "quantile":
             wrong |= {"checkpoint": self.checkpoint, "device": self.device}
             if not self.fit_intercept:
@@ -440,6 +422,20 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
                     f"{name}={name == 'fit_intercept' or None}.",
                     parameter=name,
                 )
+
+    def _check_method_at_a_level(self) -> None:
+        """Raise for a method that does not solve losses at a level."""
+        method = method_of(self)
+        allowed = isinstance(method, Auto | Exact)
+        if self.loss == "expectile":
+            is_ball = isinstance(method, CoreSet) and method.ball_epsilon is not None
+            allowed = not isinstance(method, Cells) and not is_ball
+        if not allowed:
+            raise InvalidInputError(
+                f"{type(self).__name__}: method={self.method!r} was given, but loss="
+                f"{self.loss!r} is solved on all rows in memory. Use method='auto'.",
+                parameter="method",
+            )
 
     def _tube_of(self, t: int) -> float | AutomaticTube:
         """Return the tube of one target."""

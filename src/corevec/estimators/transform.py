@@ -39,6 +39,7 @@ from corevec.estimators._validation import (
 )
 from corevec.estimators.classify import CoreVectorClassifier
 from corevec.estimators.detect import CoreVectorOneClass
+from corevec.estimators.methods import CoreSet
 from corevec.estimators.regress import CoreVectorRegressor
 from corevec.exceptions import InvalidInputError, KernelError, NotCertifiedWarning
 from corevec.kernels import AnyKernel, Rows, finite
@@ -66,9 +67,10 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Maximum number of basis rows, and of features. There are fewer where there are
         fewer distinct rows, or where a further row adds at most 1e-9 of the largest
         k(x, x), which is rounding. Ignored if `basis` is an array.
-    basis : str or array-like of shape (n_basis, n_features), default="coreset"
+    basis : str or array-like of shape (n_vectors, n_features), default="coreset"
         How the basis rows are chosen. "coreset": the core rows of a
-        `CoreVectorClassifier` or `CoreVectorRegressor` with ``max_core=n_components``,
+        `CoreVectorClassifier` or `CoreVectorRegressor` with at most
+        `n_components` of them,
         or, without y, of a `CoreVectorOneClass`, completed by "rpcholesky". "uniform":
         random rows, as in scikit-learn's ``Nystroem``. "kmeans": centres of k-means.
         "rpcholesky": randomly pivoted Cholesky factorisation. "cholesky": incomplete
@@ -208,15 +210,12 @@ class CoreSetNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             gamma=self.gamma,
             degree=self.degree,
             coef0=self.coef0,
-            low_rank=False,
             # A core set of one row has one class only.
-            max_core=max(size, 2),
+            method=CoreSet(max_vectors=max(size, 2)),
             memory_budget=self.memory_budget,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         )
-        if "weights" in model.get_params():  # detectors have no such parameter
-            model.set_params(weights="core")
         with warnings.catch_warnings():
             # Only the rows are needed, whether or not the fit has converged.
             warnings.simplefilter("ignore", NotCertifiedWarning)

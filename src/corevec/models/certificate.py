@@ -57,7 +57,7 @@ class Certificate:
         Whether the stopping criterion asked for was met, with the primal value taken
         over all rows.
     stopped_by : str
-        "tol", "ball_epsilon", "max_core", "max_iter", "max_time", "interrupt",
+        "tol", "ball_epsilon", "max_vectors", "max_iter", "max_time", "interrupt",
         "stall", "sample" (the criterion was met on a sample of the rows only),
         "n_vectors" (the model has as many vectors as it was allowed, and their weights
         are solved: only more vectors would lower the gap), "memory_budget" (only as

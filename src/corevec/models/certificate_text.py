@@ -44,7 +44,7 @@ _MOST_PARTS = 50
 _WHY_STOPPED = {
     StopReason.TOL: "the gap asked for was reached",
     StopReason.BALL_EPSILON: "the paper's rule was met",
-    StopReason.MAX_CORE: "the largest core set allowed was full",
+    StopReason.MAX_VECTORS: "the largest core set allowed was full",
     StopReason.N_VECTORS: (
         "n_vectors was reached: the model has as many vectors as it was allowed, and "
         "their weights are solved"

@@ -20,7 +20,7 @@ class Settings:
     batch: str | int = "auto"
     qp: str = "auto"
     init: str = "auto"
-    max_core: int | None = None
+    max_vectors: int | None = None
     random_state: Any = None
 
     @property
@@ -55,3 +55,4 @@ class FitResult:
     support: list[Array]  # row numbers per problem
     multipliers: list[Array]
     n_core: list[int]
+    method: str = ""  # what was taken, and why, in one sentence

@@ -29,11 +29,8 @@ def vectors_of(model: Any) -> tuple[Any, Array] | None:
     """
     own = last_step(model)
     check_is_fitted(own)
-    for name in ("support_vectors_", "basis_vectors_"):
-        vectors = getattr(own, name, None)
-        if vectors is not None and min(vectors.shape) > 0:
-            break
-    else:
+    vectors = getattr(own, "support_vectors_", None)
+    if vectors is None or min(vectors.shape) == 0:
         return None
     coef = np.atleast_2d(own.dual_coef_)
     if isinstance(model, Pipeline):

@@ -38,8 +38,8 @@ class ModelSizeDisplay:
     """Error of models of several sizes on the same rows.
 
     `from_estimator` computes the smaller models by `corevec.compress` from one fitted
-    model; `from_models` draws given models (fitted with different ``n_basis``, ``C`` or
-    ``max_core``). The error of classifiers is the share of misclassified rows, with
+    model; `from_models` draws given models (fitted with different ``n_vectors`` or
+    ``C``). The error of classifiers is the share of misclassified rows, with
     bars of one standard error; that of regressors is the root mean squared error; that
     of detectors is the share of rows whose prediction differs from `y` or, without
     `y`, from that of the largest model.

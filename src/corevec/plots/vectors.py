@@ -105,7 +105,7 @@ class CoreVectorsDisplay:
         Parameters
         ----------
         model : estimator
-            Fitted model with ``support_vectors_`` or ``basis_vectors_``, or a pipeline
+            Fitted model with ``support_vectors_``, or a pipeline
             that ends in one.
         X : array-like or CSR matrix of shape (n_rows, n_features)
             The training rows.
@@ -244,7 +244,7 @@ def _view(model: Any, rows: Any, columns: Any) -> Any:
 
 def _groups(model: Any, y: Any, coef: Array) -> tuple[list[str], Array]:
     """Return the names of the colours, and the colour of each vector."""
-    index = getattr(model, "support_", getattr(model, "basis_indices_", None))
+    index = getattr(model, "support_", None)
     classes = getattr(model, "classes_", None)
     if y is not None and classes is not None and _are_rows(index, coef):
         codes = np.searchsorted(classes, np.asarray(y)[index])

@@ -107,7 +107,7 @@ class BallVectorMachine(ReferenceClassifier):
         times the core set.
     max_iter : int, default=-1
         Most moves; -1 for no limit.
-    max_core : int, default=-1
+    max_vectors : int, default=-1
         Most core rows: the fit ends when it has as many; -1 for no limit.
     cache_size : float, default=200
         Megabytes of kernel values to keep, with ``sampling=None``.
@@ -158,7 +158,7 @@ class BallVectorMachine(ReferenceClassifier):
         scales: str = "halving",
         sampling: int | None = 59,
         max_iter: int = -1,
-        max_core: int = -1,
+        max_vectors: int = -1,
         cache_size: float = 200,
         class_weight: Any = None,
         random_state: Any = None,
@@ -172,7 +172,7 @@ class BallVectorMachine(ReferenceClassifier):
         self.scales = scales
         self.sampling = sampling
         self.max_iter = max_iter
-        self.max_core = max_core
+        self.max_vectors = max_vectors
         self.cache_size = cache_size
         self.class_weight = class_weight
         self.random_state = random_state
@@ -186,7 +186,7 @@ class BallVectorMachine(ReferenceClassifier):
         if self.sampling is not None:
             _count(who, "sampling", self.sampling)
         check_limit(who, "max_iter", self.max_iter)
-        check_limit(who, "max_core", self.max_core)
+        check_limit(who, "max_vectors", self.max_vectors)
 
     def _fit_machines(
         self, rows: KernelRows, codes: Array, weight: Array
@@ -203,7 +203,7 @@ class BallVectorMachine(ReferenceClassifier):
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         ball = Ball(rows, y, self.C * weight, np.random.default_rng(seed))
         ball.max_moves = limit_of(self.max_iter)
-        ball.max_core = limit_of(self.max_core)
+        ball.max_vectors = limit_of(self.max_vectors)
         for epsilon in self._scales():
             self._move(ball, epsilon)
             if ball.allowed <= 0:
@@ -214,7 +214,7 @@ class BallVectorMachine(ReferenceClassifier):
         return Machine(coef, float(coef.sum()), ball.moves, met, self._reason(ball))
 
     def _reason(self, ball: Ball) -> str:
-        name = "max_core" if ball.moves < ball.max_moves else "max_iter"
+        name = "max_vectors" if ball.moves < ball.max_moves else "max_iter"
         return (
             f"stopped by {name}={getattr(self, name)} with a row at 1 + "
             f"{ball.reach:.2e} radii, 1 + {self.epsilon:.2e} asked. Raise {name} or "
@@ -264,12 +264,12 @@ class Ball:
         self.product = np.empty(0)
         self.was_outside = np.zeros(len(y), dtype=bool)
         self.moves = 0
-        self.max_moves = self.max_core = NO_LIMIT
+        self.max_moves = self.max_vectors = NO_LIMIT
 
     @property
     def allowed(self) -> int:
         """Number of moves within the limits; a move adds at most one row."""
-        room = self.max_core - int(np.count_nonzero(self.weights))
+        room = self.max_vectors - int(np.count_nonzero(self.weights))
         return min(room, self.max_moves - self.moves)
 
     def products(self, numbers: Array) -> Array:

@@ -82,7 +82,7 @@ class LASVM(ReferenceClassifier):
         Whether to go on with REPROCESS after the last epoch.
     max_iter : int, default=-1
         Most steps of one machine; -1 for 100,000 per row.
-    max_support : int, default=-1
+    max_vectors : int, default=-1
         Most rows in the expansion: no more are picked when it has as many, and the
         finishing follows; -1 for no limit.
     cache_size : float, default=200
@@ -129,7 +129,7 @@ class LASVM(ReferenceClassifier):
         candidates: int = 50,
         finishing: bool = True,
         max_iter: int = -1,
-        max_support: int = -1,
+        max_vectors: int = -1,
         cache_size: float = 200,
         class_weight: Any = None,
         random_state: Any = None,
@@ -145,7 +145,7 @@ class LASVM(ReferenceClassifier):
         self.candidates = candidates
         self.finishing = finishing
         self.max_iter = max_iter
-        self.max_support = max_support
+        self.max_vectors = max_vectors
         self.cache_size = cache_size
         self.class_weight = class_weight
         self.random_state = random_state
@@ -166,13 +166,13 @@ class LASVM(ReferenceClassifier):
         check_limit("LASVM", "candidates", self.candidates)
         check_flag("LASVM", "finishing", self.finishing)
         check_limit("LASVM", "max_iter", self.max_iter)
-        check_limit("LASVM", "max_support", self.max_support)
+        check_limit("LASVM", "max_vectors", self.max_vectors)
 
     def _fit_binary(self, rows: KernelRows, y: Array, weight: Array) -> Machine:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         rng = np.random.default_rng(seed)
         present = np.flatnonzero(weight > 0)
-        limit, most = step_limit(self.max_iter, len(y)), limit_of(self.max_support)
+        limit, most = step_limit(self.max_iter, len(y)), limit_of(self.max_vectors)
         S = Expansion(rows, y, self.C * weight, float(self.tau), limit)
         # 1. Initialisation: a few rows of each class.
         mixed, few = rng.permutation(present), min(_SEEDS, max(1, most // 2))
@@ -233,8 +233,8 @@ class LASVM(ReferenceClassifier):
         )
         if going and full:
             reason = (
-                f"stopped by max_support={self.max_support}, before all rows were "
-                "offered. Raise max_support or lower C."
+                f"stopped by max_vectors={self.max_vectors}, before all rows were "
+                "offered. Raise max_vectors or lower C."
             )
         bias = S.centred_bias() if going else S.bias
         return Machine(coef, bias, S.steps, going and not full, reason)

@@ -220,7 +220,7 @@ def python_snippet(model: Any, kind: str) -> str:
     """Return Python code that repeats the fit."""
     if isinstance(model, CompressedModel):
         n = model.dual_coef_.shape[1]
-        return f"from corevec import compress\n\nsmall = compress(model, n_basis={n})"
+        return f"from corevec import compress\n\nsmall = compress(model, n_vectors={n})"
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else []
     classes = {type(step) for step in (steps or [model]) if not isinstance(step, str)}
     lines = ["from sklearn.pipeline import Pipeline"] if steps else []

@@ -27,8 +27,8 @@ def check_surface_parameters(model: Any) -> None:
     check_choice(WHO, "kernel", model.kernel, DISTANCE_KERNELS)
     check_choice(WHO, "formulation", model.formulation, FORMULATIONS)
     check_whole(model.scales, "scales", 1)
-    if model.max_core is not None:
-        check_whole(model.max_core, "max_core", 1)
+    if model.max_vectors is not None:
+        check_whole(model.max_vectors, "max_vectors", 1)
     check_whole(model.neighbors, "neighbors", LEAST_POINTS)
     check_number(WHO, "C", model.C, above=0, remedy="100 is the default.")
     check_gap(WHO, "tol", model.tol, default="1e-2")

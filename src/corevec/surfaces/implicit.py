@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from corevec._runtime.types import Array
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET
 from corevec.estimators._parameters import check_choice
+from corevec.estimators.methods import CoreSet
 from corevec.estimators.regress import CoreVectorRegressor
 from corevec.exceptions import NotCertifiedWarning
 from corevec.kernels import Rows, make_kernel
@@ -102,7 +103,7 @@ class ImplicitSurface(BaseEstimator):
         Number of neighbours for the normal and the spacing of a point.
     tol : float, default=1e-2
         Relative duality gap to reach in each scale.
-    max_core : int, optional
+    max_vectors : int, optional
         Maximum number of core rows of each scale.
     max_time : float, optional
         Maximum time of each scale in seconds.
@@ -160,7 +161,7 @@ class ImplicitSurface(BaseEstimator):
         C: float = 100.0,
         neighbors: int = 12,
         tol: float = 1e-2,
-        max_core: int | None = None,
+        max_vectors: int | None = None,
         max_time: float | None = None,
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         n_jobs: int | None = None,
@@ -175,7 +176,7 @@ class ImplicitSurface(BaseEstimator):
         self.C = C
         self.neighbors = neighbors
         self.tol = tol
-        self.max_core = max_core
+        self.max_vectors = max_vectors
         self.max_time = max_time
         self.memory_budget = memory_budget
         self.n_jobs = n_jobs
@@ -348,8 +349,7 @@ class ImplicitSurface(BaseEstimator):
             tol=self.tol,
             # Points of a surface carry little noise, so the rows outside the tube
             # are few and a core set holds them; its certificate is exact.
-            low_rank=False,
-            max_core=self.max_core,
+            method=CoreSet(max_vectors=self.max_vectors),
             max_time=self.max_time,
             memory_budget=self.memory_budget,
             n_jobs=self.n_jobs,
@@ -386,8 +386,8 @@ class ImplicitSurface(BaseEstimator):
             f"{WHO} stopped by {found.stopped_by} with relative gap "
             f"{found.relative_gap:.2e} in its worst scale, {found.tol:.2e} asked. The "
             "surface is usable, but some points may lie farther from it than the tube "
-            f"of {self.tubes_[-1]:.3g}. Give a wider tube, or raise max_core, max_time "
-            "or memory_budget."
+            f"of {self.tubes_[-1]:.3g}. Give a wider tube, or raise max_vectors, "
+            "max_time or memory_budget."
         )
         warning = NotCertifiedWarning(text, stopped_by=found.stopped_by)
         warnings.warn(warning, stacklevel=4)

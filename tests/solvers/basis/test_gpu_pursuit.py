@@ -15,7 +15,11 @@ from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch.overrides import TorchFunctionMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from corevec import SubspaceClassifier, SubspaceRegressor  # noqa: E402
+from corevec import (  # noqa: E402
+    CoreVectorClassifier,
+    CoreVectorRegressor,
+    methods,
+)
 from corevec._runtime import Progress  # noqa: E402
 from corevec.backend import arrays  # noqa: E402
 from corevec.backend.arrays import to_numpy  # noqa: E402
@@ -166,9 +170,14 @@ def test_vectors_move_as_in_memory(task):
 @pytest.mark.parametrize(
     ("model", "weighted"),
     [
-        (SubspaceClassifier(20, C=3.0, gamma=0.3), False),
-        (SubspaceClassifier(8, C=3.0, gamma=0.3), True),
-        (SubspaceRegressor(12, gamma=0.3), False),
+        (CoreVectorClassifier(C=3.0, gamma=0.3, method=methods.FewVectors(20)), False),
+        (CoreVectorClassifier(C=3.0, gamma=0.3, method=methods.FewVectors(8)), True),
+        (
+            CoreVectorRegressor(
+                gamma=0.3, C=1.0, tube=0.0, method=methods.FewVectors(12)
+            ),
+            False,
+        ),
     ],
     ids=["four classes", "weights", "regression"],
 )
@@ -176,7 +185,7 @@ def test_fitted_models_are_as_good(model, weighted):
     # More rows than the first stage takes: the last is on those near the margin.
     X, columns, _ = data("regression", n=6000)
     y = columns["target"]
-    if isinstance(model, SubspaceClassifier):
+    if isinstance(model, CoreVectorClassifier):
         y = np.digitize(y, [0.0] if weighted else [-0.7, 0.0, 0.7])
     weight = rng().integers(0, 3, len(y)).astype(float) if weighted else None
     there = [None if a is None else torch.as_tensor(a) for a in (X, y, weight)]

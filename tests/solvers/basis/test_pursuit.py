@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
 
-from corevec import SubspaceClassifier, certify
+from corevec import CoreVectorClassifier, certify, methods
 from corevec._runtime import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
@@ -275,13 +275,13 @@ def test_growing_ends_when_the_certificate_of_all_rows_meets_tol():
     corners = rng.integers(0, 2, size=(3000, 2))
     X = corners * 4.0 + rng.normal(scale=0.5, size=(3000, 2))
     y = corners[:, 0] ^ corners[:, 1]
-    own = {"n_basis": 64, "gamma": 0.2, "C": 1.0, "random_state": 0}
-    easy = SubspaceClassifier(tol=0.1, **own).fit(X, y)
+    own = {"gamma": 0.2, "C": 1.0, "random_state": 0, "method": methods.FewVectors(64)}
+    easy = CoreVectorClassifier(tol=0.1, **own).fit(X, y)
     assert easy.certificate_.converged
     assert easy.certificate_.n_verified == 3000
     assert most_vectors(easy) < 64
     assert certify(easy, X, y).relative_gap <= 0.1
-    hard = SubspaceClassifier(tol=1e-12, **own).fit(X, y)
+    hard = CoreVectorClassifier(tol=1e-12, **own).fit(X, y)
     assert hard.certificate_.stopped_by == "n_vectors"
     assert most_vectors(hard) == 64
 
@@ -394,10 +394,16 @@ def test_text_is_pursued_within_the_budget_and_the_vectors():
     X = sparse.random(1500, 20_000, 0.005, "csr", rng=rng)
     y = np.asarray(X[:, :9000].sum(axis=1) > X[:, 9000:].sum(axis=1)).ravel()
     budget = 2**25  # eight vectors
-    model = SubspaceClassifier(
-        n_basis=300, gamma=0.05, C=10.0, memory_budget=budget, random_state=0
+    model = CoreVectorClassifier(
+        gamma=0.05,
+        C=10.0,
+        memory_budget=budget,
+        random_state=0,
+        method=methods.FewVectors(300),
     )
-    clone(model).set_params(n_basis=10).fit(X, y)  # what is compiled is not counted
+    clone(model).set_params(method__n_vectors=10).fit(
+        X, y
+    )  # what is compiled is not counted
     tracemalloc.start()
     model.fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
@@ -405,6 +411,6 @@ def test_text_is_pursued_within_the_budget_and_the_vectors():
     # 300 dense vectors have 48 MB, and are made twice for their kernel values: for the
     # basis, and for its functions. All moved, they took 25 times that.
     assert peak < budget + 2 * 300 * 20_000 * 8
-    assert sparse.issparse(model.basis_vectors_)
-    assert model.basis_vectors_.shape == (300, 20_000)
+    assert sparse.issparse(model.support_vectors_)
+    assert model.support_vectors_.shape == (300, 20_000)
     assert model.score(X, y) > 0.95

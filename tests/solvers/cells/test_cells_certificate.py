@@ -8,6 +8,7 @@ from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 
 import corevec
+from corevec import methods
 from corevec.data.sources import Workers
 from corevec.solvers.cells import MERGE_MIN_ROWS, certify_cells
 
@@ -15,7 +16,12 @@ X, Y = make_moons(600, noise=0.25, random_state=0)
 NEW, NEW_Y = make_moons(500, noise=0.25, random_state=1)
 THREE, NEW_THREE = (np.digitize(rows[:, 0], [0.0, 1.0]) for rows in (X, NEW))
 TARGET, NEW_TARGET = (np.sin(3 * rows[:, 0]) + rows[:, 1] for rows in (X, NEW))
-LOCAL = {"cells": 70, "n_trees": 2, "gamma": 2.0, "random_state": 0, "n_jobs": 1}
+LOCAL = {
+    "gamma": 2.0,
+    "random_state": 0,
+    "n_jobs": 1,
+    "method": methods.Cells(70, n_trees=2),
+}
 
 
 def certified(model, rows, y=None, weights=None, n_jobs=1):
@@ -119,7 +125,7 @@ def fits():
     yield "tube weighted", regressor(mu=0.1, **LOCAL), X, TARGET, weights
     yield "paper's tube", regressor(mu=2.0, tube="paper", **LOCAL), X, TARGET, None
     yield "fixed tube", regressor(tube=0.1, **LOCAL), X, TARGET, None
-    tuned = {**LOCAL, "gamma": "tune"}
+    tuned = {**LOCAL, "method": methods.Cells(70, n_trees=2, tune=True)}
     yield "tuned", classifier(C=5.0, **tuned), X, Y, None
     yield "tuned tube", regressor(mu=0.1, **tuned), X, TARGET, None
     two = np.stack([TARGET, X[:, 0]], axis=1)
@@ -194,9 +200,9 @@ def test_duplicates_of_a_large_cell_are_merged():
     """Repeated rows that no tree splits: the same values as with a weight each."""
     times = MERGE_MIN_ROWS // 40 + 1
     rows, labels = np.repeat(X[:40], times, axis=0), np.repeat(Y[:40], times)
-    model = corevec.CoreVectorClassifier(cells=40 * times, gamma=2.0, n_jobs=1).fit(
-        rows, labels
-    )
+    model = corevec.CoreVectorClassifier(
+        gamma=2.0, n_jobs=1, method=methods.Cells(40 * times)
+    ).fit(rows, labels)
     many = certified(model, rows, labels)
     weighted = certified(model, X[:40], Y[:40], np.full(40, float(times)))
     np.testing.assert_allclose(
@@ -208,7 +214,7 @@ def test_duplicates_of_a_large_cell_are_merged():
 def test_a_pure_cell_that_meets_the_other_class_has_a_gap():
     apart = np.vstack([X[:100] - 50.0, X[100:200] + 50.0])
     labels = np.repeat([0, 1], 100)
-    model = corevec.CoreVectorClassifier(cells=100, gamma=2.0, n_jobs=1)
+    model = corevec.CoreVectorClassifier(gamma=2.0, n_jobs=1, method=methods.Cells(100))
     model.fit(apart, labels)
     assert len(model.support_) == 0  # nothing to solve on either side
     assert certified(model, apart, labels).relative_gap == 0.0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cells_twin import NAMES, NEAR, assert_same_values, board, by_hand
 
-from corevec import CoreVectorClassifier, NotCertifiedWarning
+from corevec import CoreVectorClassifier, NotCertifiedWarning, methods
 
 KERNELS = {
     "rbf": {},
@@ -22,7 +22,9 @@ KERNELS = {
 def test_every_cell_holds_the_machine_of_its_rows(kernel):
     X, y = board(500)
     new = board(300, seed=1)[0]
-    model = CoreVectorClassifier(cells=60, kernel=kernel, **{**NEAR, **KERNELS[kernel]})
+    model = CoreVectorClassifier(
+        kernel=kernel, method=methods.Cells(60), **{**NEAR, **KERNELS[kernel]}
+    )
     model.fit(X, y)
     assert model.n_cells_ == 8
     assert_same_values(model, X, y, new)
@@ -31,11 +33,13 @@ def test_every_cell_holds_the_machine_of_its_rows(kernel):
 @pytest.mark.parametrize("n_trees", [2, 3])
 def test_several_trees_are_averaged(n_trees):
     X, y = board(400)
-    model = CoreVectorClassifier(cells=50, n_trees=n_trees, **NEAR).fit(X, y)
+    model = CoreVectorClassifier(method=methods.Cells(50, n_trees=n_trees), **NEAR).fit(
+        X, y
+    )
     assert len(model._forest.trees) == n_trees
     assert model.n_cells_ == 8 * n_trees
     assert_same_values(model, X, y, board(200, seed=1)[0])
-    alone = CoreVectorClassifier(cells=50, **NEAR).fit(X, y)
+    alone = CoreVectorClassifier(method=methods.Cells(50), **NEAR).fit(X, y)
     first = model._forest.trees[0].tree
     assert np.array_equal(first.directions, alone._forest.trees[0].tree.directions)
 
@@ -45,7 +49,9 @@ def test_weights_count_in_every_cell(class_weight):
     X, y = board(500)
     y[X[:, 0] > 3] = 1
     s = np.random.default_rng(2).integers(1, 4, len(X)).astype(float)
-    model = CoreVectorClassifier(cells=60, class_weight=class_weight, **NEAR)
+    model = CoreVectorClassifier(
+        class_weight=class_weight, method=methods.Cells(60), **NEAR
+    )
     model.fit(X, y, sample_weight=s)
     mass = np.array([s[y == 0].sum(), s[y == 1].sum()])
     share = {"balanced": mass.sum() / (2 * mass), None: np.ones(2)}
@@ -61,7 +67,7 @@ def test_a_row_of_weight_zero_is_absent(n_trees):
     s = np.where((X[:, 0] < 1.5) & (X[:, 1] < 2), 0.0, 1.0)
     s[::7] = 0.0
     kept = s > 0
-    asked = {"cells": 40, "n_trees": n_trees} | NEAR
+    asked = {"method": methods.Cells(40, n_trees=n_trees)} | NEAR
     weighted = CoreVectorClassifier(**asked).fit(X, y, sample_weight=s)
     without = CoreVectorClassifier(**asked).fit(X[kept], y[kept])
     new = board(500, seed=1)[0]
@@ -72,9 +78,14 @@ def test_a_row_of_weight_zero_is_absent(n_trees):
 
 def test_a_class_of_weight_zero_is_absent():
     X, y = board(600, classes=3)
-    asked = {"cells": 50, "class_weight": {0: 1.0, 1: 0.0, 2: 1.0}} | NEAR
+    asked = {
+        "class_weight": {0: 1.0, 1: 0.0, 2: 1.0},
+        "method": methods.Cells(50),
+    } | NEAR
     model = CoreVectorClassifier(**asked).fit(X, y)
-    without = CoreVectorClassifier(cells=50, **NEAR).fit(X[y != 1], y[y != 1])
+    without = CoreVectorClassifier(method=methods.Cells(50), **NEAR).fit(
+        X[y != 1], y[y != 1]
+    )
     new = board(300, seed=1)[0]
     assert np.array_equal(model.predict(new), without.predict(new))
 
@@ -84,8 +95,12 @@ def test_a_weight_of_two_is_the_row_twice():
     X, y = board(150)
     s = np.random.default_rng(0).integers(0, 4, len(X))
     new = board(200, seed=1)[0]
-    weighted = CoreVectorClassifier(cells=500, **NEAR).fit(X, y, s.astype(float))
-    repeated = CoreVectorClassifier(cells=500, **NEAR).fit(X.repeat(s, 0), y.repeat(s))
+    weighted = CoreVectorClassifier(method=methods.Cells(500), **NEAR).fit(
+        X, y, s.astype(float)
+    )
+    repeated = CoreVectorClassifier(method=methods.Cells(500), **NEAR).fit(
+        X.repeat(s, 0), y.repeat(s)
+    )
     wanted = repeated.decision_function(new)
     assert weighted.decision_function(new) == pytest.approx(wanted, abs=1e-6)
 
@@ -93,7 +108,7 @@ def test_a_weight_of_two_is_the_row_twice():
 def test_one_machine_per_class_in_every_cell():
     X, y = board(500, classes=4)
     new = board(300, seed=1)[0]
-    model = CoreVectorClassifier(cells=60, **NEAR).fit(X, NAMES[y])
+    model = CoreVectorClassifier(method=methods.Cells(60), **NEAR).fit(X, NAMES[y])
     signs = np.where(y[:, None] == np.arange(4), 1, -1)
     wanted, _ = by_hand(model, X, signs, new)
     assert model.decision_function(new) == pytest.approx(wanted, abs=1e-6)
@@ -103,7 +118,9 @@ def test_one_machine_per_class_in_every_cell():
 def test_one_machine_per_pair_in_every_cell():
     X, y = board(500, classes=4)
     new = board(300, seed=1)[0]
-    model = CoreVectorClassifier(cells=60, multi_class="ovo", **NEAR).fit(X, NAMES[y])
+    model = CoreVectorClassifier(
+        multi_class="ovo", method=methods.Cells(60), **NEAR
+    ).fit(X, NAMES[y])
     pairs = list(combinations(range(4), 2))
     signs = np.stack([1 * (y == j) - 1 * (y == i) for i, j in pairs], axis=1)
     wanted, _ = by_hand(model, X, signs, new)
@@ -120,7 +137,7 @@ def test_one_machine_per_pair_in_every_cell():
 def test_a_classifier_of_one_cell_is_the_global_model():
     X, y = board(300)
     new = board(300, seed=1)[0]
-    local = CoreVectorClassifier(cells=300, **NEAR).fit(X, y)
+    local = CoreVectorClassifier(method=methods.Cells(300), **NEAR).fit(X, y)
     whole = CoreVectorClassifier(tol=1e-10, **NEAR).fit(X, y)
     assert local.n_cells_ == 1
     assert whole.certificate_.converged
@@ -139,7 +156,9 @@ def test_pure_cells_predict_their_class(multi_class, n_classes):
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(8) % n_classes, 100)
     X = 100.0 * np.repeat(np.arange(8), 100)[:, None] + rng.random((800, 1))
-    model = CoreVectorClassifier(cells=50, multi_class=multi_class, **NEAR)
+    model = CoreVectorClassifier(
+        multi_class=multi_class, method=methods.Cells(50), **NEAR
+    )
     model.fit(X, NAMES[y % 4] if n_classes < 5 else y)
     assert len(model.support_) == 0
     labels = NAMES[y % 4] if n_classes < 5 else y
@@ -158,7 +177,7 @@ def test_a_class_that_is_not_in_a_cell_is_not_predicted_there(multi_class, kerne
     X = rng.random((1200, 2)) * 6
     y = (X[:, 0].astype(int) + rng.integers(0, 2, 1200)) % 6
     model = CoreVectorClassifier(
-        cells=60, multi_class=multi_class, kernel=kernel, **NEAR
+        multi_class=multi_class, kernel=kernel, method=methods.Cells(60), **NEAR
     )
     model.fit(X, y)
     new = rng.normal(size=(20_000, 2)) * 10
@@ -178,7 +197,9 @@ def test_a_single_row_of_a_class_counts():
     y = np.where((X[:, 0] < 2) & (X[:, 1] < 2), 0, y)
     lonely = np.argmin(np.abs(X - 1).sum(axis=1))
     y[lonely] = 1
-    model = CoreVectorClassifier(cells=40, **{**NEAR, "C": 100.0, "gamma": 30.0})
+    model = CoreVectorClassifier(
+        method=methods.Cells(40), **{**NEAR, "C": 100.0, "gamma": 30.0}
+    )
     model.fit(X, y)
     assert_same_values(model, X, y, X)
     assert model.predict(X[[lonely]]) == [1]
@@ -186,7 +207,7 @@ def test_a_single_row_of_a_class_counts():
 
 def test_new_rows_far_away_are_predicted():
     X, y = board(500)
-    model = CoreVectorClassifier(cells=60, **NEAR).fit(X, y)
+    model = CoreVectorClassifier(method=methods.Cells(60), **NEAR).fit(X, y)
     far = np.array([[1e9, 1e9], [-1e9, 0.0], [0.0, 1e150]])
     assert np.isfinite(model.decision_function(far)).all()
 
@@ -198,7 +219,9 @@ def test_the_certificate_adds_up_the_cells_and_claims_no_more():
     X, y = board(500)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = CoreVectorClassifier(cells=60, n_trees=2, **NEAR).fit(X, y)
+        model = CoreVectorClassifier(method=methods.Cells(60, n_trees=2), **NEAR).fit(
+            X, y
+        )
     found = model.certificate_
     primal, dual = assert_same_values(model, X, y, X)
     assert found.primal == pytest.approx(primal, rel=1e-6)
@@ -216,7 +239,7 @@ def test_the_certificate_adds_up_the_cells_and_claims_no_more():
 
 def test_the_worst_gap_is_that_of_the_worst_cell():
     X, y = board(500)
-    model = CoreVectorClassifier(cells=60, **NEAR).fit(X, y)
+    model = CoreVectorClassifier(method=methods.Cells(60), **NEAR).fit(X, y)
     worst = model.certificate_.relative_gap
     overall = 1 - model.certificate_.dual / model.certificate_.primal
     assert worst >= overall - 1e-15
@@ -229,8 +252,10 @@ def test_a_local_boundary_is_learnt():
     y = X.astype(int).sum(axis=1) % 2
     train, test = slice(0, 40_000), slice(40_000, None)
     asked = {"C": 100.0, "gamma": 5.0, "random_state": 0}
-    local = CoreVectorClassifier(cells=400, **asked).fit(X[train], y[train])
-    small = CoreVectorClassifier(max_core=500, low_rank=False, weights="core", **asked)
+    local = CoreVectorClassifier(method=methods.Cells(400), **asked).fit(
+        X[train], y[train]
+    )
+    small = CoreVectorClassifier(method=methods.CoreSet(max_vectors=500), **asked)
     with pytest.warns(NotCertifiedWarning):
         small.fit(X[train], y[train])
     assert local.score(X[test], y[test]) > 0.95

@@ -6,7 +6,7 @@ import pytest
 from cells_twin import NEAR, board, by_hand, solve_one
 from scipy import sparse
 
-from corevec import CoreVectorClassifier
+from corevec import CoreVectorClassifier, methods
 from corevec.problems import AutomaticTube, Labels, regression, two_class
 from corevec.solvers.cells import MERGE_MIN_ROWS
 
@@ -30,7 +30,7 @@ def test_duplicates_of_one_label_are_merged_with_summed_weights(form, weighted):
     if form is np.float32:
         X = X.astype(np.float32)
     s = s if weighted else np.ones(len(X))
-    model = CoreVectorClassifier(cells=100, **NEAR).fit(
+    model = CoreVectorClassifier(method=methods.Cells(100), **NEAR).fit(
         form(X), y, sample_weight=s if weighted else None
     )
     assert model.n_core_ > MERGE_MIN_ROWS
@@ -84,7 +84,7 @@ def test_duplicates_of_a_regression_are_merged(tube):
 
 def test_a_training_set_of_one_repeated_row_is_one_cell():
     X, y = np.ones((5000, 3)), (np.arange(5000) % 3 == 0).astype(int)
-    model = CoreVectorClassifier(cells=100, **NEAR).fit(X, y)
+    model = CoreVectorClassifier(method=methods.Cells(100), **NEAR).fit(X, y)
     assert model.n_cells_ == 1
     assert model.predict(X[:2]).tolist() == [0, 0]
     # f = (k + 1) c: minus a third, up to what C and the penalty take.

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import corevec
-from corevec import formats, plots
+from corevec import formats, methods, plots
 from corevec.cli import ExitCode, main
 from corevec.exceptions import InvalidInputError
 from corevec.models.certificate_text import what_is_not_proved, what_is_proved
@@ -22,7 +22,7 @@ from corevec.report import write_report
 mpl.use("Agg")
 
 X, Y = make_moons(400, noise=0.25, random_state=0)
-LOCAL = {"cells": 60, "random_state": 0}
+LOCAL = {"random_state": 0, "method": methods.Cells(60)}
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,9 @@ def _close_figures():
 
 @pytest.fixture(scope="module")
 def classifier():
-    return corevec.CoreVectorClassifier(C=10.0, n_trees=2, **LOCAL).fit(X, Y)
+    return corevec.CoreVectorClassifier(
+        C=10.0, random_state=0, method=methods.Cells(60, n_trees=2)
+    ).fit(X, Y)
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +96,11 @@ def test_the_report_says_what_is_proved_and_what_is_not(classifier):
 def test_compress_refuses_cells_and_says_why(kind, request):
     model = request.getfixturevalue(kind)
     n_cells = 16 if kind == "classifier" else 8
-    words = f"compress: this {type(model).__name__} was fitted with cells=60"
+    words = f"compress: this {type(model).__name__} was fitted with method="
     with pytest.raises(InvalidInputError, match=words) as caught:
         corevec.compress(model, 10)
     assert f"{n_cells} kernel expansions, one per cell" in str(caught.value)
-    assert "Fit without cells" in str(caught.value)
+    assert "Fit with method='auto'" in str(caught.value)
 
 
 # Pictures --------------------------------------------------------------------------
@@ -137,11 +139,13 @@ def test_a_detector_is_drawn_but_no_ball(detector):
 
 
 def test_sizes_are_compared_between_models_but_not_by_compressing(classifier):
-    small = corevec.CoreVectorClassifier(C=10.0, cells=200, random_state=0).fit(X, Y)
+    small = corevec.CoreVectorClassifier(
+        C=10.0, random_state=0, method=methods.Cells(200)
+    ).fit(X, Y)
     display = plots.ModelSizeDisplay.from_models([classifier, small], X, Y)
     sizes = sorted([small._forest.n_vectors, classifier._forest.n_vectors])
     assert display.sizes.tolist() == sizes
-    with pytest.raises(InvalidInputError, match=r"compress: .*cells=60"):
+    with pytest.raises(InvalidInputError, match=r"compress: .*Cells"):
         plots.ModelSizeDisplay.from_estimator(classifier, X, Y, sizes=[4])
 
 
@@ -172,7 +176,9 @@ def test_the_report_states_cells_size_and_cost(kind, request, tmp_path):
 def test_a_model_without_any_vector_has_a_report(tmp_path):
     apart = np.vstack([X[:100] - 50.0, X[100:200] + 50.0])
     labels = np.repeat([0, 1], 100)
-    model = corevec.CoreVectorClassifier(cells=100, random_state=0).fit(apart, labels)
+    model = corevec.CoreVectorClassifier(random_state=0, method=methods.Cells(100)).fit(
+        apart, labels
+    )
     assert model._forest.n_vectors == 0
     page = write_report(tmp_path / "r.html", model, apart, labels).read_text()
     assert "<dt>vectors</dt><dd>0</dd>" in page
@@ -189,7 +195,7 @@ def data(tmp_path):
     return path
 
 
-FIT = ["--cells", "60", "--n-trees", "3", "--random-state", "0", "--dense"]
+FIT = ["--size", "60", "--n-trees", "3", "--random-state", "0", "--dense"]
 
 
 def run(capsys, *words):
@@ -210,9 +216,10 @@ def test_train_takes_cells_and_says_what_is_certified(capsys, data):
     assert "certified cell by cell, not as a whole: worst gap" in out
     assert "stopped by cells" in out
     model = formats.load(path)
-    assert (model.cells, model.n_trees, len(model._forest.trees)) == (60, 3, 3)
+    assert (model.method.size, model.method.n_trees) == (60, 3)
+    assert len(model._forest.trees) == 3
     help_text = run(capsys, "train", "--help")[1]
-    assert "--cells" in help_text
+    assert "--size" in help_text
     assert "--n-trees" in help_text
 
 
@@ -220,7 +227,8 @@ def test_train_writes_json_and_a_report(capsys, data):
     page = data.with_suffix(".html")
     _, out = trained(capsys, data, "--json", "--report", page)
     found = json.loads(out)
-    assert found["parameters"]["cells"] == 60
+    assert found["parameters"]["method"] == "cells"
+    assert found["parameters"]["size"] == 60
     assert found["certificate"]["converged"] is False
     assert found["certificate"]["stopped_by"] == "cells"
     assert "each cell, not the whole" in page.read_text()
@@ -243,7 +251,7 @@ def test_train_refuses_to_require_a_certificate_of_the_global_problem(capsys, da
     code, _, err = run(capsys, *words)
     assert code == ExitCode.NOT_CERTIFIED
     assert "each cell is certified, never the problem over all rows" in err
-    assert "Fit without --cells" in err
+    assert "Fit with --method auto" in err
     assert path.exists()
 
 

@@ -16,6 +16,7 @@ from corevec import (  # noqa: E402
     CoreVectorRegressor,
     InvalidInputError,
     certify,
+    methods,
 )
 from corevec.backend.gpu.cells import BROKEN, SOLVED, Machines, newton, times  # noqa: E402
 from corevec.backend.loops import cells as loops  # noqa: E402
@@ -330,10 +331,10 @@ def test_rows_beyond_the_host_memory_are_refused():
 
 # --- Estimators -----------------------------------------------------------------------
 
-ASKED = {"cells": 200, "random_state": 0, "gamma": 0.5}
+ASKED = {"random_state": 0, "gamma": 0.5, "method": methods.Cells(200)}
 MODELS = {
     "two classes": CoreVectorClassifier(C=10.0, **ASKED),
-    "trees": CoreVectorClassifier(n_trees=2, **ASKED),
+    "trees": CoreVectorClassifier(**ASKED | {"method": methods.Cells(200, n_trees=2)}),
     "three classes": CoreVectorClassifier(**ASKED),
     "pairs": CoreVectorClassifier(multi_class="ovo", **ASKED),
     "balanced": CoreVectorClassifier(class_weight="balanced", **ASKED),
@@ -341,7 +342,7 @@ MODELS = {
     "automatic tube": CoreVectorRegressor(mu=0.2, **ASKED),
     "one class": CoreVectorOneClass(C=0.1, **ASKED),
     "share": CoreVectorOneClass(nu=0.1, **ASKED),
-    "tuned": CoreVectorClassifier(**{**ASKED, "gamma": "tune"}),
+    "tuned": CoreVectorClassifier(**ASKED | {"method": methods.Cells(200, tune=True)}),
 }
 
 
@@ -363,8 +364,8 @@ def test_an_estimator_on_tensors_equals_the_one_on_arrays(name):
     X, y, weight = data_of(name)
     new = cloud(300, seed=1)[0]
     model = MODELS[name]
-    here = type(model)(**model.get_params()).fit(X, y, sample_weight=weight)
-    there = type(model)(**model.get_params())
+    here = type(model)(**model.get_params(deep=False)).fit(X, y, sample_weight=weight)
+    there = type(model)(**model.get_params(deep=False))
     there.fit(tensor(X), tensor(y), sample_weight=tensor(weight))
     for method in ("decision_function", "predict"):
         if not hasattr(here, method):
@@ -390,7 +391,7 @@ def test_rows_moved_to_a_device_have_the_cells_of_the_host(kind):
     X = sparse.csr_matrix(X) if kind == "CSR" else X
     asked = dict(ASKED)
     if kind == "streamed":  # 24,000 bytes, more than half of the memory
-        asked |= {"memory_budget": 40_000, "cells": 20}
+        asked |= {"memory_budget": 40_000, "method": methods.Cells(20)}
     here = CoreVectorClassifier(**asked).fit(X, words, weight)
     there = CoreVectorClassifier(device="cpu", **asked).fit(X, words, weight)
     assert there.n_cells_ == here.n_cells_
@@ -404,7 +405,7 @@ def test_rows_moved_to_a_device_have_the_cells_of_the_host(kind):
 
 def test_auto_chooses_a_global_model_of_tensors():
     X, y, _ = data_of("trees")
-    model = CoreVectorClassifier(cells="auto", random_state=0)
+    model = CoreVectorClassifier(random_state=0, method=methods.Cells("auto"))
     model.fit(tensor(X), tensor(y))
     assert model.choice_ == {"choice": "global", "reason": "few rows"}
     assert isinstance(model.predict(tensor(X)), torch.Tensor)
@@ -414,7 +415,7 @@ def test_auto_chooses_a_global_model_of_tensors():
 def test_the_certificate_of_tensors_equals_that_of_arrays():
     X, y, weight = data_of("two classes")
     model = MODELS["two classes"]
-    model = type(model)(**model.get_params()).fit(X, y, sample_weight=weight)
+    model = type(model)(**model.get_params(deep=False)).fit(X, y, sample_weight=weight)
     wanted = certify(model, X, y, weight)
     found = certify(model, *map(tensor, (X, y, weight)))
     assert found.primal == pytest.approx(wanted.primal, rel=CLOSE)

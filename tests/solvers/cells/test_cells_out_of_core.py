@@ -34,6 +34,7 @@ from corevec import (
     CoreVectorOneClass,
     CoreVectorRegressor,
     NotCertifiedWarning,
+    methods,
 )
 from corevec._runtime import Progress
 from corevec.data.sources import Coded, Workers, remote_source, row_statistics
@@ -115,7 +116,8 @@ def _named(values, where):
 @pytest.mark.parametrize("where", ["parquet", "dask-3"])
 @pytest.mark.parametrize("n_trees", [1, 2])
 def test_rows_of_weight_zero_are_absent_and_others_count(where, n_trees, tmp_path):
-    model = CoreVectorClassifier(gamma=0.5, n_trees=n_trees, **OUT_OF_CORE)
+    model = CoreVectorClassifier(gamma=0.5, **OUT_OF_CORE)
+    model.set_params(method=methods.Cells(40, n_trees=n_trees))
     model.fit(*place(where, tmp_path, X, LABEL, WEIGHT))
     sizes = assert_same_machines(model, X, LABEL, WEIGHT)
     assert sizes.sum() == n_trees * np.count_nonzero(WEIGHT)
@@ -131,7 +133,8 @@ def test_a_class_of_weight_zero_is_absent(tmp_path):
 
 def test_source_threads_and_groups_do_not_change_the_model(tmp_path):
     """The same sample, hence the same tree, from a file and from partitions."""
-    model = CoreVectorClassifier(gamma=0.5, n_trees=2, **OUT_OF_CORE)
+    trees = OUT_OF_CORE | {"method": methods.Cells(40, n_trees=2)}
+    model = CoreVectorClassifier(gamma=0.5, **trees)
     first = clone(model).fit(*place("parquet", tmp_path, X, LABEL))
     for where, n_jobs in (("dask-1", 1), ("dask-3", 3)):
         other = clone(model).set_params(n_jobs=n_jobs)
@@ -183,7 +186,7 @@ def test_progress_counts_the_cells_of_all_groups(tmp_path):
 
 
 def test_a_cell_beyond_the_memory_budget_is_refused(tmp_path):
-    model = CoreVectorClassifier(**OUT_OF_CORE | {"cells": 300})
+    model = CoreVectorClassifier(**OUT_OF_CORE | {"method": methods.Cells(300)})
     with pytest.raises(InvalidInputError, match=r"Raise it to 1\.54e\+05 or more"):
         model.fit(*place("parquet", tmp_path, X, LABEL))
     model.set_params(memory_budget=1.6e5).fit(*place("parquet", tmp_path, X, LABEL))
@@ -263,7 +266,9 @@ def test_a_stop_ends_the_first_tree_early_and_leaves_a_later_one_out():
 
 @pytest.mark.parametrize("where", ["parquet", "dask-3"])
 def test_gamma_is_tuned_on_a_few_cells(where, tmp_path):
-    model = CoreVectorClassifier(gamma="tune", **OUT_OF_CORE)
+    model = CoreVectorClassifier(
+        **OUT_OF_CORE | {"method": methods.Cells(40, tune=True)}
+    )
     model.fit(*place(where, tmp_path, X, LABEL))
     assert model.history_[-1]["tuned_error"] < 0.2
     assert model.history_[-1]["gamma"] == model.gamma_
@@ -277,8 +282,10 @@ def test_auto_compares_cells_with_a_global_model():
     rng = np.random.default_rng(0)
     board = rng.random((10_500, 2)) * 24
     colour = board.astype(int).sum(axis=1) % 2
-    limits = {"max_core": 100, "low_rank": False, "weights": "core", "max_time": 5.0}
-    model = CoreVectorClassifier(cells="auto", C=100.0, gamma=2.0, **limits)
+    limits = {"max_time": 5.0}
+    model = CoreVectorClassifier(
+        C=100.0, gamma=2.0, method=methods.Cells("auto"), **limits
+    )
     model.set_params(memory_budget=2**19, random_state=0, n_jobs=1)
     model.fit(da.from_array(board, chunks=(4000, 2)), colour)
     assert model.choice_["choice"] == "cells"
@@ -299,7 +306,7 @@ def test_memory_holds_one_group_and_the_model(tmp_path):
     rows[:, 0] += 60.0 * side
     remote = place("parquet", tmp_path, rows, side)
     del rows
-    model.set_params(memory_budget=budget, cells=100)
+    model.set_params(memory_budget=budget, method=methods.Cells(100))
     tracemalloc.start()
     try:
         model.fit(*remote)

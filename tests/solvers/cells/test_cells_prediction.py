@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from corevec import CoreVectorClassifier, CoreVectorRegressor
+from corevec import CoreVectorClassifier, CoreVectorRegressor, methods
 from corevec.data.sources import as_source
 from corevec.estimators import values_for_labels
 from corevec.kernels import Rows
@@ -48,7 +48,9 @@ def twin(model, new):
 @pytest.mark.parametrize("n_numbers", [3, 20])
 def test_values_are_those_of_the_vectors_of_the_cell(kernel, n_numbers):
     X, y = flagged(800, n_numbers, 6)
-    model = CoreVectorClassifier(kernel=kernel, cells=60, n_trees=2, **NEAR).fit(X, y)
+    model = CoreVectorClassifier(
+        kernel=kernel, method=methods.Cells(60, n_trees=2), **NEAR
+    ).fit(X, y)
     new, _ = flagged(150, n_numbers, 6, seed=1)
     new[:50] += 3 * np.random.default_rng(2).normal(size=(50, new.shape[1]))
     wanted = twin(model, new)[:, 0]
@@ -63,7 +65,9 @@ def test_precisions_can_be_mixed(fitted, given):
     """Columns near 1e3: float32 keeps 6e-5 of them, and the cells' own centres help."""
     X, y = flagged(600, 12, 3)
     X += 1000.0
-    model = CoreVectorRegressor(cells=60, **NEAR).fit(X.astype(fitted), y)
+    model = CoreVectorRegressor(method=methods.Cells(60), **NEAR).fit(
+        X.astype(fitted), y
+    )
     new = (flagged(100, 12, 3, seed=1)[0] + 1000.0).astype(given)
     wanted = model.target_mean_ + model.target_scale_ * twin(model, new)[:, 0]
     exact = fitted == np.float64
@@ -73,7 +77,7 @@ def test_precisions_can_be_mixed(fitted, given):
 
 def test_rows_predicted_alone_or_together_are_the_same():
     X, y = board(800)
-    model = CoreVectorClassifier(cells=50, **NEAR).fit(X, y)
+    model = CoreVectorClassifier(method=methods.Cells(50), **NEAR).fit(X, y)
     wanted = model.decision_function(X)
     alone = [model.decision_function(X[[i]])[0] for i in range(40)]
     assert alone == pytest.approx(wanted[:40], abs=1e-12)
@@ -110,14 +114,16 @@ def test_errors_of_float32_stay_within_their_bounds(
     X, y = flagged(150, n_numbers, 2, seed)
     X += shift
     asked = {"kernel": kernel, "gamma": gamma, "C": C, "random_state": 0}
-    model = CoreVectorClassifier(cells=50, n_jobs=1, **asked).fit(X, y)
+    model = CoreVectorClassifier(n_jobs=1, method=methods.Cells(50), **asked).fit(X, y)
     rng = np.random.default_rng(seed)
     errors_kept(model, X[::2] + far * rng.normal(size=X[::2].shape))
 
 
 def test_bounds_are_small_where_they_matter():
     X, y = flagged(1500, 10, 4)
-    model = CoreVectorClassifier(cells=200, gamma=5.0, C=10.0, random_state=0).fit(X, y)
+    model = CoreVectorClassifier(
+        gamma=5.0, C=10.0, random_state=0, method=methods.Cells(200)
+    ).fit(X, y)
     new, _ = flagged(1000, 10, 4, seed=1)
     errors = errors_kept(model, new)
     assert np.median(errors) < 0.01 * np.abs(model.decision_function(new)).mean()
@@ -125,9 +131,9 @@ def test_bounds_are_small_where_they_matter():
 
 CASES = {
     "two classes": ({}, 2),
-    "trees": ({"n_trees": 3}, 2),
+    "trees": ({"method": methods.Cells(60, n_trees=3)}, 2),
     "one per class": ({}, 4),
-    "one per class, trees": ({"n_trees": 2}, 4),
+    "one per class, trees": ({"method": methods.Cells(60, n_trees=2)}, 4),
     "one per pair": ({"multi_class": "ovo"}, 4),
     "sharp": ({"gamma": 1e4, "C": 1e4}, 2),
     "linear": ({"kernel": "linear"}, 2),
@@ -142,7 +148,8 @@ def test_labels_by_float32_are_those_of_the_exact_values(case):
     new = np.vstack([board(2000, seed=1)[0], 8 * board(500, seed=2)[0] - 10])
     if case == "float32":
         X, new = X.astype(np.float32), new.astype(np.float32)
-    model = CoreVectorClassifier(cells=60, **{**NEAR, **more}).fit(X, NAMES[y])
+    given = {"method": methods.Cells(60), **NEAR, **more}
+    model = CoreVectorClassifier(**given).fit(X, NAMES[y])
     exact = model._values(new)
     found = values_for_labels(model, new)
     if case == "one per pair":
@@ -159,7 +166,7 @@ def test_labels_by_float32_are_those_of_the_exact_values(case):
 def test_rows_that_float32_leaves_undecided_are_recomputed():
     """Along a line across borders, and at the border itself found by bisection."""
     X, y = board(900)
-    model = CoreVectorClassifier(cells=60, **NEAR).fit(X, y)
+    model = CoreVectorClassifier(method=methods.Cells(60), **NEAR).fit(X, y)
     low, high = X[y == 0][:200], X[y == 1][:200]
     for _ in range(45):
         middle = (low + high) / 2
@@ -189,7 +196,7 @@ def test_a_model_without_an_intercept_is_decided_far_away():
     class Plain(CoreVectorClassifier):
         fit_intercept = False
 
-    model = Plain(cells=60, **NEAR).fit(X, y)
+    model = Plain(method=methods.Cells(60), **NEAR).fit(X, y)
     turn = np.linspace(0, 2 * np.pi, 200)
     # On a circle around the board: gamma |x - z|^2 is 100 to 400.
     new = 2 + 11 * np.column_stack([np.cos(turn), np.sin(turn)])
@@ -205,7 +212,9 @@ def test_a_model_without_an_intercept_is_decided_far_away():
 @pytest.mark.parametrize("n_trees", [1, 3])
 def test_support_vectors_and_coefficients_are_stored_once(form, n_trees):
     X, y = flagged(300, 3, 2)
-    model = CoreVectorClassifier(cells=60, n_trees=n_trees, **NEAR).fit(form(X), y)
+    model = CoreVectorClassifier(method=methods.Cells(60, n_trees=n_trees), **NEAR).fit(
+        form(X), y
+    )
     values, trees = model.support_vectors_, model._forest.trees
     start = 0
     for one in trees:

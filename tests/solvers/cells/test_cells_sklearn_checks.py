@@ -12,16 +12,23 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from corevec import CoreVectorClassifier, CoreVectorOneClass, CoreVectorRegressor
+from corevec import (
+    CoreVectorClassifier,
+    CoreVectorOneClass,
+    CoreVectorRegressor,
+    methods,
+)
 from corevec.exceptions import InvalidInputError
 
 
 @parametrize_with_checks(
     [
-        CoreVectorClassifier(cells=30, n_trees=2),
-        CoreVectorClassifier(cells=30, multi_class="ovo", kernel="linear"),
-        CoreVectorRegressor(cells=30, n_trees=2),
-        CoreVectorOneClass(cells=30, n_trees=2, nu=0.1),
+        CoreVectorClassifier(method=methods.Cells(30, n_trees=2)),
+        CoreVectorClassifier(
+            multi_class="ovo", kernel="linear", method=methods.Cells(30)
+        ),
+        CoreVectorRegressor(method=methods.Cells(30, n_trees=2)),
+        CoreVectorOneClass(nu=0.1, method=methods.Cells(30, n_trees=2)),
     ]
 )
 def test_every_check_of_scikit_learn_passes(estimator, check):
@@ -30,13 +37,13 @@ def test_every_check_of_scikit_learn_passes(estimator, check):
 
 def test_copies_give_the_same_predictions():
     X, y = board(400)
-    model = CoreVectorClassifier(cells=50, n_trees=2, **NEAR).fit(X, y)
+    model = CoreVectorClassifier(method=methods.Cells(50, n_trees=2), **NEAR).fit(X, y)
     wanted = model.decision_function(X)
     assert np.array_equal(
         pickle.loads(pickle.dumps(model)).decision_function(X), wanted
     )
     again = clone(model)
-    assert again.get_params() == model.get_params()
+    assert repr(again) == repr(model)
     assert not hasattr(again, "_forest")
     assert np.array_equal(again.fit(X, y).decision_function(X), wanted)
 
@@ -45,7 +52,9 @@ def test_copies_give_the_same_predictions():
 def test_threads_do_not_change_the_model(n_trees):
     X, y = board(1500)
     fits = [
-        CoreVectorClassifier(cells=50, n_trees=n_trees, **{**NEAR, "n_jobs": jobs})
+        CoreVectorClassifier(
+            method=methods.Cells(50, n_trees=n_trees), **{**NEAR, "n_jobs": jobs}
+        )
         for jobs in (1, 2, 3)
     ]
     one, *others = [model.fit(X, y).decision_function(X) for model in fits]
@@ -56,7 +65,9 @@ def test_threads_do_not_change_the_model(n_trees):
 def test_a_grid_search_over_cells_and_a_pipeline():
     X, y = board(600)
     line = make_pipeline(StandardScaler(), CoreVectorClassifier(**NEAR))
-    grid = {"corevectorclassifier__cells": [None, 40, 200]}
+    grid = {
+        "corevectorclassifier__method": ["auto", methods.Cells(40), methods.Cells(200)]
+    }
     search = GridSearchCV(line, grid, cv=3).fit(X, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert search.best_score_ > 0.7
@@ -67,9 +78,9 @@ def test_data_frames_keep_their_names():
     X, y = board(300)
     frame = pd.DataFrame(X, columns=["left", "right"])
     labels = pd.Series(NAMES[y], index=np.arange(300) + 7)
-    model = CoreVectorClassifier(cells=50, **NEAR).fit(frame, labels)
+    model = CoreVectorClassifier(method=methods.Cells(50), **NEAR).fit(frame, labels)
     assert list(model.feature_names_in_) == ["left", "right"]
-    plain = CoreVectorClassifier(cells=50, **NEAR).fit(X, NAMES[y])
+    plain = CoreVectorClassifier(method=methods.Cells(50), **NEAR).fit(X, NAMES[y])
     assert np.array_equal(model.predict(frame), plain.predict(X))
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame[["right", "left"]])
@@ -84,15 +95,15 @@ def attributes(model):
 def test_a_refit_leaves_no_attribute_of_the_other_kind_of_model(warm_start):
     X, y = board(300)
     asked = {"tol": 1e-6, "warm_start": warm_start} | NEAR
-    local = CoreVectorClassifier(cells=50, **asked).fit(X, y)
+    local = CoreVectorClassifier(method=methods.Cells(50), **asked).fit(X, y)
     whole = CoreVectorClassifier(**asked).fit(X, y)
-    there = CoreVectorClassifier(cells=50, **asked).fit(X, y)
-    there.set_params(cells=None).fit(X, y)
+    there = CoreVectorClassifier(method=methods.Cells(50), **asked).fit(X, y)
+    there.set_params(method="auto").fit(X, y)
     assert attributes(there) == attributes(whole)
     assert there.certificate_.converged
     wanted = whole.decision_function(X)
     assert there.decision_function(X) == pytest.approx(wanted, abs=1e-3)
-    there.set_params(cells=50).fit(X, y)
+    there.set_params(method=methods.Cells(50)).fit(X, y)
     assert attributes(there) == attributes(local)
     assert np.array_equal(there.decision_function(X), local.decision_function(X))
 
@@ -100,15 +111,18 @@ def test_a_refit_leaves_no_attribute_of_the_other_kind_of_model(warm_start):
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        ({"cells": 0}, "cells=0 must be None"),
-        ({"cells": 19}, "at least 20"),
-        ({"cells": -5}, "cells=-5"),
-        ({"cells": 100.5}, "cells=100.5"),
-        ({"cells": True}, "cells=True"),
-        ({"cells": "many"}, "cells='many'"),
-        ({"cells": 50, "n_trees": 0}, "n_trees=0 must be a whole number"),
-        ({"cells": 50, "n_trees": 1.5}, "n_trees=1.5"),
-        ({"cells": 50, "n_trees": True}, "n_trees=True"),
+        ({"method": methods.Cells(0)}, "method__size=0 must be"),
+        ({"method": methods.Cells(19)}, "at least 20"),
+        ({"method": methods.Cells(-5)}, "method__size=-5"),
+        ({"method": methods.Cells(100.5)}, "method__size=100.5"),
+        ({"method": methods.Cells(True)}, "method__size=True"),
+        ({"method": methods.Cells("many")}, "method__size='many'"),
+        (
+            {"method": methods.Cells(50, n_trees=0)},
+            "method__n_trees=0 must be a whole number",
+        ),
+        ({"method": methods.Cells(50, n_trees=1.5)}, "method__n_trees=1.5"),
+        ({"method": methods.Cells(50, n_trees=True)}, "method__n_trees=True"),
     ],
     ids=str,
 )
@@ -120,6 +134,6 @@ def test_wrong_parameters_are_refused(wrong, text):
 
 def test_a_precomputed_kernel_is_refused():
     X, y = board(100)
-    model = CoreVectorClassifier(kernel="precomputed", cells=50)
+    model = CoreVectorClassifier(kernel="precomputed", method=methods.Cells(50))
     with pytest.raises(InvalidInputError, match="precomputed"):
         model.fit(naive.gram(X), y)

@@ -9,7 +9,12 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
 import corevec
-from corevec import CoreVectorClassifier, CoreVectorOneClass, CoreVectorRegressor
+from corevec import (
+    CoreVectorClassifier,
+    CoreVectorOneClass,
+    CoreVectorRegressor,
+    methods,
+)
 
 
 def spread():
@@ -25,7 +30,7 @@ def spread():
 def test_every_source_gives_the_same_cells(where, weighted, tmp_path):
     X, y, s = spread()
     weight = s if weighted else None
-    model = CoreVectorClassifier(cells=100, n_trees=2, random_state=0)
+    model = CoreVectorClassifier(random_state=0, method=methods.Cells(100, n_trees=2))
     wanted = clone(model).fit(X, y, weight)
     rows = placed(where, tmp_path, X, y, weight)
     found = clone(model).fit(*rows)
@@ -63,7 +68,7 @@ def placed(where, folder, X, y, weight):
 def test_huge_and_tiny_columns_change_nothing(exponent):
     """Powers of two: the same machines to the last digits."""
     X, y = board(600)
-    asked = {"cells": 50, "C": 5.0, "n_trees": 2, "random_state": 0}
+    asked = {"C": 5.0, "random_state": 0, "method": methods.Cells(50, n_trees=2)}
     plain = CoreVectorClassifier(**asked).fit(X, y).decision_function(X)
     scaled = np.ldexp(X, exponent)
     found = CoreVectorClassifier(**asked).fit(scaled, y).decision_function(scaled)
@@ -73,7 +78,7 @@ def test_huge_and_tiny_columns_change_nothing(exponent):
 def test_float32_rows_are_solved_and_predicted():
     X, y = board(600)
     half = X.astype(np.float32)
-    model = CoreVectorClassifier(cells=60, **NEAR).fit(half, y)
+    model = CoreVectorClassifier(method=methods.Cells(60), **NEAR).fit(half, y)
     assert model.support_vectors_.dtype == np.float32
     new = board(200, seed=1)[0].astype(np.float32)
     signs = np.where(y == 1, 1, -1)[:, None]
@@ -84,7 +89,7 @@ def test_float32_rows_are_solved_and_predicted():
 def test_a_wide_sparse_training_set_is_solved():
     X, y = make_blobs(600, 40, centers=6, cluster_std=4.0, random_state=0)
     X[np.abs(X) < 2] = 0.0
-    asked = {"cells": 60, "gamma": 0.01, "C": 5.0, "random_state": 0}
+    asked = {"gamma": 0.01, "C": 5.0, "random_state": 0, "method": methods.Cells(60)}
     dense = CoreVectorClassifier(**asked).fit(X, y)
     thin = CoreVectorClassifier(**asked).fit(sparse.csr_array(X), y)
     assert sparse.issparse(thin.support_vectors_)
@@ -102,7 +107,9 @@ def test_a_regressor_solves_the_problem_of_every_cell(tube, weighted):
     X, y, s = waves(400)
     s = s if weighted else np.ones(len(X))
     asked = {"C": 5.0, "gamma": 2.0, "mu": 0.2}
-    model = CoreVectorRegressor(cells=50, tube=tube, random_state=0, **asked)
+    model = CoreVectorRegressor(
+        tube=tube, random_state=0, method=methods.Cells(50), **asked
+    )
     model.fit(X, y, s if weighted else None)
     z, mean, scale = naive.standardised(y, s)
     new = waves(200, seed=1)[0]
@@ -131,7 +138,7 @@ def test_a_regressor_of_one_cell_is_the_global_model():
     X, y, s = waves(300)
     asked = {"C": 5.0, "gamma": 2.0, "random_state": 0}
     both = np.column_stack([y, -2 * y + X[:, 0]])
-    local = CoreVectorRegressor(cells=300, **asked).fit(X, both, s)
+    local = CoreVectorRegressor(method=methods.Cells(300), **asked).fit(X, both, s)
     whole = CoreVectorRegressor(tol=1e-10, **asked).fit(X, both, s)
     assert local.predict(X) == pytest.approx(whole.predict(X), abs=1e-5)
     assert local.tube_ == pytest.approx(whole.tube_, abs=1e-6)
@@ -141,7 +148,7 @@ def test_a_regressor_of_one_cell_is_the_global_model():
 def test_a_detector_solves_the_problem_of_every_cell(n_trees):
     X, _, s = waves(400)
     model = CoreVectorOneClass(
-        C=0.5, gamma=2.0, cells=50, n_trees=n_trees, random_state=0
+        C=0.5, gamma=2.0, random_state=0, method=methods.Cells(50, n_trees=n_trees)
     ).fit(X, sample_weight=s)
     new = waves(200, seed=1)[0]
     wanted = np.zeros(len(new))
@@ -158,7 +165,9 @@ def test_a_detector_solves_the_problem_of_every_cell(n_trees):
 def test_a_detector_calls_the_share_asked_for_outliers():
     X = np.random.default_rng(0).normal(size=(1000, 2))
     X[:500] += 8
-    model = CoreVectorOneClass(nu=0.05, gamma=0.5, cells=100, random_state=0).fit(X)
+    model = CoreVectorOneClass(
+        nu=0.05, gamma=0.5, random_state=0, method=methods.Cells(100)
+    ).fit(X)
     assert (model.predict(X) < 0).mean() == pytest.approx(0.05, abs=0.002)
     assert model.predict([[4.0, 4.0], [30.0, -30.0]]).tolist() == [-1, -1]
     assert model.predict([[0.0, 0.0], [8.0, 8.0]]).tolist() == [1, 1]
@@ -171,7 +180,7 @@ def test_rows_of_weight_zero_are_absent_from_regressors_and_detectors(estimator)
     X, y, _ = waves(600)
     s = np.where(X[:, 0] < 1.5, 0.0, 1.0)
     kept = s > 0
-    asked = {"cells": 40, "gamma": 2.0, "C": 1.0, "random_state": 0}
+    asked = {"gamma": 2.0, "C": 1.0, "random_state": 0, "method": methods.Cells(40)}
     weighted = estimator(**asked).fit(X, y, sample_weight=s)
     without = estimator(**asked).fit(X[kept], y[kept])
     values = getattr(weighted, "score_samples", weighted.predict)(X)

@@ -13,6 +13,7 @@ from corevec import (
     CoreVectorOneClass,
     CoreVectorRegressor,
     NotCertifiedWarning,
+    methods,
 )
 from corevec._runtime import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
@@ -84,7 +85,9 @@ def test_a_later_tree_that_is_not_finished_is_left_out():
 
 def test_a_warning_counts_the_trees_that_are_left_out():
     X, y = board(400)
-    model = CoreVectorClassifier(cells=50, n_trees=4, max_iter=1, **NEAR)
+    model = CoreVectorClassifier(
+        max_iter=1, method=methods.Cells(50, n_trees=4), **NEAR
+    )
     with pytest.warns(NotCertifiedWarning, match="after 1 of 4 trees"):
         model.fit(X, y)
     assert model.certificate_.stopped_by == "max_iter"
@@ -109,7 +112,7 @@ def colours(n):
 def test_without_time_every_cell_predicts_a_constant(model, data, least):
     """Cells of 20 rows: their majorities and means are a good model by themselves."""
     X, y, *_ = data(2000)
-    model.set_params(cells=20, max_time=1e-9, n_jobs=1, random_state=0)
+    model.set_params(max_time=1e-9, n_jobs=1, random_state=0, method=methods.Cells(20))
     words = f"{type(model).__name__} stopped by max_time after the cells of "
     with pytest.warns(NotCertifiedWarning, match=words):
         model.fit(X, y)
@@ -127,7 +130,9 @@ def test_without_time_every_cell_predicts_a_constant(model, data, least):
 
 def test_a_detector_without_time_accepts_all_rows():
     X = np.random.default_rng(0).normal(size=(500, 2))
-    model = CoreVectorOneClass(C=1.0, cells=50, max_time=1e-9, random_state=0)
+    model = CoreVectorOneClass(
+        C=1.0, max_time=1e-9, random_state=0, method=methods.Cells(50)
+    )
     with pytest.warns(NotCertifiedWarning, match="stopped by max_time"):
         model.fit(X)
     assert (model.predict(X) == 1).all()
@@ -137,7 +142,9 @@ def test_a_short_time_limit_is_kept_and_the_warning_counts_solved_rows():
     rng = np.random.default_rng(0)
     X = rng.random((8000, 3))
     y = rng.integers(0, 2, 8000)  # nothing to learn: every row is in the margin
-    model = CoreVectorClassifier(cells=500, C=100.0, gamma=50.0, n_jobs=1)
+    model = CoreVectorClassifier(
+        C=100.0, gamma=50.0, n_jobs=1, method=methods.Cells(500)
+    )
     model.fit(X[:1000], y[:1000])  # compile before the clock
     whole = model.fit(X, y).certificate_.seconds
     model.set_params(max_time=whole / 8)
@@ -156,12 +163,12 @@ def test_a_short_time_limit_is_kept_and_the_warning_counts_solved_rows():
 INTERRUPTED = """
 import json, os, signal, threading, warnings
 import numpy as np
-from corevec import CoreVectorClassifier
+from corevec import CoreVectorClassifier, methods
 
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
 X, y = rng.random((10_000, 4)), rng.integers(0, 2, 10_000)
-model = CoreVectorClassifier(cells=300, C=100.0, gamma=50.0, n_jobs=2)
+model = CoreVectorClassifier(method=methods.Cells(300), C=100.0, gamma=50.0, n_jobs=2)
 model.fit(X[:1000], y[:1000])            # compile before the clock
 model.fit(X, y)
 one_tree = model.certificate_.seconds
@@ -169,7 +176,7 @@ alarm = threading.Timer(one_tree / 6, os.kill, (os.getpid(), signal.SIGINT))
 alarm.start()
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    model.set_params(n_trees=9).fit(X, y)
+    model.set_params(method__n_trees=9).fit(X, y)
 found = model.certificate_
 print(json.dumps(dict(
     stopped_by=found.stopped_by, converged=found.converged,
@@ -202,7 +209,7 @@ def test_an_interrupt_acts_between_cells():
 SCRIPT = """
 import json, sys, threading, time
 import numpy as np
-from corevec import CoreVectorClassifier
+from corevec import CoreVectorClassifier, methods
 
 def anonymous():
     with open("/proc/self/status") as lines:
@@ -215,7 +222,8 @@ def watch():
         time.sleep(0.005)
 
 X, y = np.load(sys.argv[1], mmap_mode="r"), np.load(sys.argv[2])
-model = CoreVectorClassifier(C=100.0, gamma=0.01, cells=500, memory_budget=2**25,
+model = CoreVectorClassifier(C=100.0, gamma=0.01, method=methods.Cells(500),
+                             memory_budget=2**25,
                              n_jobs=2, random_state=0)
 model.fit(X[:1500], y[:1500]).predict(X[:1500])       # compile, start the threads
 before = anonymous()

@@ -8,7 +8,7 @@ import pytest
 from cells_twin import board, by_hand
 from scipy import sparse
 
-from corevec import CoreVectorClassifier
+from corevec import CoreVectorClassifier, methods
 from corevec._runtime import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
@@ -19,14 +19,16 @@ from corevec.solvers.numeric import Deadline
 
 def test_gamma_and_C_are_chosen_by_a_part_of_the_training_rows():
     X, y = board(2000)
-    model = CoreVectorClassifier(cells=100, gamma="tune", random_state=0).fit(X, y)
+    model = CoreVectorClassifier(
+        random_state=0, method=methods.Cells(100, tune=True)
+    ).fit(X, y)
     new, colour = board(1000, seed=1)
     assert model.score(new, colour) > 0.85
     # Machines of what was chosen, in every cell.
     model.set_params(gamma=model.gamma_, C=model.C_)
     wanted, _ = by_hand(model, X, np.where(y == 1, 1, -1)[:, None], new)
     assert model.decision_function(new) == pytest.approx(wanted[:, 0], rel=1e-5)
-    model.set_params(gamma=2.0).fit(X, y)
+    model.set_params(gamma=2.0, method__tune=False).fit(X, y)
     assert not hasattr(model, "gamma_")
     assert not hasattr(model, "C_")
 
@@ -34,14 +36,16 @@ def test_gamma_and_C_are_chosen_by_a_part_of_the_training_rows():
 @pytest.mark.parametrize("n", [2, 8, 12])
 def test_few_rows_can_be_tuned_too(n):
     X, y = np.arange(2.0 * n).reshape(n, 2), np.arange(n) % 2
-    model = CoreVectorClassifier(cells=20, gamma="tune", random_state=0).fit(X, y)
+    model = CoreVectorClassifier(
+        random_state=0, method=methods.Cells(20, tune=True)
+    ).fit(X, y)
     assert set(model.predict(X)) <= {0, 1}
 
 
 def test_gamma_is_tuned_without_the_rows_of_weight_zero():
     X, y = board(800)
     s = np.where(X[:, 0] < 2, 0.0, 1.0)
-    asked = {"cells": 50, "gamma": "tune", "random_state": 0}
+    asked = {"random_state": 0, "method": methods.Cells(50, tune=True)}
     weighted = CoreVectorClassifier(**asked).fit(X, y, s)
     without = CoreVectorClassifier(**asked).fit(X[s > 0], y[s > 0])
     assert weighted.gamma_ == pytest.approx(without.gamma_)
@@ -53,10 +57,10 @@ def test_auto_chooses_cells_for_a_local_boundary_and_records_why():
     rng = np.random.default_rng(0)
     X = rng.random((12_000, 2)) * 24
     y = X.astype(int).sum(axis=1) % 2  # 24 x 24 squares
-    # A small core set: the global model is not what is looked at here.
-    limits = {"max_core": 200, "low_rank": False, "weights": "core", "max_time": 5.0}
+    # Little time: the global model is not what is looked at here.
+    limits = {"max_time": 5.0}
     asked = {"C": 100.0, "gamma": 2.0, "random_state": 0} | limits
-    model = CoreVectorClassifier(cells="auto", **asked)
+    model = CoreVectorClassifier(method=methods.Cells("auto"), **asked)
     few = model.fit(X[:2000], y[:2000])
     assert few.choice_ == {"choice": "global", "reason": "few rows"}
     assert not hasattr(few, "n_cells_")
@@ -73,8 +77,10 @@ def test_tuned_cells_are_also_compared_untuned(monkeypatch):
     monkeypatch.setattr("corevec.estimators._cells.DEFAULT_ROWS", 100)
     X = np.random.default_rng(0).random((2000, 2)) * 8
     y = X.astype(int).sum(axis=1) % 2
-    limits = {"max_core": 50, "low_rank": False, "weights": "core", "max_time": 2.0}
-    model = CoreVectorClassifier(cells="auto", gamma="tune", random_state=0, **limits)
+    limits = {"max_time": 2.0}
+    model = CoreVectorClassifier(
+        random_state=0, method=methods.Cells("auto", tune=True), **limits
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y)
@@ -93,7 +99,9 @@ def test_a_wide_sparse_matrix_is_tuned_without_becoming_dense():
     rng, y = np.random.default_rng(0), np.arange(n) % 2
     noise = sparse.random_array((n, d), density=1e-5, rng=rng)
     X = sparse.hstack([(3.0 * y + rng.random(n))[:, None], noise], format="csr")
-    model = CoreVectorClassifier(cells=50, gamma="tune", random_state=0, n_jobs=1)
+    model = CoreVectorClassifier(
+        random_state=0, n_jobs=1, method=methods.Cells(50, tune=True)
+    )
     tracemalloc.start()
     try:
         model.fit(X, y)

@@ -88,7 +88,7 @@ def test_the_gradient_is_that_of_differences(params, columns, rng):
 
 def test_a_small_svc_agrees_with_the_large_one(svc, moons):
     small = compress(svc, 20, random_state=0)
-    assert small.basis_vectors_.shape == (20, 2)
+    assert small.support_vectors_.shape == (20, 2)
     assert agreement(svc, small, moons[0]) > 0.97
     other, _ = make_moons(3000, noise=0.3, random_state=1)
     assert agreement(svc, small, other) > 0.97
@@ -102,20 +102,20 @@ def test_vectors_that_move_beat_the_rows_they_start_from(svc):
     moved = compress(svc, 20, random_state=0)
     assert moved.relative_distance_[0] < 0.5 * rows.relative_distance_[0]
     known = {tuple(row) for row in svc.support_vectors_}
-    assert all(tuple(row) in known for row in rows.basis_vectors_)
+    assert all(tuple(row) in known for row in rows.support_vectors_)
 
 
-@pytest.mark.parametrize("n_basis", [3, 10, 30])
+@pytest.mark.parametrize("n_vectors", [3, 10, 30])
 @pytest.mark.parametrize("columns", [2, 12])
-def test_the_distance_is_the_norm_in_the_feature_space(n_basis, columns):
+def test_the_distance_is_the_norm_in_the_feature_space(n_vectors, columns):
     X, y = make_classification(
         400, columns, n_informative=2, n_redundant=0, class_sep=0.5, random_state=0
     )
     kernel = {"kernel": "rbf", "gamma": 0.5}
     model = SVC(**kernel).fit(X, y)
-    small = compress(model, n_basis, random_state=0)
+    small = compress(model, n_vectors, random_state=0)
     A, V = model.dual_coef_.T, model.support_vectors_
-    expected = brute_force(A, V, small.dual_coef_.T, small.basis_vectors_, **kernel)
+    expected = brute_force(A, V, small.dual_coef_.T, small.support_vectors_, **kernel)
     np.testing.assert_allclose(small.distance_, expected, rtol=1e-8)
     norm = brute_force(A, V, np.zeros((1, 1)), V[:1], **kernel)
     np.testing.assert_allclose(small.relative_distance_, expected / norm, rtol=1e-8)
@@ -168,7 +168,7 @@ def test_as_many_vectors_as_different_ones_are_exact(rng):
     n_distinct = len(np.unique(model.support_vectors_, axis=0))
     assert n_distinct < len(model.support_)
     small = compress(model, n_distinct, random_state=0)
-    assert len(small.basis_vectors_) == n_distinct
+    assert len(small.support_vectors_) == n_distinct
     # The distance is a root of a difference of squares: 1e-8 is its rounding error.
     assert small.relative_distance_[0] < 1e-7
     np.testing.assert_allclose(
@@ -178,7 +178,7 @@ def test_as_many_vectors_as_different_ones_are_exact(rng):
 
 def test_no_more_vectors_than_asked_for_are_kept_as_they_are(svc, moons):
     same = compress(svc, 10_000)
-    np.testing.assert_array_equal(same.basis_vectors_, svc.support_vectors_)
+    np.testing.assert_array_equal(same.support_vectors_, svc.support_vectors_)
     assert same.distance_.tolist() == [0.0]
     np.testing.assert_allclose(
         same.decision_function(moons[0]), svc.decision_function(moons[0]), atol=1e-9
@@ -218,7 +218,7 @@ def test_many_classes_share_few_vectors(blobs):
         CoreVectorClassifier(gamma=0.05, multi_class="ovo", random_state=0).fit(X, y),
     ):
         small = compress(model, 60, random_state=0)
-        assert len(small.basis_vectors_) == 60
+        assert len(small.support_vectors_) == 60
         assert len(small.distance_) == len(model.intercept_)
         assert agreement(model, small, X) > 0.97
         assert small.decision_function(X).shape == model.decision_function(X).shape
@@ -299,7 +299,7 @@ def test_sparse_rows_stay_sparse_where_dense_vectors_do_not_fit():
     assert agreement(model, small, X) > 0.95
     # Not one dense vector fits, with what it takes to find it.
     tight = compress(model, 40, memory_budget=2**11, random_state=0)
-    assert sparse.issparse(tight.basis_vectors_)
+    assert sparse.issparse(tight.support_vectors_)
     assert tight.relative_distance_[0] > small.relative_distance_[0]
     np.testing.assert_array_equal(tight.predict(X), tight.predict(X.toarray()))
 
@@ -310,7 +310,7 @@ def test_kernels_that_cannot_move_keep_the_best_rows(kernel, moons):
     model = CoreVectorClassifier(kernel=kernel, coef0=1.0, random_state=0).fit(X, y)
     small = compress(model, 6, random_state=0)
     known = {tuple(row) for row in model.support_vectors_}
-    assert all(tuple(row) in known for row in small.basis_vectors_)
+    assert all(tuple(row) in known for row in small.support_vectors_)
     drawn = np.random.default_rng(0).choice(len(model.support_), 6, replace=False)
     V, B = model.support_vectors_, model.support_vectors_[drawn]
     params = {"kernel": kernel, "gamma": 1 / (2 * X.var()), "coef0": 1.0}
@@ -394,7 +394,7 @@ def test_it_pickles_clones_and_ends_a_pipeline(svc, moons):
 
 def test_the_same_seed_gives_the_same_vectors(svc):
     first, second = (compress(svc, 10, random_state=3) for _ in range(2))
-    np.testing.assert_array_equal(first.basis_vectors_, second.basis_vectors_)
+    np.testing.assert_array_equal(first.support_vectors_, second.support_vectors_)
 
 
 def test_rows_far_from_the_origin_lose_nothing(moons):
@@ -402,7 +402,7 @@ def test_rows_far_from_the_origin_lose_nothing(moons):
     shifted = SVC(**RBF).fit(X + 2.0**10, y)
     small = compress(shifted, 20, random_state=0)
     assert small.relative_distance_[0] < 0.02
-    centred = shifted.support_vectors_ - 2.0**10, small.basis_vectors_ - 2.0**10
+    centred = shifted.support_vectors_ - 2.0**10, small.support_vectors_ - 2.0**10
     expected = brute_force(
         shifted.dual_coef_.T, centred[0], small.dual_coef_.T, centred[1], **RBF
     )
@@ -427,10 +427,10 @@ def test_a_streamed_model_with_all_its_vectors_is_itself(model):
     assert agreement(model, small, X) == 1.0
 
 
-@pytest.mark.parametrize("n_basis", [0, -3, 2.5, "ten", True, None])
-def test_n_basis_must_be_a_whole_number(n_basis, svc):
-    with pytest.raises(InvalidInputError, match=r"n_basis=.* whole number"):
-        compress(svc, n_basis)
+@pytest.mark.parametrize("n_vectors", [0, -3, 2.5, "ten", True, None])
+def test_n_basis_must_be_a_whole_number(n_vectors, svc):
+    with pytest.raises(InvalidInputError, match=r"n_vectors=.* whole number"):
+        compress(svc, n_vectors)
 
 
 def test_errors_say_what_is_accepted(moons):

@@ -56,8 +56,8 @@ def agreement(model, small, X):
 def test_of_text_they_predict_as_the_machine_does_where_rows_do_not(machine, new_rows):
     small = compress(machine, 60, memory_budget=room_for(60), random_state=0)
     rows = compress(machine, 60, max_iter=0, random_state=0)
-    assert not sparse.issparse(small.basis_vectors_)
-    assert sparse.issparse(rows.basis_vectors_)
+    assert not sparse.issparse(small.support_vectors_)
+    assert sparse.issparse(rows.support_vectors_)
     # 99.5 % and 78.5 %.
     assert agreement(machine, small, new_rows) > 0.99
     assert agreement(machine, rows, new_rows) < 0.85
@@ -66,7 +66,7 @@ def test_of_text_they_predict_as_the_machine_does_where_rows_do_not(machine, new
 def test_the_distance_is_that_of_what_is_returned(machine):
     small = compress(machine, 21, memory_budget=room_for(21), random_state=0)
     V, a = machine.support_vectors_.toarray(), machine.dual_coef_.toarray().ravel()
-    B, c = small.basis_vectors_, small.dual_coef_.ravel()
+    B, c = small.support_vectors_, small.dual_coef_.ravel()
     square = a @ rbf_kernel(V, gamma=1.0) @ a + c @ rbf_kernel(B, gamma=1.0) @ c
     square -= 2 * c @ rbf_kernel(B, V, gamma=1.0) @ a
     np.testing.assert_allclose(small.distance_[0], np.sqrt(square), rtol=1e-6)
@@ -74,7 +74,7 @@ def test_the_distance_is_that_of_what_is_returned(machine):
 
 def test_no_more_vectors_than_fit_the_budget(machine):
     small = compress(machine, 60, memory_budget=room_for(21), random_state=0)
-    assert len(small.basis_vectors_) == 21
+    assert len(small.support_vectors_) == 21
 
 
 @pytest.mark.parametrize("gamma", [100.0, 600.0, 1e5])
@@ -83,7 +83,7 @@ def test_of_a_narrow_kernel_rows_are_kept(gamma):
     X, y = text(300)
     model = SVC(gamma=gamma).fit(X, y)
     small = compress(model, 60, memory_budget=room_for(60), random_state=0)
-    assert sparse.issparse(small.basis_vectors_)
+    assert sparse.issparse(small.support_vectors_)
 
 
 def test_the_same_seed_gives_the_same_vectors(machine):
@@ -91,15 +91,17 @@ def test_the_same_seed_gives_the_same_vectors(machine):
         compress(machine, 31, memory_budget=room_for(31), random_state=3)
         for _ in range(2)
     )
-    np.testing.assert_array_equal(one.basis_vectors_, other.basis_vectors_)
+    np.testing.assert_array_equal(one.support_vectors_, other.support_vectors_)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize(
-    ("kernel", "n_basis"),
+    ("kernel", "n_vectors"),
     [({"kernel": "linear"}, 3), ({"kernel": "poly", "degree": 2, "coef0": 0.5}, 13)],
 )
-def test_a_function_of_two_powers_in_few_dimensions_is_met(kernel, n_basis, make, rng):
+def test_a_function_of_two_powers_in_few_dimensions_is_met(
+    kernel, n_vectors, make, rng
+):
     # 400 columns, but rows of a space of five: one direction and a matrix of rank five.
     plane = np.linalg.qr(rng.normal(size=(400, 5)))[0].T
     X = rng.normal(size=(100, 5)) @ plane
@@ -107,13 +109,13 @@ def test_a_function_of_two_powers_in_few_dimensions_is_met(kernel, n_basis, make
     model = SVR(gamma=0.3, **kernel).fit(make(X), target)
     # A copy of dense rows fits, moves of 13 vectors do not.
     budget = 1e6
-    small = compress(model, n_basis, memory_budget=budget, random_state=0)
+    small = compress(model, n_vectors, memory_budget=budget, random_state=0)
     new = rng.normal(size=(50, 5)) @ plane
     scale = np.abs(model.predict(new)).max()
     np.testing.assert_allclose(
         small.predict(new), model.predict(new), atol=1e-6 * scale
     )
-    assert len(small.basis_vectors_) <= n_basis
+    assert len(small.support_vectors_) <= n_vectors
 
 
 def test_several_classes_share_them():
@@ -121,7 +123,7 @@ def test_several_classes_share_them():
     model = SVC(C=3.0, gamma=1.0).fit(X, y)
     new, _ = text(2000, n_classes=3, seed=1)
     small = compress(model, 61, memory_budget=room_for(61, 3), random_state=0)
-    assert not sparse.issparse(small.basis_vectors_)
+    assert not sparse.issparse(small.support_vectors_)
     assert agreement(model, small, new) > 0.98  # 99.4 %, rows 79.1 %
 
 
@@ -175,7 +177,7 @@ def test_a_kernel_that_is_indefinite_between_rows_keeps_rows(rng):
     target = rng.normal(size=80)
     model = SVR(kernel="poly", degree=3, coef0=-1.0, gamma=1.0).fit(X, target)
     small = compress(model, 4, memory_budget=8 * 50 * (4 * ARRAYS + 3), random_state=0)
-    assert sparse.issparse(small.basis_vectors_)
+    assert sparse.issparse(small.support_vectors_)
 
 
 def test_directions_that_functions_share_are_held_once(rng):

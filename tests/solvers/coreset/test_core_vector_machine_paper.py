@@ -12,7 +12,7 @@ import strategies
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from corevec import SVDD, CoreVectorClassifier, CoreVectorOneClass, certify
+from corevec import SVDD, CoreVectorClassifier, CoreVectorOneClass, certify, methods
 
 QP = 1e-6
 EPSILONS = st.sampled_from([0.3, 0.1, 0.01, 1e-3])
@@ -21,7 +21,7 @@ CONSTANT = [*strategies.DISTANCE_KERNELS, strategies.KERNELS[6]]
 PROBLEMS = strategies.problems(
     C=strategies.penalties(-2, 3), among=CONSTANT, weighted=False, min_rows=4
 )
-LITERAL = {"ball_epsilon": 1e-6, "sampling": 59, "batch": 1, "qp": "smo"}
+LITERAL = {"method": methods.CoreSet(sampling=59, batch=1, qp="smo", ball_epsilon=1e-6)}
 
 
 def ball(model, Q):
@@ -36,13 +36,9 @@ def two_class_Q(problem):
 
 
 def fit_by_the_paper(problem, epsilon, **settings):
-    model = CoreVectorClassifier(
-        ball_epsilon=epsilon,
-        sampling="full",
-        batch=1,
-        random_state=0,
-        **{**problem.params, **settings},
-    )
+    rule = methods.CoreSet(sampling="full", batch=1, ball_epsilon=epsilon)
+    rule.set_params(**settings)
+    model = CoreVectorClassifier(random_state=0, method=rule, **problem.params)
     return reading.fit(model, problem.X, problem.y)
 
 
@@ -99,7 +95,10 @@ def test_the_objective_is_within_one_plus_epsilon_squared(problem, epsilon):
 
 @given(PROBLEMS, EPSILONS)
 def test_the_promise_holds_for_one_class_and_plain_balls(problem, epsilon):
-    rule = {"ball_epsilon": epsilon, "sampling": "full", "batch": 1, "random_state": 0}
+    rule = {
+        "random_state": 0,
+        "method": methods.CoreSet(sampling="full", batch=1, ball_epsilon=epsilon),
+    }
     assume(naive.hard_ball(problem.K).primal > 1e-6)
     one_class = CoreVectorOneClass(**rule, **problem.params)
     plain = SVDD(**rule, **problem.kernel)

@@ -20,14 +20,14 @@ import strategies
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from corevec import CoreVectorRegressor, certify
+from corevec import CoreVectorRegressor, certify, methods
 
 QP = 1e-6
 EPSILONS = st.sampled_from([0.3, 0.1, 0.01, 1e-3])
 TUBES = st.sampled_from(["paper", "auto"])
 # Any kernel: section 3.2 lifts the condition k(x, x) = constant.
 PROBLEMS = strategies.regressions(C=strategies.penalties(-2, 3))
-LITERAL = {"ball_epsilon": 1e-6, "sampling": 59, "batch": 1, "qp": "smo"}
+LITERAL = {"method": methods.CoreSet(sampling=59, batch=1, qp="smo", ball_epsilon=1e-6)}
 
 
 @dataclass
@@ -76,8 +76,10 @@ def sides(model, problem):
 
 
 def fit_by_the_paper(problem, epsilon, **params):
-    rule = {"ball_epsilon": epsilon, "sampling": "full", "batch": 1, "random_state": 0}
-    model = CoreVectorRegressor(**{**rule, "tube": "paper", **problem.params, **params})
+    rule = methods.CoreSet(sampling="full", batch=1, ball_epsilon=epsilon)
+    rule.set_params(**{n: params.pop(n) for n in ("init", "qp") if n in params})
+    given = {"random_state": 0, "tube": "paper", **problem.params, **params}
+    model = CoreVectorRegressor(method=rule, **given)
     return reading.fit(model, problem.X, problem.y, problem.s)
 
 

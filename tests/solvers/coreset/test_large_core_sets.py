@@ -12,6 +12,7 @@ from corevec import (
     InvalidInputError,
     NotCertifiedWarning,
     certify,
+    methods,
 )
 
 N = 9000  # above coreset.MAX_ROWS_WITHOUT_SUBSET and span.MIN_ROWS
@@ -25,7 +26,10 @@ def board():
 @pytest.mark.parametrize("sampling", ["full", "auto"])
 def test_the_papers_rule_with_full_search_holds_on_all_rows(board, sampling):
     model = CoreVectorClassifier(
-        C=10.0, gamma=1.0, ball_epsilon=0.01, sampling=sampling, random_state=0
+        C=10.0,
+        gamma=1.0,
+        random_state=0,
+        method=methods.CoreSet(sampling=sampling, ball_epsilon=0.01),
     ).fit(*board)
     found = model.certificate_
     assert found.converged
@@ -33,10 +37,10 @@ def test_the_papers_rule_with_full_search_holds_on_all_rows(board, sampling):
     assert found.ball_epsilon <= 0.01
 
 
-@pytest.mark.parametrize("low_rank", [True, False])
-def test_both_paths_find_the_same_optimum(board, low_rank):
+@pytest.mark.parametrize("method", ["auto", "coreset"])
+def test_both_paths_find_the_same_optimum(board, method):
     model = CoreVectorClassifier(
-        C=1.0, gamma=20.0, tol=1e-2, low_rank=low_rank, random_state=0
+        C=1.0, gamma=20.0, tol=1e-2, random_state=0, method=method
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotCertifiedWarning)
@@ -50,7 +54,9 @@ def test_a_soft_ball_with_tiny_C_keeps_its_radius_at_zero_or_above(rng):
     X = rng.normal(size=(N, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotCertifiedWarning)
-        model = SVDD(C=1e-7, gamma=0.5, max_core=300, random_state=0).fit(X)
+        model = SVDD(
+            C=1e-7, gamma=0.5, random_state=0, method=methods.CoreSet(max_vectors=300)
+        ).fit(X)
     d_sq = model.distance(X) ** 2
     # At R = 0 the objective is C sum d^4 for the best centre, so at most for this one.
     assert model.certificate_.dual <= 1e-7 * (d_sq**2).sum() * (1 + 1e-9)
@@ -102,7 +108,9 @@ def test_negative_class_weights_are_refused(rng):
 
 
 def test_a_sampled_fit_can_be_warm_started_with_another_sample(board):
-    model = CoreVectorClassifier(C=10.0, gamma=1.0, sampling=500, warm_start=True)
+    model = CoreVectorClassifier(
+        C=10.0, gamma=1.0, warm_start=True, method=methods.Sample(500)
+    )
     for seed in (0, 1):
         model.set_params(random_state=seed).fit(*board)
     assert model.certificate_.stopped_by == "sample"
@@ -113,8 +121,8 @@ def test_many_classes_share_the_budget(rng):
     X = rng.normal(size=(2000, 3))
     y = rng.integers(0, 5, 2000)
     model = CoreVectorClassifier(
-        C=1.0, memory_budget=2**20, low_rank=False, random_state=0
+        C=1.0, memory_budget=2**20, random_state=0, method="coreset"
     )
-    with pytest.warns(NotCertifiedWarning, match="max_core"):
+    with pytest.warns(NotCertifiedWarning, match="max_vectors"):
         model.fit(X, y)
     assert 5 * model.n_core_**2 * 8 <= 2**20

@@ -5,7 +5,7 @@ import pytest
 import reading
 from sklearn.datasets import load_iris
 
-from corevec import CoreVectorRegressor, certify
+from corevec import CoreVectorRegressor, certify, methods
 
 X = load_iris().data
 Y = load_iris().target.astype(float)
@@ -17,11 +17,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("weights", ["auto", "core", "all"])
+SPAN = methods.FewVectors(100, basis="coreset")
+
+
+@pytest.mark.parametrize("method", ["auto", "coreset", SPAN])
 @pytest.mark.parametrize("case", CASES)
-def test_a_constant_is_fitted_and_certified(case, weights):
+def test_a_constant_is_fitted_and_certified(case, method):
     rows, targets, tube = CASES[case]
-    model = CoreVectorRegressor(tube=tube, weights=weights, random_state=0)
+    model = CoreVectorRegressor(tube=tube, random_state=0, method=method)
     found = reading.fit(model, rows, targets).certificate_
     assert found.converged
     assert found.n_verified == len(rows)
@@ -30,17 +33,15 @@ def test_a_constant_is_fitted_and_certified(case, weights):
 
 
 # Of these seeds ten draw 59 rows of one class, whose targets are 0.
-@pytest.mark.parametrize("weights", ["core", "all"])
 @pytest.mark.parametrize("seed", range(30))
-def test_a_sample_may_be_solved_by_zero(weights, seed):
-    model = CoreVectorRegressor(sampling=59, weights=weights, random_state=seed)
+def test_a_sample_may_be_solved_by_zero(seed):
+    model = CoreVectorRegressor(random_state=seed, method=methods.Sample(59))
     reading.fit(model, X, Y)
     assert model.certificate_.n_verified == 59
     assert np.isfinite(model.predict(X)).all()
 
 
-@pytest.mark.parametrize("weights", ["auto", "core", "all"])
-def test_a_sample_within_a_wide_tube_is_solved_by_its_mean(weights):
-    model = CoreVectorRegressor(tube=10.0, sampling=5, weights=weights, random_state=0)
+def test_a_sample_within_a_wide_tube_is_solved_by_its_mean():
+    model = CoreVectorRegressor(tube=10.0, random_state=0, method=methods.Sample(5))
     reading.fit(model, X, Y)
     assert np.ptp(model.predict(X)) == 0

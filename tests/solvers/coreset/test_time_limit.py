@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import reading
 
-from corevec import CoreVectorClassifier
+from corevec import CoreVectorClassifier, methods
 from corevec._runtime import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.kernels import make_kernel
@@ -88,7 +88,7 @@ def test_a_spent_limit_ends_before_another_system_is_solved():
 
 
 def test_a_limit_that_does_not_bind_changes_nothing():
-    given = {"weights": "core", "random_state": 0, "tol": 0.05, "qp": "newton"}
+    given = {"random_state": 0, "tol": 0.05, "method": methods.CoreSet(qp="newton")}
     plain, timed = (
         reading.fit(
             CoreVectorClassifier(C=0.1, max_time=limit, **given), X[:2000], Y[:2000]

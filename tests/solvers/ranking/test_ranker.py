@@ -19,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from corevec import InvalidInputError, NotCertifiedWarning, certify
+from corevec import InvalidInputError, NotCertifiedWarning, certify, methods
 from corevec._runtime import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
 from corevec.estimators import CoreVectorRanker
@@ -213,21 +213,24 @@ def test_the_objective_is_that_of_explicit_pairs(case):
 
 
 @given(cases(most_C=2.0), st.integers(1, 3))
-def test_a_short_basis_is_certified_as_what_it_is(case, max_core):
-    truth, model = case.optimum(), case.fit(max_core=max_core)
+def test_a_short_basis_is_certified_as_what_it_is(case, max_vectors):
+    truth, model = (
+        case.optimum(),
+        case.fit(method=methods.FewVectors(max_vectors, basis="nystroem")),
+    )
     found = model.certificate_
     slack = 1e-9 + 2 * truth.rounding
     assert found.primal == pytest.approx(case.primal(model), rel=1e-6 + slack)
     true_gap = (case.primal(model) - truth.primal) / case.primal(model)
     assert found.relative_gap >= true_gap - 1e-6 - slack
     assert found.dual <= truth.primal * (1 + slack)
-    assert len(model.support_) <= max_core
+    assert len(model.support_) <= max_vectors
     assert found.converged == (found.relative_gap <= 1e-3)
 
 
 def test_two_rows_by_hand():
     # One pair, k(x, z) = x z: f = w x, margin w (3 - 1): w = 2 C / (1 + 4 C).
-    model = CoreVectorRanker(2.0, "uniform", kernel="linear").fit(
+    model = CoreVectorRanker(2.0, pair_weight="uniform", kernel="linear").fit(
         [[1.0], [3.0]], [0, 1]
     )
     assert model.coef_ == pytest.approx(4 / 9)
@@ -380,12 +383,19 @@ def test_one_query_of_many_grades_and_rows():
 
 def test_a_high_rank_kernel_says_that_the_basis_was_the_limit():
     X, y, qid = rows_of(4000, 100, d=8)
-    model = CoreVectorRanker(C=100.0, max_core=100, random_state=0)
+    model = CoreVectorRanker(
+        C=100.0, random_state=0, method=methods.FewVectors(100, basis="nystroem")
+    )
     found = model.fit(X, y, qid=qid).certificate_  # as asked: without a warning
     assert (found.converged, found.stopped_by) == (False, "n_vectors")
-    less = CoreVectorRanker(C=100.0, max_core=300, random_state=0, memory_budget=2**20)
+    less = CoreVectorRanker(
+        C=100.0,
+        random_state=0,
+        memory_budget=2**20,
+        method=methods.FewVectors(300, basis="nystroem"),
+    )
     with pytest.warns(
-        NotCertifiedWarning, match="CoreVectorRanker stopped by max_core"
+        NotCertifiedWarning, match="CoreVectorRanker stopped by max_vectors"
     ):
         less.fit(X, y, qid=qid)
     assert less.n_core_ < 300
@@ -430,7 +440,12 @@ def test_features_that_do_not_fit_are_made_again():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotCertifiedWarning)
         fits = [
-            CoreVectorRanker(C=5.0, max_core=50, random_state=0, memory_budget=b)
+            CoreVectorRanker(
+                C=5.0,
+                random_state=0,
+                memory_budget=b,
+                method=methods.FewVectors(50, basis="nystroem"),
+            )
             for b in (2**20, 2**28)
         ]
         small, large = (model.fit(X, y, qid=qid) for model in fits)
@@ -534,7 +549,7 @@ def test_bad_input_is_refused_with_what_was_given(change, parts):
         ("pair_weight", "rows"),
         ("kernel", "gauss"),
         ("tol", 0),
-        ("max_core", 0),
+        ("method", "coreset"),
     ],
 )
 def test_bad_parameters_are_refused_with_their_value(name, value):

@@ -2,6 +2,7 @@
 
 import re
 
+import few_vectors
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,8 +17,7 @@ from corevec import (  # noqa: E402
     CoreVectorClassifier,
     CoreVectorRegressor,
     InvalidInputError,
-    SubspaceClassifier,
-    SubspaceRegressor,
+    methods,
 )
 from corevec._runtime import Progress  # noqa: E402
 from corevec.certificates import Subset  # noqa: E402
@@ -218,10 +218,16 @@ def test_the_same_rows_are_chosen(kind, weighted):
 
 
 MODELS = {
-    "regressor": (CoreVectorRegressor(tube=0.2, gamma=0.7, max_core=K), NUMBER),
-    "regressor in a span": (SubspaceRegressor(K, "nystroem", gamma=0.7), NUMBER),
-    "classifier in a span": (SubspaceClassifier(K, "nystroem", gamma=0.7), KINDS),
-    "all rows": (CoreVectorClassifier(gamma=0.7, weights="all", max_core=K), KINDS),
+    "regressor": (
+        CoreVectorRegressor(tube=0.2, gamma=0.7, method=methods.CoreSet(max_vectors=K)),
+        NUMBER,
+    ),
+    "regressor in a span": (few_vectors.regressor(K, "nystroem", gamma=0.7), NUMBER),
+    "classifier in a span": (few_vectors.classifier(K, "nystroem", gamma=0.7), KINDS),
+    "all rows": (
+        CoreVectorClassifier(gamma=0.7, method=methods.FewVectors(K, basis="coreset")),
+        KINDS,
+    ),
 }
 
 
@@ -401,7 +407,7 @@ def test_cells_of_a_device_are_solved_at_work():
     assert set(between) == {"medium"}
 
 
-@pytest.mark.parametrize("kind", [CoreVectorClassifier, SubspaceClassifier])
+@pytest.mark.parametrize("kind", [CoreVectorClassifier])
 @pytest.mark.parametrize("place", ["tensors", "device"])
 def test_targets_of_a_regression_are_named(kind, place):
     parts = (

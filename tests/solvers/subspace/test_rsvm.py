@@ -7,6 +7,7 @@ What is certified is another problem, the SVM in which w is any function, of whi
 `naive.hinge` has the optimum.
 """
 
+import few_vectors
 import naive
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.svm import LinearSVC
 
-from corevec import KernelError, SubspaceClassifier, certify
+from corevec import KernelError, certify
 
 SEED = {"random_state": 0, "n_jobs": 1}
 
@@ -40,12 +41,13 @@ WEIGHTS = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], size=200)
 
 
 def rsvm(**shape):
-    return SubspaceClassifier.rsvm(**SEED).set_params(**shape)
+    given = {"n_vectors": 0.1, "basis": "nystroem", "regulariser": "coefficients"}
+    return few_vectors.classifier(**given | SEED | shape)
 
 
 def columns_of(model, X, **kernel):
     """Return the features that RSVM is linear in."""
-    B = model.basis_vectors_
+    B = model.support_vectors_
     return naive.gram(X, B.toarray() if sparse.issparse(B) else B, **kernel)
 
 
@@ -77,13 +79,13 @@ CASES = {
     ),
     "large C": (X, Y, {"basis": TWICE, "gamma": 0.5, "C": 1e4}),
     "no bias": (X, Y, {"basis": TWICE, "gamma": 0.5, "fit_intercept": False}),
-    "weights": (X, Y, {"n_basis": 0.5, "gamma": 0.5, "C": 10.0}),
-    "linear": (X, Y, {"n_basis": 0.2, "kernel": "linear", "C": 1.0}),
-    "poly": (X, Y, {"n_basis": 0.3, "kernel": "poly", "coef0": 1.0, "gamma": 0.5}),
-    "full rank": (X, Y, {"n_basis": 0.2, "kernel": "laplacian", "gamma": 1.0}),
-    "low rank": (*checkerboard(600), {"n_basis": 0.4, "gamma": 0.2, "C": 1000.0}),
-    "all rows": (X, Y, {"n_basis": 200, "gamma": 0.1, "C": 10.0}),
-    "train": (X, Y, {"basis": "train", "n_basis": 200, "gamma": 0.1, "C": 10.0}),
+    "weights": (X, Y, {"n_vectors": 0.5, "gamma": 0.5, "C": 10.0}),
+    "linear": (X, Y, {"n_vectors": 0.2, "kernel": "linear", "C": 1.0}),
+    "poly": (X, Y, {"n_vectors": 0.3, "kernel": "poly", "coef0": 1.0, "gamma": 0.5}),
+    "full rank": (X, Y, {"n_vectors": 0.2, "kernel": "laplacian", "gamma": 1.0}),
+    "low rank": (*checkerboard(600), {"n_vectors": 0.4, "gamma": 0.2, "C": 1000.0}),
+    "all rows": (X, Y, {"n_vectors": 200, "gamma": 0.1, "C": 10.0}),
+    "train": (X, Y, {"basis": "train", "n_vectors": 200, "gamma": 0.1, "C": 10.0}),
 }
 KERNEL = ("kernel", "gamma", "degree", "coef0")
 
@@ -96,7 +98,7 @@ def test_the_published_objective_is_least_over_all_chosen_vectors(case):
     K = columns_of(model, rows, **{k: v for k, v in shape.items() if k in KERNEL})
     C, bias = shape.get("C", 1.0), shape.get("fit_intercept", True)
     weight = np.ones(len(y)) if s is None else s
-    n = shape["n_basis"] if "n_basis" in shape else len(shape["basis"])
+    n = shape["n_vectors"] if "n_vectors" in shape else len(shape["basis"])
     assert K.shape[1] == (n if n >= 1 else round(n * np.count_nonzero(weight)))
     own, above = value_and_slope(
         K, y, C, model.dual_coef_[0], model.intercept_[0], weight, bias
@@ -109,17 +111,17 @@ def test_the_published_objective_is_least_over_all_chosen_vectors(case):
 def test_every_chosen_vector_has_a_coefficient():
     model = reading.fit(rsvm(basis=TWICE, gamma=0.5), X, Y)
     assert model.dual_coef_.shape == (1, 35)
-    assert sorted(map(tuple, model.basis_vectors_)) == sorted(map(tuple, TWICE))
+    assert sorted(map(tuple, model.support_vectors_)) == sorted(map(tuple, TWICE))
     # The shortest coefficients: equal vectors have equal ones.
-    order = np.lexsort(model.basis_vectors_.T)
-    vectors, c = model.basis_vectors_[order], model.dual_coef_[0][order]
+    order = np.lexsort(model.support_vectors_.T)
+    vectors, c = model.support_vectors_[order], model.dual_coef_[0][order]
     same = (vectors[1:] == vectors[:-1]).all(axis=1)
     assert same.sum() == 10
     np.testing.assert_allclose(c[1:][same], c[:-1][same], rtol=1e-9, atol=1e-12)
     rows, y = checkerboard(600)
-    model = reading.fit(rsvm(n_basis=0.4, gamma=0.2, C=1000.0), rows, y)
-    assert len(np.unique(model.basis_indices_)) == len(model.basis_vectors_) == 240
-    np.testing.assert_array_equal(model.basis_vectors_, rows[model.basis_indices_])
+    model = reading.fit(rsvm(n_vectors=0.4, gamma=0.2, C=1000.0), rows, y)
+    assert len(np.unique(model.support_)) == len(model.support_vectors_) == 240
+    np.testing.assert_array_equal(model.support_vectors_, rows[model.support_])
     assert model.n_core_ == 240
 
 
@@ -152,9 +154,9 @@ def test_each_class_is_a_problem_of_its_own():
 
 def test_sparse_rows_are_the_same_rows():
     rows = np.where(np.abs(X) < 0.4, 0.0, X)
-    plain = reading.fit(rsvm(n_basis=0.5, gamma=0.2, C=10.0), rows, Y)
+    plain = reading.fit(rsvm(n_vectors=0.5, gamma=0.2, C=10.0), rows, Y)
     packed = reading.fit(clone(plain), sparse.csr_matrix(rows), Y)
-    assert sparse.issparse(packed.basis_vectors_)
+    assert sparse.issparse(packed.support_vectors_)
     value = plain.certificate_.primal
     assert packed.certificate_.primal == pytest.approx(value, rel=1e-9)
     apart = plain.decision_function(rows) - packed.decision_function(rows)
@@ -163,8 +165,8 @@ def test_sparse_rows_are_the_same_rows():
 
 def test_a_kernel_matrix_is_the_kernel():
     K = naive.gram(X, gamma=0.2)
-    plain = reading.fit(rsvm(n_basis=0.5, gamma=0.2, C=10.0), X, Y)
-    given = reading.fit(rsvm(n_basis=0.5, kernel="precomputed", C=10.0), K, Y)
+    plain = reading.fit(rsvm(n_vectors=0.5, gamma=0.2, C=10.0), X, Y)
+    given = reading.fit(rsvm(n_vectors=0.5, kernel="precomputed", C=10.0), K, Y)
     apart = plain.decision_function(X) - given.decision_function(K)
     assert np.abs(apart).max() < 1e-6
 
@@ -210,7 +212,7 @@ def exactly(model, X, y, C, gamma):
     def gram(A, B):
         return np.exp(-wide(gamma) * naive.squared_distances(A, B))
 
-    B, c = model.basis_vectors_.astype(wide), model.dual_coef_[0].astype(wide)
+    B, c = model.support_vectors_.astype(wide), model.dual_coef_[0].astype(wide)
     b0 = wide(model.intercept_[0])
     slack = np.maximum(1 - y * (gram(X.astype(wide), B) @ c + b0), 0)
     return float((c @ gram(B, B) @ c + b0**2 + wide(C) * slack @ slack) / 2)
@@ -220,7 +222,7 @@ def exactly(model, X, y, C, gamma):
 @pytest.mark.parametrize("C", [0.1, 1000.0])
 def test_the_certificate_holds_the_optimum_of_the_svm(how, C):
     rows, y = checkerboard(300)
-    shape = {"n_basis": 0.4, "gamma": 0.2, "C": C, "certificate": how}
+    shape = {"n_vectors": 0.4, "gamma": 0.2, "C": C, "certificate": how}
     model = reading.fit(rsvm(**shape), rows, y)
     exact = naive.hinge(naive.gram(rows, gamma=0.2), y, C)
     found = model.certificate_
@@ -236,7 +238,7 @@ def test_the_certificate_holds_the_optimum_of_the_svm(how, C):
 def test_a_gap_that_is_met_is_met():
     """Where |c|^2 is nearly |w|^2, the machine nearly is the SVM."""
     rows, y = checkerboard(200)
-    model = rsvm(n_basis=200, kernel="laplacian", gamma=1e4, C=1.0, tol=1e-3)
+    model = rsvm(n_vectors=200, kernel="laplacian", gamma=1e4, C=1.0, tol=1e-3)
     found = reading.fit(model, rows, y).certificate_
     assert found.converged
     exact = naive.hinge(naive.gram(rows, kernel="laplacian", gamma=1e4), y, 1.0)
@@ -253,10 +255,10 @@ def test_a_gap_that_is_met_is_met():
 def test_the_budget_decides_how_and_not_what(gamma, C):
     """Of 240 vectors the kernel matrix and its factor take 0.9 MB."""
     rows, y = checkerboard(600)
-    shape = {"n_basis": 0.4, "gamma": gamma, "C": C}
+    shape = {"n_vectors": 0.4, "gamma": gamma, "C": C}
     whole = reading.fit(rsvm(**shape), rows, y)
     small = reading.fit(rsvm(memory_budget=500_000, **shape), rows, y)
-    assert set(small.basis_indices_) == set(whole.basis_indices_)
+    assert set(small.support_) == set(whole.support_)
     best, own = (
         value_and_slope(
             columns_of(model, rows, gamma=gamma),
@@ -286,6 +288,6 @@ def test_the_budget_decides_how_and_not_what(gamma, C):
 )
 def test_a_kernel_without_a_space_is_refused(shape, budget):
     rows = np.zeros((40, 2)) if shape["kernel"] == "linear" else X[:40]
-    model = rsvm(n_basis=0.5, gamma=1.0, memory_budget=budget).set_params(**shape)
+    model = rsvm(n_vectors=0.5, gamma=1.0, memory_budget=budget, **shape)
     with pytest.raises(KernelError, match="span no space"):
         model.fit(rows, Y[:40])

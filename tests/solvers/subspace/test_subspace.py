@@ -10,6 +10,7 @@ from corevec import (
     CoreVectorClassifier,
     CoreVectorRegressor,
     certify,
+    methods,
 )
 from corevec._runtime import Progress
 from corevec.data.sources import Workers, as_source, row_statistics
@@ -40,14 +41,20 @@ def assert_one_optimum(a, b):
 @pytest.mark.parametrize("tube", ["auto", "paper", 0.3, 0.0])
 def test_the_certificate_is_measured_on_all_rows(noisy, tube):
     X, y = noisy
-    model = reading.fit(CoreVectorRegressor(tube=tube, max_core=150, **SHAPE), X, y)
+    model = reading.fit(
+        CoreVectorRegressor(
+            tube=tube, method=methods.FewVectors(150, basis="train"), **SHAPE
+        ),
+        X,
+        y,
+    )
     found, again = model.certificate_, certify(model, X, y)
     assert not found.converged
     assert found.n_verified == N
     assert again.primal == pytest.approx(found.primal, rel=1e-8)
     assert again.dual == pytest.approx(found.dual, rel=1e-6)
     # The exact solution, by the core set alone, lies in the interval.
-    exact = CoreVectorRegressor(tube=tube, low_rank=False, **SHAPE).fit(X, y)
+    exact = CoreVectorRegressor(tube=tube, method="coreset", **SHAPE).fit(X, y)
     assert_one_optimum(found, exact.certificate_)
     assert found.primal >= exact.certificate_.dual * (1 - 1e-9)
 
@@ -55,7 +62,11 @@ def test_the_certificate_is_measured_on_all_rows(noisy, tube):
 def test_more_basis_rows_come_closer_to_the_optimum(noisy):
     X, y = noisy
     sizes = [
-        reading.fit(CoreVectorRegressor(max_core=k, **SHAPE), X, y).certificate_.primal
+        reading.fit(
+            CoreVectorRegressor(method=methods.FewVectors(k, basis="train"), **SHAPE),
+            X,
+            y,
+        ).certificate_.primal
         for k in (1, 20, 400)
     ]
     assert sizes[0] > sizes[1] > sizes[2]
@@ -67,18 +78,31 @@ def test_rows_without_a_weight_are_not_in_the_model(noisy, kind):
     y = y if kind is CoreVectorRegressor else (y > np.median(y)).astype(int)
     weights = np.ones(N)
     weights[:300] = 0.0
-    model = reading.fit(kind(max_core=100, **SHAPE), X, y, weights)
+    model = reading.fit(
+        kind(method=methods.FewVectors(100, basis="train"), **SHAPE), X, y, weights
+    )
     assert model.support_.min() >= 300
-    absent = reading.fit(kind(max_core=100, **SHAPE), X[300:], y[300:])
+    absent = reading.fit(
+        kind(method=methods.FewVectors(100, basis="train"), **SHAPE), X[300:], y[300:]
+    )
     assert_one_optimum(model.certificate_, absent.certificate_)
 
 
 def test_a_weight_is_a_number_of_rows(noisy):
     X, y = noisy
     weights = np.random.default_rng(1).integers(1, 3, N)
-    model = reading.fit(CoreVectorRegressor(max_core=150, **SHAPE), X, y, weights)
+    model = reading.fit(
+        CoreVectorRegressor(method=methods.FewVectors(150, basis="train"), **SHAPE),
+        X,
+        y,
+        weights,
+    )
     every = np.repeat(np.arange(N), weights)
-    twice = reading.fit(CoreVectorRegressor(max_core=150, **SHAPE), X[every], y[every])
+    twice = reading.fit(
+        CoreVectorRegressor(method=methods.FewVectors(150, basis="train"), **SHAPE),
+        X[every],
+        y[every],
+    )
     assert_one_optimum(model.certificate_, twice.certificate_)
     again = certify(model, X[every], y[every])
     assert again.primal == pytest.approx(model.certificate_.primal, rel=1e-8)
@@ -87,9 +111,15 @@ def test_a_weight_is_a_number_of_rows(noisy):
 def test_several_targets_are_certified_each(noisy):
     X, y = noisy
     model = reading.fit(
-        CoreVectorRegressor(max_core=200, **SHAPE), X, np.c_[y, X[:, 0] ** 2]
+        CoreVectorRegressor(method=methods.FewVectors(200, basis="train"), **SHAPE),
+        X,
+        np.c_[y, X[:, 0] ** 2],
     )
-    alone = reading.fit(CoreVectorRegressor(max_core=200, **SHAPE), X, y)
+    alone = reading.fit(
+        CoreVectorRegressor(method=methods.FewVectors(200, basis="train"), **SHAPE),
+        X,
+        y,
+    )
     assert_one_optimum(model.certificate_.parts[0], alone.certificate_)
 
 
@@ -97,7 +127,12 @@ def test_threads_do_not_change_the_model(noisy):
     X, y = noisy
     one, two = (
         reading.fit(
-            CoreVectorRegressor(max_core=150, **SHAPE | {"n_jobs": jobs}), X, y
+            CoreVectorRegressor(
+                method=methods.FewVectors(150, basis="train"),
+                **SHAPE | {"n_jobs": jobs},
+            ),
+            X,
+            y,
         ).predict(X)
         for jobs in (1, 2)
     )
@@ -326,7 +361,7 @@ def test_a_spent_limit_leaves_a_low_rank_model_that_is_measured():
     spent, whole = (
         reading.fit(
             CoreVectorClassifier(
-                C, gamma=0.2, low_rank=True, max_time=limit, random_state=0, n_jobs=1
+                C, gamma=0.2, max_time=limit, random_state=0, n_jobs=1, method="lowrank"
             ),
             X,
             y,

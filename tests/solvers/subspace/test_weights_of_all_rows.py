@@ -1,4 +1,4 @@
-"""`weights=`: the core set alone, or all rows in the span of a core set."""
+"""The core set alone, and all rows in the span of a core set."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from corevec import (
     CoreVectorClassifier,
     CoreVectorRegressor,
-    InvalidInputError,
     NotCertifiedWarning,
     certify,
+    methods,
 )
 
 
@@ -28,9 +28,12 @@ def fitted(model, X, y):
 
 def test_all_rows_decide_better_weights_in_the_span_of_the_core_set():
     X, y = classes()
-    shared = {"C": 1.0, "gamma": 0.2, "max_core": 200, "random_state": 0}
-    core = fitted(CoreVectorClassifier(weights="core", **shared), X, y)
-    every = fitted(CoreVectorClassifier(weights="all", **shared), X, y)
+    shared = {"C": 1.0, "gamma": 0.2, "random_state": 0}
+    core = fitted(
+        CoreVectorClassifier(method=methods.CoreSet(max_vectors=200), **shared), X, y
+    )
+    few = methods.FewVectors(200, basis="coreset")
+    every = CoreVectorClassifier(method=few, **shared).fit(X, y)
     assert every.certificate_.primal < 0.9 * core.certificate_.primal
     assert len(every.support_) <= 200
     assert certify(every, X, y).primal == pytest.approx(
@@ -41,9 +44,13 @@ def test_all_rows_decide_better_weights_in_the_span_of_the_core_set():
 def test_the_weights_are_the_best_of_their_span():
     X, y = classes(1000)
     model = CoreVectorClassifier(
-        C=2.0, gamma=0.2, max_core=60, weights="all", tol=1e-4, random_state=0
+        C=2.0,
+        gamma=0.2,
+        tol=1e-4,
+        random_state=0,
+        method=methods.FewVectors(60, basis="coreset"),
     )
-    fitted(model, X, y)
+    model.fit(X, y)
     K = rbf_kernel(X, model.support_vectors_, gamma=0.2)
     G = rbf_kernel(model.support_vectors_, gamma=0.2)
     sign = np.where(y == 1, 1.0, -1.0)
@@ -60,19 +67,10 @@ def test_the_weights_are_the_best_of_their_span():
 def test_core_alone_takes_no_other_way():
     X, y = make_friedman1(2500, noise=1.0, random_state=0)
     model = CoreVectorRegressor(
-        C=1.0, weights="core", max_core=150, random_state=0, max_time=20.0
+        C=1.0, random_state=0, max_time=20.0, method=methods.CoreSet(max_vectors=150)
     )
     fitted(model, X, y)
-    every = fitted(
-        CoreVectorRegressor(C=1.0, weights="all", max_core=150, random_state=0), X, y
-    )
+    few = methods.FewVectors(150, basis="coreset")
+    every = CoreVectorRegressor(C=1.0, random_state=0, method=few).fit(X, y)
     assert len(model.support_) <= 150
     assert every.score(X, y) > model.score(X, y)
-
-
-def test_weights_must_be_one_of_three():
-    X, y = classes(100)
-    with pytest.raises(
-        InvalidInputError, match=r"weights='some'.*'auto', 'core', 'all'"
-    ):
-        CoreVectorClassifier(weights="some").fit(X, y)

@@ -47,19 +47,19 @@ _FITTED = (
     "dual_coef_",
     "history_",
     "intercept_",
+    "method_",
     "n_core_",
     "n_iter_",
 )
 _ROWS = (*_FITTED, "support_", "support_vectors_")
 # Of models that may have cells, in place of the functions, and of what was chosen.
 _CELLS = ("C_", "_forest", "choice_", "gamma_", "n_cells_")
-_SPAN = (*_FITTED, "basis_indices_", "basis_vectors_")
 _TARGETS = ("_one_target", "target_mean_", "target_scale_", "tube_")
 _SMALL = (
     "_centre_norm_sq",
     "_form",
     "_functions",
-    "basis_vectors_",
+    "support_vectors_",
     "classes_",
     "distance_",
     "dual_coef_",
@@ -81,6 +81,9 @@ _REFERENCE = (
 _STREAM = ("_begun_with", "_position", "_seconds", "_stopped_by", "_streams")
 _TEXT = ("_any_width", "text_")  # all else follows from these
 
+METHODS = tuple(
+    getattr(estimators.methods, name) for name in estimators.methods.__all__
+)
 _ESTIMATORS: dict[type, tuple[str, ...]] = {
     estimators.CoreVectorClassifier: (
         *_ROWS,
@@ -100,8 +103,6 @@ _ESTIMATORS: dict[type, tuple[str, ...]] = {
         "offset_",
         "radius_",
     ),
-    estimators.SubspaceClassifier: (*_SPAN, "_multi_class", "classes_"),
-    estimators.SubspaceRegressor: (*_SPAN, *_TARGETS),
     estimators.CoreSetNystroem: (
         "_basis",
         "component_indices_",
@@ -147,6 +148,7 @@ _ESTIMATORS: dict[type, tuple[str, ...]] = {
     libsvm_models.LibsvmNuRegressor: _TEXT,
     libsvm_models.LibsvmOneClass: _TEXT,
     libsvm_models.LibsvmRegressor: _TEXT,
+    **dict.fromkeys(METHODS, ()),
     **SKLEARN_ESTIMATORS,
     **{cls: names for cls, names, is_one in calibration_parts() if is_one},
 }
@@ -189,7 +191,11 @@ _PARTS: dict[type, tuple[str, ...]] = {
 # Recomputed from the other fields when a file is read.
 _RECOMPUTED: dict[type, tuple[str, ...]] = {Basis: ("points",)}
 # What files of version 1 call them.
-_NAMES: dict[type, str] = {StreamForm: "StreamForm", FitResult: "Outcome"}
+_NAMES: dict[type, str] = {
+    StreamForm: "StreamForm",
+    FitResult: "Outcome",
+    **{cls: f"methods.{cls.__name__}" for cls in METHODS},
+}
 
 
 @dataclass(frozen=True)

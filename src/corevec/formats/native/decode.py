@@ -13,6 +13,7 @@ from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.formats.libsvm.base import LibsvmModel
 from corevec.formats.native.allowed import BY_NAME, Entry
+from corevec.formats.native.older import older_names, todays_class, translated
 from corevec.formats.native.random_states import (
     STATES,
     check_generator,
@@ -212,7 +213,8 @@ class Decoder:
         return np.random.Generator(bits)
 
     def _object(self, node: Any, place: str, depth: int) -> Any:
-        entry = BY_NAME.get(node["object"]) if isinstance(node["object"], str) else None
+        name = todays_class(node["object"])
+        entry = BY_NAME.get(name) if isinstance(name, str) else None
         if entry is None:
             self.wrong(
                 place,
@@ -223,13 +225,15 @@ class Decoder:
         if not isinstance(state, dict):
             self.wrong(place, f"a {entry.name} needs a state with names")
         parameters = _parameters(entry)
+        known = {*parameters, *entry.attributes, *older_names(node["object"])}
         for name in state:
-            if name not in parameters and name not in entry.attributes:
+            if name not in known:
                 self.wrong(place, f"a {entry.name} has no attribute {name!r:.60}")
         content = {
             name: self.value(inner, f"{place}.{name}", depth)
             for name, inner in state.items()
         }
+        content = translated(node["object"], content)
         return self._made(entry, content, parameters, place)
 
     def _made(

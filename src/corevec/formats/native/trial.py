@@ -17,6 +17,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
+from corevec.estimators import Method
 from corevec.exceptions import CorevecError, InvalidInputError
 from corevec.formats.libsvm.base import LibsvmModel
 from corevec.formats.native.scikit_learn import SCALERS
@@ -45,6 +46,12 @@ def try_parameters(made: Any, wrong: Wrong) -> None:
     """
     if _is_composition(made) or isinstance(made, LibsvmModel):
         return  # the parts are tried one by one; a LIBSVM model is not fitted again
+    if isinstance(made, Method):
+        try:
+            made.check("the file")
+        except InvalidInputError as error:
+            wrong(str(error))
+        return
     parameters = made.get_params(deep=False)
     _check_shared(parameters, wrong)
     if "random_state" in parameters:

@@ -118,7 +118,7 @@ def _dense_vectors(graph: GraphWriter, basis: Rows) -> Array:
             f"{vectors.shape[1]:,} columns take {size / 2**30:.1f} GiB when dense, "
             f"above the limit of {MOST_BYTES / 2**30:g} GiB (ONNX knows dense rows, in "
             "files of 2 GiB at most). Use fewer vectors (corevec.compress, "
-            "SubspaceClassifier), or kernel='linear', which needs none."
+            "FewVectors), or kernel='linear', which needs none."
         )
     dense = vectors.toarray() if sparse.issparse(vectors) else vectors
     return np.asarray(dense, dtype=np.float64)

@@ -34,8 +34,8 @@ SCALERS = (MinMaxScaler, MaxAbsScaler, StandardScaler)
 BEFORE = (*SCALERS, CoreSetNystroem, ColumnTransformer)
 OURS = (CoreVectorEstimator, CompressedModel, ReferenceClassifier, LibsvmModel)
 ACCEPTED = (
-    "a fitted corevec model (CoreVectorClassifier, SubspaceClassifier, "
-    "CoreVectorRegressor, SubspaceRegressor, CoreVectorOneClass, SVDD, "
+    "a fitted corevec model (CoreVectorClassifier, "
+    "CoreVectorRegressor, CoreVectorOneClass, SVDD, "
     "CoreVectorRanker, StreamingBallClassifier, StreamingOneClass, StructuralSVM with "
     "model='multiclass', CoreSetNystroem, one of corevec.reference, or what `compress` "
     "or `load_libsvm` returns), a scikit-learn Pipeline of MinMaxScaler, MaxAbsScaler, "

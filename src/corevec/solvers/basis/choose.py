@@ -219,5 +219,5 @@ def no_space(kernel: AnyKernel) -> KernelError:
     return KernelError(
         f"the {kernel.name} kernel is not positive definite on the basis vectors, or "
         "zero on all of them, so that they span no space. Use another kernel (for "
-        "poly: coef0 >= 0), or CoreVectorClassifier, which needs no basis."
+        "poly: coef0 >= 0), or method='auto', which needs no basis."
     )

@@ -4,7 +4,7 @@ from corevec.solvers.coreset.core import Core, Solver
 from corevec.solvers.coreset.loop import (
     MAX_ROWS_WITHOUT_SUBSET,
     core_rows,
-    max_core_size,
+    largest_core_set,
     run,
 )
 from corevec.solvers.coreset.selection import FIRST_SUBSET
@@ -17,6 +17,6 @@ __all__ = [
     "Job",
     "Solver",
     "core_rows",
-    "max_core_size",
+    "largest_core_set",
     "run",
 ]

@@ -98,7 +98,7 @@ def run(
         while state.stopped_by is None:
             run_round(state, job)
             if may_give_up and state.stopped_by is None and will_outgrow(state, job):
-                state.stopped_by = StopReason.MAX_CORE
+                state.stopped_by = StopReason.MAX_VECTORS
     except OutOfTime:
         state.stopped_by = StopReason.MAX_TIME
     return finish(state, job)
@@ -128,7 +128,7 @@ def start(
     """Return the state before the first round: first core rows, first view."""
     source, settings = job.source, job.settings
     rng = np.random.default_rng(settings.random_state)
-    max_size = max_core_size(settings, source, len(problems))
+    max_size = largest_core_set(settings, source, len(problems))
     cores = [Core(problem, source, job.kernel, max_size) for problem in problems]
     eta = [largest_diagonal(problem, source, job.kernel) for problem in problems]
     state = State(cores, eta, rng, View.ALL_CERTIFYING, source, settings.tol)
@@ -317,7 +317,7 @@ def refine_or_stop(state: State, job: Job) -> None:
         # No row violates the solution: the solver on the core rows has to do better.
         state.precision = Precision(state.precision + 1)
     elif state.is_full:
-        state.stopped_by = StopReason.MAX_CORE
+        state.stopped_by = StopReason.MAX_VECTORS
     elif is_all:
         state.stopped_by = StopReason.STALL
     else:
@@ -366,13 +366,13 @@ def n_worst_wanted(state: State, settings: Settings) -> int:
     return BATCH_POOL * BATCH_MAX
 
 
-def max_core_size(settings: Settings, source: Source, n_problems: int) -> int:
+def largest_core_set(settings: Settings, source: Source, n_problems: int) -> int:
     """Return the largest core set: the one asked for, or what the budget holds.
 
     Each problem has a kernel matrix, and its Cholesky factor is a second.
     """
-    if settings.max_core is not None:
-        return settings.max_core
+    if settings.max_vectors is not None:
+        return settings.max_vectors
     return max(64, int(np.sqrt(source.memory_budget / (16 * n_problems))))
 
 
@@ -402,7 +402,7 @@ def core_rows(
     progress: Progress,
 ) -> Rows:
     """Return the rows of a core set of `size`, those of most weight if several."""
-    own = replace(settings, max_core=size)
+    own = replace(settings, max_vectors=size)
     job = Job(source, kernel, own, progress, CHOICE_SHARE)
     found = run(problems, job)
     pairs = zip(found.support, found.multipliers, strict=True)

@@ -153,7 +153,7 @@ def cutting_planes(
         spent = progress.spent()
         done = _is_done(state, space, rules)
         if spent is not None or done or _is_stalled(state):
-            stopped_by = spent or ("max_core" if done else "stall")
+            stopped_by = spent or ("max_vectors" if done else "stall")
             break
         state.cuts.drop_idle(0 if rules.is_literal else MAX_IDLE_ROUNDS)  # line 11
         _add_cut(state, at, space, progress)  # lines 12-14

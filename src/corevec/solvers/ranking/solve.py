@@ -59,7 +59,7 @@ class RankingSettings:
     """How to run a fit; names as in the estimator."""
 
     tol: float = 1e-3
-    max_core: int | None = None
+    max_vectors: int | None = None
     random_state: int = 0
 
 
@@ -72,7 +72,7 @@ class RankingMethod:
     whole_rows : int
         Up to this many rows all of them are the basis: 72 MB of kernel values.
     basis_rows : int
-        Basis rows beyond that, for a kernel of high rank and without `max_core`.
+        Basis rows beyond that, for a kernel of high rank and without `max_vectors`.
     hessian_work : float
         Multiplications that one Hessian may cost: half a second. Beyond, rows are
         sampled.
@@ -123,7 +123,7 @@ class ChosenBasis:
 def choose_basis(task: RankingTask, rng: np.random.Generator) -> ChosenBasis:
     """Return all rows, a basis of a low-rank kernel, or random rows."""
     pairs, source, kernel = task.pairs, task.source, task.kernel
-    most = task.settings.max_core
+    most = task.settings.max_vectors
     if task.is_small:
         found = _pivots(source, kernel, np.sort(pairs.rows), RANK_THRESHOLD)
         if most is None or most >= len(found.basis):
@@ -190,7 +190,7 @@ class Ranking:
     def _extend(self, state: State) -> bool:
         """Add the rows that the bound loses most on; return whether there were any."""
         settings, basis = self.task.settings, self.choice.basis
-        most, tol = min(MOST_RANK, settings.max_core or MOST_RANK), settings.tol
+        most, tol = min(MOST_RANK, settings.max_vectors or MOST_RANK), settings.tol
         if self.task.is_small or not self.choice.is_complete:
             return False
         lost = np.abs(state.sums.pull) * self.span.outside
@@ -252,7 +252,7 @@ class Ranking:
         """Return the functions, certified by their own values on all rows."""
         functions, basis = self.functions(state), self.choice.basis
         primal, dual, kind = self.certify(functions, float(state.v @ state.v))
-        limited = "stall" if self.choice.is_complete else "max_core"
+        limited = "stall" if self.choice.is_complete else "max_vectors"
         certificate = Certificate.of(
             PROBLEM,
             (primal, dual),

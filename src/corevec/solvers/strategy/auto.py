@@ -1,11 +1,11 @@
 """Which method takes a task: an ordered list of methods that know when they apply.
 
-A probe comes first (`LowRank`): if the kernel is numerically of low rank on these rows,
-the weights of all rows are solved in that span. Otherwise the exact machine over all
-rows is predicted and, within reach, solved (`ExactMachine`). What is left (remote rows
-and devices, hard balls, kernels given as functions, a bound on the core set, more
-active rows than time allows) goes to the core set, or to the span of a basis. All of
-them return a `FitResult`.
+By default (`AUTOMATIC`) a probe comes first (`LowRank`): if the kernel is numerically
+of low rank on these rows, the weights of all rows are solved in that span. Otherwise
+the exact machine over all rows is predicted and, within reach, solved (`ExactMachine`).
+What is left (hard balls, kernels given as functions, more active rows than time allows)
+goes to the core set, or to the span of a basis. All of them return a `FitResult`, which
+says in its `method` what was taken and why.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import numpy as np
 
 from corevec._runtime.progress import Progress, logger
 from corevec._runtime.types import Array
+from corevec.certificates.definite import is_definite_by_name
 from corevec.certificates.scan import ScanRequest, Subset, scan
 from corevec.data.sources import Source
-from corevec.exceptions import KernelError
-from corevec.models.basis import Basis, basis_of_rows, probe
+from corevec.exceptions import InvalidInputError
+from corevec.models.basis import Basis, probe
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult, WarmStart
@@ -42,19 +43,6 @@ from corevec.solvers.subspace.task import SpanTask
 from corevec.solvers.subspace.working_set import view_that_fits
 
 
-@dataclass(frozen=True)
-class Ways:
-    """Which methods the user allows.
-
-    `low_rank`: "auto", or True or False. `weights` says which rows decide the weights:
-    "core" the core set alone, "all" all rows in the span of a core set, "auto" all
-    rows, exactly where that is within reach.
-    """
-
-    low_rank: str | bool = "auto"
-    weights: str = "auto"
-
-
 class Method(Protocol):
     """A way to solve a task."""
 
@@ -64,57 +52,64 @@ class Method(Protocol):
     def solve(self, task: Task, progress: Progress) -> FitResult | None:
         """Return the solution, or None where it proves to be out of reach."""
 
+    def taken(self, task: Task, found: FitResult) -> str:
+        """Return what the method did, in words."""
 
-def fit(task: Task, progress: Progress, ways: Ways | None = None) -> FitResult:
+    def missed(self, task: Task) -> str:
+        """Return why the method has no solution; empty where it goes without saying."""
+
+
+def fit(
+    task: Task, progress: Progress, methods: Sequence[Method] | None = None
+) -> FitResult:
     """Return what the first method that reaches the tolerance finds, or the best."""
-    ways = ways or Ways()
-    size = task.settings.sampling
-    is_paper = task.settings.ball_epsilon is not None
-    if isinstance(size, int) and not is_paper and size < task.source.n_rows:
-        return _fit_on_sample(task, progress, ways)
     attempts: list[FitResult] = []
-    for method in _methods(task, ways):
-        if not method.applies(task):
-            continue
-        found = method.solve(task, progress)
+    why: list[str] = []
+    for method in AUTOMATIC if methods is None else methods:
+        found = method.solve(task, progress) if method.applies(task) else None
         if found is None:
+            why.append(method.missed(task))
             continue
+        reasons = [reason for reason in why if reason]
+        found.method = "; ".join([method.taken(task, found), *reasons])
         attempts.append(found)
         if _is_final(found, progress):
             break
+        gap = max(one.relative_gap for one in found.certificates)
+        why.append(f"{found.method.partition(':')[0]} ended at a gap of {gap:.1e}")
+    if not attempts:
+        reasons = [reason for reason in why if reason]
+        raise InvalidInputError(
+            f"the method cannot solve this: {'; '.join(reasons)}. Use method='auto', "
+            "which takes what serves.",
+            parameter="method",
+        )
     return _best(attempts, task.settings.tol)
 
 
-def _methods(task: Task, ways: Ways) -> Sequence[Method]:
-    """Return the methods to try, in this order; the last always applies."""
-    if task.settings.ball_epsilon is not None:
-        return [CoreSet()]
-    first: list[Method] = [] if ways.low_rank is False else [LowRank(ways.low_rank)]
-    if ways.weights == "all":
-        return [*first, SpanOfCoreSet()]
-    if ways.weights == "core" or ways.low_rank is False:
-        return [*first, CoreSet()]
-    return [*first, CoordinateAscent(), ExactMachine(), CoreSetOrSpan()]
-
-
-def _fit_on_sample(task: Task, progress: Progress, ways: Ways) -> FitResult:
+def fit_on_sample(
+    task: Task, progress: Progress, size: int, methods: Sequence[Method] | None = None
+) -> FitResult:
     """Solve on a random sample, each row standing for n/m rows; claim no more."""
-    source, size = task.source, task.settings.sampling
-    assert isinstance(size, int)
+    source = task.source
+    if size >= source.n_rows:
+        return fit(task, progress, methods)
     sample = Subset(source, source.draw(_rng(task), size))
     size = sample.n_rows
     ratio = source.n_rows / size
     scaled = [replace(one, slack=one.slack * ratio) for one in task.problems]
-    settings = replace(task.settings, sampling="auto")
     warm = None if task.warm is None else replace(task.warm, same_rows=False)
-    part = Task(scaled, sample, task.kernel, settings, warm)
+    part = Task(scaled, sample, task.kernel, task.settings, warm)
     n_rows, progress.n_rows = progress.n_rows, size
-    result = fit(part, progress, ways)
+    result = fit(part, progress, methods)
     progress.n_rows = n_rows
     result.certificates = [
         _of_sample(found, source.n_rows, size, progress.passes)
         for found in result.certificates
     ]
+    result.method = (
+        f"sample: {size:,} of {source.n_rows:,} rows; on these, {result.method}"
+    )
     return result
 
 
@@ -146,7 +141,8 @@ def _of_sample(
 class LowRank:
     """All rows in the span of pivots, where the kernel is numerically of low rank."""
 
-    enabled: str | bool = "auto"
+    # Rows from which on the probe is worth its time.
+    least_rows: int = span.MIN_ROWS
     # Samples that the span is solved on before the first pass over all rows.
     samples: tuple[int, ...] = (2000, 32_000, 128_000)
 
@@ -154,7 +150,7 @@ class LowRank:
         """Whether a probe is worth it."""
         if any(one.is_hard for one in task.problems) or task.kernel.name == "sigmoid":
             return False
-        return self.enabled is True or task.source.n_rows >= span.MIN_ROWS
+        return task.source.n_rows >= self.least_rows
 
     def solve(self, task: Task, progress: Progress) -> FitResult | None:
         """Return the solution in the span, or None if the rank is high."""
@@ -189,6 +185,22 @@ class LowRank:
             n_core=[len(basis)] * len(fits),
         )
 
+    def taken(self, task: Task, found: FitResult) -> str:
+        """Return the rank that was found."""
+        rank, n_rows = max(found.n_core), task.source.n_rows
+        return (
+            f"lowrank: all {n_rows:,} rows in the span of {rank} of them, which is the "
+            "numerical rank of the kernel"
+        )
+
+    def missed(self, task: Task) -> str:
+        """Return that the probe found nothing, if there was one."""
+        if any(one.is_hard for one in task.problems):
+            return "a span of low rank needs a soft margin"
+        if task.kernel.name == "sigmoid":
+            return "a span of low rank needs a positive definite kernel"
+        return "a probe found no low rank" if self.applies(task) else ""
+
     def _samples(self, source: Source, rng: np.random.Generator) -> list[Array]:
         return [source.draw(rng, size) for size in source.sample_sizes(self.samples)]
 
@@ -200,12 +212,20 @@ class CoordinateAscent:
     ascent: Ascent = field(default_factory=Ascent)
 
     def applies(self, task: Task) -> bool:
-        """Whether the solver serves the task, and no bound on the core set is asked."""
-        return task.settings.max_core is None and self.ascent.applies(task)
+        """Whether the solver serves the task."""
+        return self.ascent.applies(task)
 
     def solve(self, task: Task, progress: Progress) -> FitResult | None:
         """Return the optimum, or None where one multiplier at a time is too slow."""
         return self.ascent.solve(task, progress)
+
+    def taken(self, task: Task, found: FitResult) -> str:
+        """Return how many rows have multipliers."""
+        return _all_exactly(task, found)
+
+    def missed(self, task: Task) -> str:
+        """Return nothing: Newton steps come next."""
+        return ""
 
 
 @dataclass(frozen=True)
@@ -215,12 +235,28 @@ class ExactMachine:
     exact: Exact = field(default_factory=Exact)
 
     def applies(self, task: Task) -> bool:
-        """Whether the solver serves the task, and no bound on the core set is asked."""
-        return task.settings.max_core is None and self.exact.applies(task)
+        """Whether the solver serves the task."""
+        return self.exact.applies(task)
 
     def solve(self, task: Task, progress: Progress) -> FitResult | None:
         """Return the optimum, or None where samples predict that it takes too long."""
         return self.exact.solve(task, progress)
+
+    def taken(self, task: Task, found: FitResult) -> str:
+        """Return how many rows have multipliers."""
+        return _all_exactly(task, found)
+
+    def missed(self, task: Task) -> str:
+        """Return what the exact solution needs, or that it was predicted to be long."""
+        if self.applies(task):
+            return "samples predicted too much time for all rows exactly"
+        if not is_definite_by_name(task.kernel):
+            return "all rows exactly need a kernel by name that is positive definite"
+        if any(one.is_hard for one in task.problems):
+            return "all rows exactly need a soft margin"
+        if any(one.floor is Floor.RADIUS for one in task.problems):
+            return "all rows exactly are not solved for balls"
+        return "all rows exactly need a larger memory_budget"
 
 
 class CoreSet:
@@ -234,6 +270,14 @@ class CoreSet:
         """Return the solution that the core set reaches."""
         job = Job(task.source, task.kernel, task.settings, progress)
         return coreset.run(task.problems, job, _warm_cores(task))
+
+    def taken(self, task: Task, found: FitResult) -> str:
+        """Return the size of the core set."""
+        return f"coreset: {max(found.n_core):,} core rows of {task.source.n_rows:,}"
+
+    def missed(self, task: Task) -> str:
+        """Return nothing: a core set always has a solution."""
+        return ""
 
 
 @dataclass(frozen=True)
@@ -276,6 +320,17 @@ class CoreSetOrSpan:
                 attempts.append(found[0])
         return _best(attempts, task.settings.tol)
 
+    def taken(self, task: Task, found: FitResult) -> str:
+        """Return which of the two was better, and its size."""
+        size, n_rows = max(found.n_core), task.source.n_rows
+        if found.multipliers:
+            return f"coreset: {size:,} core rows of {n_rows:,}"
+        return f"few-vectors: all {n_rows:,} rows in the span of {size:,} of them"
+
+    def missed(self, task: Task) -> str:
+        """Return nothing: one of the two always has a solution."""
+        return ""
+
     def _is_regression(self, task: Task) -> bool:
         """Whether a basis comes first: with noise most rows have multipliers."""
         many = task.source.n_rows > self.span_first_rows
@@ -287,7 +342,7 @@ class CoreSetOrSpan:
 
     def _is_too_small(self, result: FitResult) -> bool:
         found = result.certificates
-        full = any(one.stopped_by == "max_core" for one in found)
+        full = any(one.stopped_by == "max_vectors" for one in found)
         return full and max(one.relative_gap for one in found) > self.min_gap
 
     def _in_span(
@@ -302,7 +357,7 @@ class CoreSetOrSpan:
             return None
         work = _SpanWork.of(task, progress)
         n_present = len(weighted_rows(work.scaled, work.view))
-        most, budget = task.settings.max_core, work.task.source.memory_budget
+        most, budget = task.settings.max_vectors, work.task.source.memory_budget
         size = basis_size(n_present, most, budget, len(task.problems))
         given = work.scaled, work.view, task.kernel, size, progress, work.rng
         basis = choose_basis(*given)
@@ -311,43 +366,12 @@ class CoreSetOrSpan:
         return work.solve(basis, self.core_share)
 
 
-@dataclass(frozen=True)
-class SpanOfCoreSet:
-    """All rows in the span of a core set, which doubles while that pays."""
-
-    # The smallest core set, and the share by which the objective must fall for it to
-    # be doubled.
-    least_size: int = 100
-    min_relative_decrease: float = 0.01
-
-    def applies(self, task: Task) -> bool:
-        """Return True: the method serves every task."""
-        return True
-
-    def solve(self, task: Task, progress: Progress) -> FitResult:
-        """Return the weights of all rows in the span of a core set."""
-        work = _SpanWork.of(task, progress)
-        source, kernel = work.task.source, task.kernel
-        limits = task.settings.max_core, source.memory_budget, len(task.problems)
-        most = basis_size(work.view.n_rows, *limits)
-        size, best = min(most, max(1, most // 4, self.least_size)), None
-        while True:
-            asked = task.problems, source, kernel, size, task.settings, progress
-            rows = coreset.core_rows(*asked)
-            basis, is_definite = basis_of_rows(rows, kernel, source.workers)
-            if basis is None or not is_definite:
-                raise KernelError(
-                    f"the {kernel.name} kernel is not positive definite on the core "
-                    "rows, so that they span no space. Use weights='core'."
-                )
-            found, _ = work.solve(basis)
-            before = np.inf if best is None else _objective(best)
-            if best is None or _objective(found) < before:
-                best = found
-            paid = _objective(found) < (1 - self.min_relative_decrease) * before
-            if size >= most or not paid or _is_final(best, progress):
-                return best
-            size = min(2 * size, most)
+AUTOMATIC: Sequence[Method] = (
+    LowRank(),
+    CoordinateAscent(),
+    ExactMachine(),
+    CoreSetOrSpan(),
+)
 
 
 @dataclass(frozen=True)
@@ -393,7 +417,7 @@ class _SpanWork:
             multipliers=[],
             n_core=[len(basis)] * len(fits),
         )
-        most = core_share * coreset.max_core_size(task.settings, source, len(fits))
+        most = core_share * coreset.largest_core_set(task.settings, source, len(fits))
         if self.view is not source or max(one.n_violated for one in fits) > most:
             return result, None
         entries = [fit.violated(source) for fit in fits]
@@ -419,8 +443,12 @@ def _rng(task: Task) -> np.random.Generator:
     return np.random.default_rng(task.settings.random_state)
 
 
-def _objective(result: FitResult) -> float:
-    return sum(one.primal for one in result.certificates)
+def _all_exactly(task: Task, found: FitResult) -> str:
+    """Return how many rows there are, and how many of them have multipliers."""
+    n_support = len(found.functions.basis)
+    return (
+        f"exact: all {task.source.n_rows:,} rows, {n_support:,} of them support vectors"
+    )
 
 
 def _warm_weights(task: Task, basis: Basis) -> list[Array] | None:

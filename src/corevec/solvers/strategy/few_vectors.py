@@ -171,9 +171,9 @@ def _solve(
     view, scaled = view_that_fits(task.problems, source, rng)
     span_task = SpanTask(scaled, view, basis, tol, progress, rng)
     fits, stopped_by = iterative.solve(span_task, start, feature_sq, is_measured=False)
-    if stopped_by in ("max_core", "stall") and view.n_rows < source.n_rows:
+    if stopped_by in ("max_vectors", "stall") and view.n_rows < source.n_rows:
         stopped_by = "memory_budget"
-    elif stopped_by == "max_core":  # solved
+    elif stopped_by == "max_vectors":  # solved
         stopped_by = "n_vectors"
     functions = expansion(fits, basis)
     return _Weights(functions, [fit.offset for fit in fits], stopped_by)

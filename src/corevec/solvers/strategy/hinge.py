@@ -91,7 +91,7 @@ def _shares(size: int, n_problems: int) -> list[int]:
     if size < n_problems:
         raise InvalidInputError(
             f"with loss='hinge' each of the {n_problems} classes grows vectors of its "
-            f"own, and n_basis allows {size}. Raise n_basis to {n_problems} or more, "
+            f"own, and n_vectors allows {size}. Raise it to {n_problems} or more, "
             "or use a basis that classes share: 'nystroem', 'kmeans', 'rpcholesky', "
             "'cholesky' or 'coreset'."
         )
@@ -198,7 +198,7 @@ def _judged(certificate: Certificate, tol: float) -> Certificate:
     """Return the certificate for the tolerance and in the words of the estimator."""
     reached = certificate.relative_gap <= tol
     stopped_by = "tol" if reached else certificate.stopped_by
-    if stopped_by == "max_core":
+    if stopped_by == "max_vectors":
         stopped_by = "n_vectors"  # the weights in the span are solved
     return replace(certificate, converged=reached, stopped_by=stopped_by, tol=tol)
 

@@ -91,7 +91,7 @@ def solve(
     _solve_on_some_rows(state, feature_sq, has_start=start is not None)
     if state.is_solved:
         state.record()
-        stopped_by = task.progress.spent() or "max_core"
+        stopped_by = task.progress.spent() or "max_vectors"
     else:
         stopped_by = _solve_in_rounds(state)
     if is_measured:
@@ -151,7 +151,7 @@ def _solve_in_rounds(state: SpanState) -> str:
         is_solved = all(fit.predicted_decrease <= tolerance for fit in fits)
         spent = task.progress.spent()
         if is_solved or spent is not None:
-            stopped_by = spent or "max_core"
+            stopped_by = spent or "max_vectors"
             break
         moved = state.values_of(directions)
         for t, fit in enumerate(fits):
