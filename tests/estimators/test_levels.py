@@ -166,7 +166,7 @@ def test_several_targets_have_a_quantile_each():
         ({"loss": "absolute"}, "loss"),
         ({"loss": "expectile", "level": 0.0}, "level"),
         ({"loss": "quantile", "level": 1.0}, "level"),
-        ({"loss": "expectile", "cells": 100}, "cells"),
+        ({"loss": "expectile", "method": "cells"}, "method"),
         ({"loss": "quantile", "fit_intercept": False}, "fit_intercept"),
         ({"loss": "quantile", "checkpoint": "state"}, "checkpoint"),
     ],

@@ -17,7 +17,7 @@ from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._cells import CellsFit, values_for_labels
 from corevec.estimators._dataset import Dataset
-from corevec.estimators._parameters import check_positive, store
+from corevec.estimators._parameters import LOSSES, check_choice, check_positive, store
 from corevec.estimators._rows import lazily
 from corevec.estimators.methods import Cells, FewVectors, Method, method_of
 from corevec.exceptions import InvalidInputError
@@ -358,9 +358,10 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
 
     def _check_method(self, method: Method) -> None:
         super()._check_method(method)
+        who = type(self).__name__
+        check_choice(who, "loss", self.loss, LOSSES)
         if self.loss != "hinge":
             return
-        who = type(self).__name__
         if "hinge" not in method.losses:
             raise InvalidInputError(
                 f"{who}: loss='hinge' needs a method that solves it, but method="

@@ -389,7 +389,10 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
     def _solve(self, task: Task, progress: Progress, saved: Saved | None) -> FitResult:
         """Return the solution of a task; quantiles have a solver of their own."""
         if self.loss == "quantile":
-            return fit_quantiles(task, self.level, progress)
+            outcome = fit_quantiles(task, self.level, progress)
+            n_rows = task.source.n_rows
+            outcome.method = f"exact: all {n_rows:,} rows, by decomposition"
+            return outcome
         return super()._solve(task, progress, saved)
 
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
