@@ -28,7 +28,7 @@ the bias where it can fall.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -37,7 +37,7 @@ import numpy as np
 from corevec._runtime.types import EPS, Array
 from corevec.exceptions import InvalidInputError
 
-# A sum over n entries may miss its total by so many units of rounding of its terms.
+# A sum may miss its total by so many units of rounding of its terms.
 SUM_ROUNDING = 64.0
 
 
@@ -87,11 +87,24 @@ class BoxProblem:
             return np.zeros(len(self.rows), dtype=np.int64)
         return np.where(self.sign > 0, 0, 1)
 
-    def feasible(self, signed: Array) -> Array:
+    def restricted(self, entries: Array, ratio: float = 1.0) -> BoxProblem:
+        """Return the problem of some entries, whose bounds are `ratio` times as large.
+
+        The fixed sums remain: other entries have the multiplier 0.
+        """
+        return replace(
+            self,
+            rows=self.rows[entries],
+            sign=self.sign[entries],
+            linear=self.linear[entries],
+            upper=ratio * self.upper[entries],
+        )
+
+    def feasible(self, signed: Array, last: Array | None = None) -> Array:
         """Return signed multipliers within the box, with the sums that are fixed.
 
-        Multipliers on the side that is too heavy are scaled down; where that is not
-        enough, others are raised, those that are not zero first.
+        As few as possible are changed: first those strictly within their bounds, then
+        those that are not 0; or in the order of `last`, the least first.
 
         Raises
         ------
@@ -99,37 +112,31 @@ class BoxProblem:
             Where no multipliers have these sums.
         """
         a = np.clip(signed, self.lower, self.higher)
+        if last is None:
+            is_free = (a > self.lower) & (a < self.higher)
+            last = np.where(is_free, 0, np.where(a != 0, 1, 2))
         for g, total in enumerate(self.totals):
             own = np.flatnonzero(self.group == g)
-            a[own] = self._with_sum(a[own], own, total)
-        return a
-
-    def _with_sum(self, a: Array, own: Array, total: float) -> Array:
-        low, high = self.lower[own], self.higher[own]
-        size = max(float(np.maximum(high, -low).sum()), abs(total))
-        missing = total - float(a.sum())
-        if missing == 0.0:
-            return a
-        # Towards zero: entries whose multiplier has the sign of the excess.
-        relaxed = np.where(a * missing < 0, a, 0.0)
-        share = min(1.0, abs(missing) / max(abs(float(relaxed.sum())), 1e-300))
-        a = a - share * relaxed
-        if share < 1.0:
-            return a
-        missing = total - float(a.sum())
-        # Away from zero, in turn.
-        bound = high if missing > 0 else low
-        order = np.argsort(a == 0, kind="stable")
-        free = np.abs(bound - a)[order]
-        taken = np.clip(abs(missing) - (np.cumsum(free) - free), 0.0, free)
-        if abs(missing) - float(taken.sum()) > SUM_ROUNDING * EPS * len(own) * size:
-            raise InvalidInputError(
-                f"{self.name}: no multipliers within their bounds have the sum "
-                f"{total:g}. Lower nu, or give the smaller class more weight.",
-                parameter="nu",
+            own = own[np.argsort(last[own], kind="stable")]
+            missing = total - float(a[own].sum())
+            size = float(self.upper[own].sum()) + abs(total)
+            if abs(missing) <= SUM_ROUNDING * EPS * size:
+                continue
+            room = (
+                self.higher[own] - a[own] if missing > 0 else a[own] - self.lower[own]
             )
-        a[order] += np.sign(missing) * taken
-        return np.clip(a, low, high)
+            before = np.cumsum(room) - room
+            taken = np.clip(abs(missing) - before, 0.0, room)
+            if abs(missing) - float(taken.sum()) > SUM_ROUNDING * EPS * size:
+                raise InvalidInputError(
+                    f"{self.name}: no multipliers within their bounds have the sum "
+                    f"{total:g}. Lower nu, or give the smaller class more weight.",
+                    parameter="nu",
+                )
+            bound = self.higher[own] if missing > 0 else self.lower[own]
+            moved = a[own] + np.sign(missing) * taken
+            a[own] = np.where(taken == room, bound, moved)
+        return a
 
     def measure(self, signed: Array, values: Array) -> Measured:
         """Return primal and dual value of feasible multipliers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -9,44 +10,90 @@ import numpy as np
 
 from corevec._runtime.types import Array
 from corevec.backend.loops.box import add_rows, gather
-from corevec.data.sources import Workers
+from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Points, Rows, finite
 
-# Rows computed at a time by one thread: wide enough for BLAS, few enough to share out.
-COMPUTED_AT_A_TIME = 64
+# Rows and columns computed at a time by one thread: a tile of 1 MB in float32 stays in
+# the second cache, and memory for it is not asked of the system again and again.
+ROWS_AT_A_TIME, TILE_COLUMNS = 256, 1024
 # Columns of a sum that one thread adds at a time: a part stays in the first cache.
 COLUMNS_AT_A_TIME = 2048
+# Columns that are kept free for points that come later.
+SPARE_COLUMNS = 0.3
 
 
 class KernelRows:
     """``k(x_i, .)`` over all points, for the rows i that were asked for.
 
-    The least recently used make way when `memory` bytes are full.
+    Points are known by their position: the order in which they came. The least recently
+    used rows make way when `memory` bytes are full.
+
+    Attributes
+    ----------
+    numbers : ndarray of shape (points,)
+        The row number of each point.
     """
 
     def __init__(
         self,
-        rows: Rows,
+        source: Source,
         kernel: AnyKernel,
+        numbers: Array,
         dtype: Any,
-        workers: Workers,
         memory: float,
         at_least: int,
     ):
-        self.kernel, self.workers = kernel, workers
-        self.points = kernel.prepare_basis(rows, dtype)
+        self.source, self.kernel, self.workers = source, kernel, source.workers
+        self.numbers = numbers
+        n = len(numbers)
+        self._wanted = dtype
+        self._prepare()
         self.dtype = np.dtype(self.points.dtype)
-        n = len(rows)
-        fit = int(memory / (self.dtype.itemsize * max(n, 1)))
-        self.n_slots = min(n, max(fit, at_least))
-        self.values = np.empty((self.n_slots, n), dtype=self.dtype)
-        self._slot_of = np.full(n, -1)
-        self._row_of = np.full(self.n_slots, -1)
-        self._used = np.full(self.n_slots, -1)
+        most = n if n == source.n_rows else int((1 + SPARE_COLUMNS) * n)
+        most = min(most, source.n_rows)
+        fit = int(memory / (self.dtype.itemsize * max(most, 1)))
+        self._values = np.empty((min(most, max(fit, at_least)), most), self.dtype)
+        self._slot_of = np.full(most, -1)
+        self._row_of = np.full(len(self._values), -1)
+        self._used = np.full(len(self._values), -1)
         self._clock = 0
 
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def _prepare(self) -> None:
+        taken = self.source.take(self.numbers)
+        rows = Rows(taken.values, taken.index)
+        self.points = self.kernel.prepare_basis(rows, self._wanted)
+        self._tiles = [
+            (part, self.points.part(part.start, part.stop))
+            for part in _ranges(0, len(rows), TILE_COLUMNS)
+        ]
+
+    def positions(self, numbers: Array) -> Array:
+        """Return the positions of the points with these row numbers."""
+        order = np.argsort(self.numbers)
+        return np.asarray(order[np.searchsorted(self.numbers, numbers, sorter=order)])
+
+    def extend(self, numbers: Array) -> bool:
+        """Add points; False where there is no room for them."""
+        new = np.setdiff1d(numbers, self.numbers)
+        n = len(self)
+        if n + len(new) > self._values.shape[1]:
+            return False
+        if len(new):
+            self.numbers = np.concatenate([self.numbers, new])
+            self._prepare()
+            held = np.flatnonzero(self._row_of >= 0)
+            tiles = [
+                (part, self.points.part(part.start, part.stop))
+                for part in _ranges(n, len(self), TILE_COLUMNS)
+            ]
+            self._fill(held, self._row_of[held], tiles)
+        return True
+
     def slots(self, rows: Array) -> Array:
-        """Return where in `values` these rows are, after computing those missing."""
+        """Return where these rows are held, after computing those missing."""
         self._clock += 1
         wanted = np.unique(rows)
         held = self._slot_of[wanted]
@@ -54,7 +101,12 @@ class KernelRows:
         missing = wanted[held < 0]
         if len(missing):
             free = np.argpartition(self._used, len(missing) - 1)[: len(missing)]
-            self._compute(missing, np.sort(free))
+            free.sort()
+            old = self._row_of[free]
+            self._slot_of[old[old >= 0]] = -1
+            self._fill(free, missing, self._tiles)
+            self._slot_of[missing], self._row_of[free] = free, missing
+            self._used[free] = self._clock
         return np.asarray(self._slot_of[rows])
 
     def block(self, rows: Array) -> Array:
@@ -63,10 +115,10 @@ class KernelRows:
         out = np.empty((len(rows), len(rows)), dtype=self.dtype)
 
         def fill(part: slice) -> None:
-            gather(self.values, slots[part], rows, out[part])
+            gather(self._values, slots[part], rows, out[part])
 
         step = max(1, -(-len(rows) // self.workers.n_threads))
-        list(self.workers.run(fill, _ranges(len(rows), step)))
+        self._run(fill, _ranges(0, len(rows), step))
         return out
 
     def add(self, rows: Array, coef: Array, values: Array) -> None:
@@ -74,23 +126,27 @@ class KernelRows:
         slots = self.slots(rows)
 
         def fill(part: slice) -> None:
-            add_rows(self.values, slots, coef, part.start, part.stop, values)
+            add_rows(self._values, slots, coef, part.start, part.stop, values)
 
-        list(self.workers.run(fill, _ranges(len(values), COLUMNS_AT_A_TIME)))
+        self._run(fill, _ranges(0, len(values), COLUMNS_AT_A_TIME))
 
-    def _compute(self, rows: Array, free: Array) -> None:
-        old = self._row_of[free]
-        self._slot_of[old[old >= 0]] = -1
+    def _fill(
+        self, slots: Array, rows: Array, tiles: list[tuple[slice, Points]]
+    ) -> None:
+        """Compute the values of some rows in some columns."""
+        parts = _ranges(0, len(rows), ROWS_AT_A_TIME)
+        left = [(slots[part], _picked(self.points, rows[part])) for part in parts]
 
-        def fill(part: slice) -> None:
-            few = _picked(self.points, rows[part])
-            self.values[free[part]] = finite(
-                self.kernel.block(few, self.points), self.kernel
-            )
+        def fill(tile: tuple[slice, Points]) -> None:
+            columns, right = tile
+            for to, few in left:
+                block = self.kernel.block(few, right)
+                self._values[to, columns] = finite(block, self.kernel)
 
-        list(self.workers.run(fill, _ranges(len(rows), COMPUTED_AT_A_TIME)))
-        self._slot_of[rows], self._row_of[free] = free, rows
-        self._used[free] = self._clock
+        self._run(fill, tiles)
+
+    def _run(self, task: Callable[[Any], None], items: list[Any]) -> None:
+        list(self.workers.run(task, items))
 
 
 def _picked(points: Points, few: Array) -> Points:
@@ -101,6 +157,6 @@ def _picked(points: Points, few: Array) -> Points:
     return Points(points.values[few], index, points.dtype, squares, None, diagonal)
 
 
-def _ranges(n: int, step: int) -> list[slice]:
-    cuts = [*range(0, n, step), n]
+def _ranges(start: int, stop: int, step: int) -> list[slice]:
+    cuts = [*range(start, stop, step), stop]
     return [slice(*pair) for pair in pairwise(cuts)]

@@ -1,8 +1,16 @@
-"""Solve problems with hinge loss and a free bias over all of their rows."""
+"""Solve problems with hinge loss and a free bias over all of their rows.
+
+1. Solve growing samples loosely: their function says which rows will have a multiplier.
+2. Solve the problem of these *active* entries and some more, block by block
+   (`decomposition`), on rows of the kernel matrix that are computed once.
+3. Evaluate the function on all rows in float64: primal, dual and gap over ALL rows.
+4. Stop at the tolerance; else add the entries that violate, and go on with 2.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,23 +18,39 @@ import numpy as np
 from corevec._runtime.enumerations import StopReason
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.data.sources import Source
+from corevec.data.sources import Source, Workers
 from corevec.kernels import AnyKernel, Kernel, Rows
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
-from corevec.problems.box import BoxProblem, Measured
-from corevec.solvers.hinge.decomposition import Decomposition, State
+from corevec.problems import BoxProblem, Measured
+from corevec.solvers.hinge.decomposition import WORKING_SET, Decomposition
 from corevec.solvers.hinge.kernel_rows import KernelRows
 from corevec.solvers.hinge.result import GAP, BoxSolution, HingeSettings
 
 # Rows of a pass that a thread takes at a time.
 PASS_ROWS = 2048
-WORKING_SET = 1024
 # Share of the memory budget for rows of the kernel matrix.
-CACHE_SHARE = 0.5
+CACHE_SHARE = 0.6
 # A round that leaves more than this share of the gap has met the limit of float32.
 STALLED = 0.5
 MOST_PASSES = 30
+# Samples: the first, how they grow, and the gap that they are solved to.
+FIRST_ROWS, GROWTH, SAMPLE_GAP = 3000, 8, 0.03
+# Bounds on a sample grow with what its rows stand for, up to this: a stiff problem is
+# slow, and the sample only a start.
+SAMPLE_SLACK = 10.0
+# Entries beside the violated ones among the active, as a share of these and at least.
+BAND_SHARE, LEAST_BAND = 0.35, 1000
+# More active entries than this share are all entries.
+MOST_OF_ALL = 0.8
+# Entries are solved to this share of the tolerance before all rows are evaluated.
+INNER_SHARE = 0.3
+# Values are updated if no more than this share of the multipliers has changed.
+UPDATED_SHARE = 0.7
+# Rounds between two looks at the gap.
+LOOK_EVERY = 4
+# Problems of up to so many rows are solved side by side, one per thread.
+SMALL_ROWS = 6000
 
 
 def solve_boxes(
@@ -60,17 +84,35 @@ def solve_boxes(
         In the order of the problems.
     """
     given = starts or [None] * len(problems)
-    return [
-        _Run(problem, source, kernel, settings, progress).solve(start)
-        for problem, start in zip(problems, given, strict=True)
-    ]
+    pairs = list(zip(problems, given, strict=True))
+    is_small = all(len(one.rows) <= SMALL_ROWS for one in problems)
+    if len(problems) == 1 or not is_small:
+        runs = [_Run(one, source, kernel, settings, progress) for one in problems]
+        return [run.solve(start) for run, (_, start) in zip(runs, pairs, strict=True)]
+    workers = source.workers
+    alone = source.using(source.memory_budget / workers.n_threads, Workers(1))
+
+    def solve(pair: tuple[BoxProblem, Array | None]) -> BoxSolution:
+        return _Run(pair[0], alone, kernel, settings, progress).solve(pair[1])
+
+    return list(workers.run(solve, pairs))
+
+
+@dataclass(frozen=True)
+class _Guess:
+    """Values of a function close to the solution's, per entry, and its multipliers."""
+
+    signed: Array
+    slack: Array
 
 
 @dataclass(frozen=True)
 class _Seen:
     """Exact values at all entries, and what they prove."""
 
+    guess: _Guess
     values: Array
+    error: float
     measured: Measured
     bounds: tuple[float, float]
     rounding: float
@@ -96,35 +138,165 @@ class _Run:
         self.settings, self.progress = settings, progress
         self.numbers, self.place = np.unique(problem.rows, return_inverse=True)
         self.steps, self.least_curvature = 0, float("inf")
+        self.dtype: Any = np.float32 if isinstance(kernel, Kernel) else np.float64
 
     def solve(self, start: Array | None) -> BoxSolution:
         """Return the solution."""
         problem = self.problem
-        signed = np.zeros(len(problem.rows)) if start is None else problem.sign * start
-        signed = problem.feasible(signed)
-        dtype: Any = self._first_precision()
-        seen = self._seen(signed)
-        stopped_by: str = StopReason.STALL
+        seen, stopped_by = None, str(StopReason.STALL)
+        if start is not None:
+            seen = self._seen(problem.feasible(problem.sign * start), None)
+        guess = self._sampled() if seen is None else seen.guess
+        rows: KernelRows | None = None
+        active = np.empty(0, dtype=np.int64)
         for _ in range(MOST_PASSES):
-            if self._is_met(seen):
-                break
             spent = self._spent()
-            if spent is not None:
-                stopped_by = spent
+            if seen is not None and (self._is_met(seen) or spent is not None):
+                stopped_by = spent or stopped_by
                 break
-            last = seen
-            signed = self._improve(signed, seen.values, dtype)
-            signed = problem.feasible(signed)
-            seen = self._seen(signed)
-            self._record(signed, seen)
-            if self._excess(seen) > STALLED * self._excess(last):
-                if dtype == np.float64:
+            active = np.union1d(active, _active(guess, problem))
+            part = problem.restricted(active)
+            rows = self._rows(part, rows)
+            values = None if seen is None else seen.values[active]
+            work = Decomposition(part, guess.signed[active], rows, values)
+            self._improve(work, self.settings.rule, INNER_SHARE * self.settings.tol)
+            signed = np.zeros(len(problem.rows))
+            signed[active] = work.signed
+            last, seen = seen, self._seen(problem.feasible(signed), seen)
+            guess = seen.guess
+            self._record(seen)
+            if last is not None and self._excess(seen) > STALLED * self._excess(last):
+                if self.dtype == np.float64:
                     break
-                dtype = np.float64
-        return self._solution(signed, seen, stopped_by)
+                self.dtype, rows = np.float64, None
+        assert seen is not None
+        return self._solution(seen, stopped_by)
 
-    def _first_precision(self) -> Any:
-        return np.float32 if isinstance(self.kernel, Kernel) else np.float64
+    def _sampled(self) -> _Guess:
+        """Return a start from samples; the zero function where there are few rows."""
+        problem, n = self.problem, len(self.numbers)
+        rng = np.random.default_rng(self.settings.random_state)
+        order = np.empty(n, dtype=np.int64)
+        order[rng.permutation(n)] = np.arange(n)
+        order = order[self.place]  # where the row of each entry stands in the shuffle
+        nothing = np.zeros(len(problem.rows))
+        guess = _Guess(problem.feasible(nothing), nothing + np.inf)
+        size, sizes = n, []
+        while size > 2 * FIRST_ROWS:
+            size = max(size // GROWTH, FIRST_ROWS)
+            sizes.append(size)
+        for k, size in enumerate(sizes[::-1]):
+            few = np.flatnonzero(order < size)
+            part, ratio = self._sample_problem(few)
+            signed = part.feasible(np.zeros(len(few)))
+            slack = np.full(len(few), np.inf)
+            if k > 0:
+                own = _Guess(guess.signed[few], guess.slack[few])
+                signed, slack = part.feasible(ratio * own.signed, -own.slack), own.slack
+            active = _active(_Guess(signed, slack), part)
+            inner = part.restricted(active)
+            work = Decomposition(inner, signed[active], self._rows(inner, None))
+            self._improve(work, GAP, SAMPLE_GAP)
+            guess = self._predicted(inner, work.signed)
+        return guess
+
+    def _sample_problem(self, few: Array) -> tuple[BoxProblem, float]:
+        problem = self.problem
+        mass = max(float(problem.upper[few].sum()), 1e-300)
+        ratio = float(problem.upper.sum()) / mass
+        largest = float(problem.upper.max())
+        applied = ratio
+        if problem.linear.any():  # else all scales are alike
+            applied = float(np.clip(SAMPLE_SLACK / largest, 1.0, ratio))
+        part = problem.restricted(few, applied)
+        shares = [
+            _share(problem.upper * (problem.group == g), few)
+            for g in range(len(problem.totals))
+        ]
+        totals = [
+            applied * share * one
+            for share, one in zip(shares, problem.totals, strict=True)
+        ]
+        return replace(part, totals=tuple(totals)), applied
+
+    def _predicted(self, part: BoxProblem, signed: Array) -> _Guess:
+        """Return the multipliers that a sample's function gives to all entries."""
+        problem = self.problem
+        values, _ = self._values(part.rows, signed, np.float32)
+        found = problem.measure(np.zeros(len(values)), values)
+        at = np.where(found.slack > 0, problem.upper, 0.0)
+        full = problem.feasible(problem.sign * at, np.abs(found.slack))
+        return _Guess(full, found.slack)
+
+    def _rows(self, part: BoxProblem, rows: KernelRows | None) -> KernelRows:
+        """Return rows of the kernel matrix for a problem: those so far, or new ones."""
+        numbers = np.unique(part.rows)
+        if rows is not None and rows.extend(numbers):
+            return rows
+        memory = CACHE_SHARE * self.source.memory_budget
+        least = 2 * WORKING_SET
+        return KernelRows(self.source, self.kernel, numbers, self.dtype, memory, least)
+
+    def _improve(self, work: Decomposition, rule: str, tol: float) -> None:
+        """Work on a part of the entries until it is solved to `tol`."""
+        most = self.settings.max_steps or 2**62
+        for k in itertools.count(1):
+            steps = work.steps
+            by_violation = tol if rule != GAP else 0.0
+            work.round(by_violation, most - self.steps - work.steps)
+            if work.steps == steps or self._spent() is not None:
+                break
+            if rule == GAP and k % LOOK_EVERY == 0:
+                found = work.measured()
+                if relative_gap(found.primal, found.dual) <= tol:
+                    break
+        self.steps += work.steps
+        self.least_curvature = min(self.least_curvature, work.least_curvature)
+
+    def _values(self, rows: Array, signed: Array, dtype: Any) -> tuple[Array, float]:
+        """Return f at all entries for multipliers of some rows, with its error."""
+        numbers, back = np.unique(rows, return_inverse=True)
+        coef = np.bincount(back, weights=signed, minlength=len(numbers))
+        used = np.flatnonzero(coef)
+        if len(used) == 0:
+            return np.zeros(len(self.place)), 0.0
+        taken = self.source.take(numbers[used])
+        basis = Rows(taken.values, taken.index)
+        coef = coef[used][:, None]
+        functions = KernelExpansion(self.kernel, basis, coef, np.zeros(1))
+        parts = self.source.map_rows(functions.ready(dtype), self.numbers, PASS_ROWS)
+        self.progress.rows_looked_at += len(self.numbers)
+        values = np.concatenate(parts)[:, 0][self.place]
+        return values, float(functions.value_errors()[0])
+
+    def _seen(self, signed: Array, last: _Seen | None) -> _Seen:
+        """Return the values at all entries in float64, with their bounds.
+
+        Values seen before are updated where fewer multipliers have changed than there
+        are.
+        """
+        problem, changed, before, error = self.problem, signed, 0.0, 0.0
+        if last is not None:
+            changed = signed - last.guess.signed
+            if np.count_nonzero(changed) <= UPDATED_SHARE * np.count_nonzero(signed):
+                before, error = last.values, last.error
+            else:
+                changed = signed
+        values, added = self._values(problem.rows, changed, np.float64)
+        values, error = before + values, error + added
+        measured = problem.measure(signed, values)
+        mass = float(np.abs(signed).sum())
+        near = float(problem.upper[measured.slack > -error].sum())
+        upper = measured.primal + error * (mass / 2 + near)
+        return _Seen(
+            _Guess(signed, measured.slack),
+            values,
+            error,
+            measured,
+            (upper, measured.dual - error * mass / 2),
+            relative_gap(upper + error * mass / 2, measured.primal),
+            problem.violation(signed, values),
+        )
 
     def _excess(self, seen: _Seen) -> float:
         return seen.gap if self.settings.rule == GAP else seen.violation
@@ -138,89 +310,8 @@ class _Run:
             return StopReason.MAX_ITER
         return self.progress.spent()
 
-    def _improve(self, signed: Array, values: Array, dtype: Any) -> Array:
-        """Return better multipliers; the values are those of the given ones."""
-        problem, source = self.problem, self.source
-        present = np.flatnonzero(problem.upper > 0)
-        numbers, place = np.unique(problem.rows[present], return_inverse=True)
-        own = np.empty(len(numbers))
-        own[place] = values[present]
-        state = State(
-            signed=signed[present],
-            low=problem.lower[present],
-            high=problem.higher[present],
-            target=problem.target[present],
-            place=place,
-            group=problem.group[present],
-            n_groups=len(problem.totals),
-            values=own,
-        )
-        taken = source.take(numbers)
-        rows = KernelRows(
-            Rows(taken.values, taken.index),
-            self.kernel,
-            dtype,
-            source.workers,
-            CACHE_SHARE * source.memory_budget,
-            at_least=2 * WORKING_SET,
-        )
-        work = Decomposition(state, rows, WORKING_SET)
-        most = self.settings.max_steps or 2**62
-        best = float("inf")
-        for k in range(100_000):
-            steps = state.steps
-            violation = work.round(
-                self.settings.tol / 4, most - self.steps - state.steps
-            )
-            done = state.steps == steps or self._spent() is not None
-            if k % 8 == 7 and self.settings.rule == GAP:
-                full = signed.copy()
-                full[present] = state.signed
-                at = np.zeros(len(signed))
-                at[present] = state.values[place]
-                m = problem.measure(full, at)
-                done |= relative_gap(m.primal, m.dual) <= self.settings.tol / 4
-            best = min(best, violation)
-            if done:
-                break
-        self.steps += state.steps
-        self.least_curvature = min(self.least_curvature, state.least_curvature)
-        signed = signed.copy()
-        signed[present] = state.signed
-        return signed
-
-    def _seen(self, signed: Array) -> _Seen:
-        """Return the values at all entries in float64, with their bounds."""
-        problem = self.problem
-        coef = np.bincount(self.place, weights=signed, minlength=len(self.numbers))
-        used = np.flatnonzero(coef)
-        if len(used) == 0:
-            values, error = np.zeros(len(signed)), 0.0
-        else:
-            taken = self.source.take(self.numbers[used])
-            basis = Rows(taken.values, taken.index)
-            functions = KernelExpansion(
-                self.kernel, basis, coef[used][:, None], np.zeros(1)
-            )
-            ready = functions.ready()
-            parts = self.source.map_rows(ready, self.numbers, PASS_ROWS)
-            values = np.concatenate(parts)[:, 0][self.place]
-            error = float(functions.value_errors()[0])
-            self.progress.rows_looked_at += len(self.numbers)
-        measured = problem.measure(signed, values)
-        mass = float(np.abs(signed).sum())
-        near = float(problem.upper[measured.slack > -error].sum())
-        upper = measured.primal + error * (mass / 2 + near)
-        return _Seen(
-            values,
-            measured,
-            (upper, measured.dual - error * mass / 2),
-            relative_gap(upper + error * mass / 2, measured.primal),
-            problem.violation(signed, values),
-        )
-
-    def _record(self, signed: Array, seen: _Seen) -> None:
-        support = int(np.count_nonzero(signed))
+    def _record(self, seen: _Seen) -> None:
+        support = int(np.count_nonzero(seen.guess.signed))
         self.progress.record(
             core=support,
             support=support,
@@ -230,23 +321,24 @@ class _Run:
             exact=True,
         )
 
-    def _solution(self, signed: Array, seen: _Seen, stopped_by: str) -> BoxSolution:
+    def _solution(self, seen: _Seen, stopped_by: str) -> BoxSolution:
         settings, problem = self.settings, self.problem
-        is_met = self._is_met(seen) and self.least_curvature >= 0
-        rule = StopReason.TOL if is_met else stopped_by
+        # float32 values of equal rows differ by their rounding.
+        is_definite = self.least_curvature >= -1e-4
+        is_met = self._is_met(seen) and is_definite
         certificate = Certificate.of(
             problem.name,
             seen.bounds,
             self.progress,
             tol=settings.tol if settings.rule == GAP else float("nan"),
-            stopped_by=rule,
+            stopped_by=StopReason.TOL if is_met else stopped_by,
             converged=is_met,
             rounding=seen.rounding,
             largest_violation=seen.violation,
         )
         return BoxSolution(
             problem=problem,
-            multipliers=np.abs(signed),
+            multipliers=np.abs(seen.guess.signed),
             bias=seen.measured.bias,
             width=seen.measured.width,
             values=seen.values,
@@ -255,3 +347,22 @@ class _Run:
             n_iter=self.steps,
             certificate=certificate,
         )
+
+
+def _share(weight: Array, few: Array) -> float:
+    return float(weight[few].sum()) / max(float(weight.sum()), 1e-300)
+
+
+def _active(guess: _Guess, problem: BoxProblem) -> Array:
+    """Return the entries that have a multiplier, may get one, or nearly may."""
+    present = problem.upper > 0
+    is_active = (guess.signed != 0) | (guess.slack > 0)
+    is_active &= present
+    others = np.flatnonzero(present & ~is_active)
+    n_active = int(is_active.sum())
+    band = int(BAND_SHARE * n_active) + LEAST_BAND
+    if n_active + band > MOST_OF_ALL * present.sum():
+        return np.flatnonzero(present)
+    if len(others) > band:
+        others = others[np.argpartition(-guess.slack[others], band)[:band]]
+    return np.union1d(np.flatnonzero(is_active), others)
