@@ -7,6 +7,7 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.backend.loops.box import smo_pairs
 from corevec.problems.box import BoxProblem, Measured
+from corevec.solvers.hinge.free_rows import free_step
 from corevec.solvers.hinge.kernel_rows import KernelRows
 
 # Entries of a working set; half of them come from the last one.
@@ -15,6 +16,14 @@ WORKING_SET = 1024
 INNER_SHARE = 0.1
 # Steps on one block per entry.
 STEPS_PER_ENTRY = 20
+# Free entries up to which a Cholesky factor is affordable: 0.5 s for so many.
+MOST_FREE = 4096
+# Costs in units of a multiplication of a Cholesky factor (some 0.03 ns): what a step of
+# a pair does per entry, and a kernel value of the free entries.
+PAIR_COST, FREE_COST = 60.0, 200.0
+# Work on working sets before the free entries are solved together, in multiples of the
+# cost of that; entries that reach a bound make it several solutions.
+FIRST_PATIENCE = 4.0
 
 
 class Decomposition:
@@ -44,6 +53,7 @@ class Decomposition:
         self.values = np.zeros(len(kernel_rows))
         self.steps, self.least_curvature = 0, float("inf")
         self._last = np.empty(0, dtype=np.int64)
+        self._spent, self._gained, self._patience = 0.0, 0.0, FIRST_PATIENCE
         if values is None:
             self.signed = np.zeros(len(signed))
             used = np.flatnonzero(signed)
@@ -72,7 +82,7 @@ class Decomposition:
             chosen = chosen[np.argsort(problem.group[chosen], kind="stable")]
         K = self.kernel_rows.block(self.place[chosen])
         a, found = self.signed[chosen], np.empty(3)
-        self.steps += smo_pairs(
+        steps = smo_pairs(
             K,
             np.searchsorted(problem.group[chosen], np.arange(len(problem.totals) + 1)),
             problem.lower[chosen],
@@ -83,9 +93,38 @@ class Decomposition:
             min(STEPS_PER_ENTRY * len(chosen), most_steps),
             found,
         )
+        self.steps += steps
+        self._gained += float(found[1])
+        size = len(chosen)
+        self._spent += PAIR_COST * size * (steps + size + len(self.kernel_rows) / 8)
         self.least_curvature = min(self.least_curvature, float(found[2]))
         self.set(chosen, a)
         return violation
+
+    def solve_free(self) -> None:
+        """Solve the free entries together, where that has been worth its cost.
+
+        Working sets gain so much per operation since the last time; a Newton step that
+        gains less is tried again only after twice as much work as before.
+        """
+        problem, a = self.problem, self.signed
+        free = np.flatnonzero((a > problem.lower) & (a < problem.higher))
+        cost = len(free) ** 2 * (len(free) / 3 + FREE_COST)
+        is_due = self._spent >= max(self._patience, 1.0) * cost
+        if not 2 <= len(free) <= MOST_FREE or not is_due:
+            return
+        residual = self.residual[free]
+        low, high = problem.lower[free] - a[free], problem.higher[free] - a[free]
+        K = self.kernel_rows.exact_block(self.place[free])
+        step = free_step(K, residual, low, high, problem.group[free])
+        is_worth = step.gain * self._spent >= self._gained * cost * step.n_solves
+        self._patience *= 0.5 if is_worth else 2.0
+        self._spent, self._gained = 0.0, 0.0
+        self.steps += 1
+        moved = a[free] + step.change
+        moved = np.where(step.change >= high, problem.higher[free], moved)
+        moved = np.where(step.change <= low, problem.lower[free], moved)
+        self.set(free, moved)
 
     def set(self, entries: Array, signed: Array) -> None:
         """Give some entries other multipliers, and update the values."""

@@ -121,6 +121,24 @@ class KernelRows:
         self._run(fill, _ranges(0, len(rows), step))
         return out
 
+    def exact_block(self, rows: Array) -> Array:
+        """Return ``k(x_i, x_j)`` for these rows in float64, computed anew."""
+        taken = self.source.take(self.numbers[rows])
+        points = self.kernel.prepare_basis(Rows(taken.values, taken.index))
+        out = np.empty((len(rows), len(rows)))
+        parts = [
+            (part, points.part(part.start, part.stop))
+            for part in _ranges(0, len(rows), ROWS_AT_A_TIME)
+        ]
+
+        def fill(left: tuple[slice, Points]) -> None:
+            for columns, right in parts:
+                block = self.kernel.block(left[1], right)
+                out[left[0], columns] = finite(block, self.kernel)
+
+        self._run(fill, parts)
+        return out
+
     def add(self, rows: Array, coef: Array, values: Array) -> None:
         """Add ``sum_k coef_k k(x_k, .)`` to `values`, in place."""
         slots = self.slots(rows)

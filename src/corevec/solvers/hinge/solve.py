@@ -246,6 +246,8 @@ class _Run:
             work.round(by_violation, most - self.steps - work.steps)
             if work.steps == steps or self._spent() is not None:
                 break
+            if k % LOOK_EVERY == 0:
+                work.solve_free()
             if rule == GAP and k % LOOK_EVERY == 0:
                 found = work.measured()
                 if relative_gap(found.primal, found.dual) <= tol:
@@ -275,7 +277,8 @@ class _Run:
         Values seen before are updated where fewer multipliers have changed than there
         are.
         """
-        problem, changed, before, error = self.problem, signed, 0.0, 0.0
+        problem, changed, error = self.problem, signed, 0.0
+        before: Array | float = 0.0
         if last is not None:
             changed = signed - last.guess.signed
             if np.count_nonzero(changed) <= UPDATED_SHARE * np.count_nonzero(signed):

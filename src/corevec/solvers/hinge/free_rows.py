@@ -1,0 +1,127 @@
+"""The entries strictly within their bounds, solved together by a Cholesky factor.
+
+Steps of one pair at a time converge slowly where many multipliers are free: the more,
+the larger C. A Newton step sets all of them at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from corevec._runtime.types import Array
+from corevec.solvers.numeric import with_jitter
+
+# Free entries that reach a bound are held there, and the others solved again, so often.
+MOST_SOLVES = 6
+
+
+@dataclass(frozen=True)
+class FreeStep:
+    """A change of the free multipliers within the box, and what it gains."""
+
+    change: Array
+    gain: float
+    n_solves: int
+
+
+def free_step(
+    K: Array, residual: Array, low: Array, high: Array, group: Array
+) -> FreeStep:
+    """Return the step of free multipliers that maximises the objective along a line.
+
+    Parameters
+    ----------
+    K : ndarray of shape (free, free)
+        Kernel values, float64.
+    residual : ndarray of shape (free,)
+        ``t - f``: the gradient.
+    low, high : ndarray of shape (free,)
+        How far each multiplier may fall (negative) and grow.
+    group : ndarray of shape (free,)
+        Changes sum to 0 over each group.
+
+    Returns
+    -------
+    FreeStep
+        Towards the solution of ``K d = residual - bias, sum_g d = 0``, in which entries
+        that would leave the box are held at its edge; its length by an exact line
+        search. A change of 0 where that is no direction of ascent.
+
+    Notes
+    -----
+    Cost: a Cholesky factor of the entries that are not held, `MOST_SOLVES` times at
+    most.
+    """
+    n = len(residual)
+    held = np.zeros(n, dtype=bool)
+    change = np.zeros(n)
+    n_solves = 0
+    while n_solves < MOST_SOLVES:
+        n_solves += 1
+        rest = np.flatnonzero(~held)
+        change[rest] = _solved(K, residual, group, change, held)
+        outside = ~held & ((change <= low) | (change >= high))
+        change = np.clip(change, low, high)
+        held |= outside
+        if not outside.any():
+            break
+    missed = np.bincount(group, weights=change)
+    is_balanced = np.abs(missed).max() <= 1e-9 * np.abs(change).max()
+    if not is_balanced:  # some are outside still, or all of a group are held
+        change = _first_step(K, residual, low, high, group)
+    slope, curve = float(residual @ change), float(change @ (K @ change))
+    if slope <= 0.0:
+        change = _first_step(K, residual, low, high, group)
+        slope, curve = float(residual @ change), float(change @ (K @ change))
+    length = 1.0 if curve <= slope else slope / curve
+    gain = length * slope - length**2 * curve / 2
+    if gain <= 0.0:
+        return FreeStep(np.zeros(n), 0.0, n_solves)
+    return FreeStep(length * change, gain, n_solves)
+
+
+def _solved(
+    K: Array, residual: Array, group: Array, change: Array, held: Array
+) -> Array:
+    """Return the change of the entries not held, given that of those held."""
+    rest, fixed = np.flatnonzero(~held), np.flatnonzero(held)
+    if len(rest) == 0:
+        return np.empty(0)
+    gradient = residual[rest]
+    n_groups = int(group.max()) + 1
+    wanted = np.zeros(n_groups)
+    if len(fixed):
+        gradient = gradient - K[np.ix_(rest, fixed)] @ change[fixed]
+        wanted = -np.bincount(group[fixed], change[fixed], minlength=n_groups)
+    member = (group[rest][:, None] == np.arange(n_groups)).astype(float)
+    there = member.any(axis=0)
+    member, wanted = member[:, there], wanted[there]
+    block = K[np.ix_(rest, rest)] if len(fixed) else K
+
+    def factor(jitter: float) -> tuple[Array, bool]:
+        M = block.copy()
+        M[np.diag_indices_from(M)] += jitter
+        found: tuple[Array, bool] = linalg.cho_factor(M, lower=True, overwrite_a=True)
+        return found
+
+    made = with_jitter(factor, scale=float(np.trace(block)) / len(rest))
+    both = linalg.cho_solve(made, np.column_stack([gradient, member]))
+    toward, ones = both[:, 0], both[:, 1:]
+    biases = linalg.lstsq(member.T @ ones, member.T @ toward - wanted)[0]
+    return np.asarray(toward - ones @ biases)
+
+
+def _first_step(
+    K: Array, residual: Array, low: Array, high: Array, group: Array
+) -> Array:
+    """Return the Newton step, cut where the first entry reaches a bound."""
+    n = len(residual)
+    nothing = np.zeros(n)
+    change = _solved(K, residual, group, nothing, np.zeros(n, dtype=bool))
+    bound = np.where(change > 0, high, low)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reach = np.where(change != 0, bound / change, np.inf)
+    return np.asarray(min(1.0, float(reach.min())) * change)
