@@ -7,7 +7,10 @@ from corevec.certificates.verify import verify
 _more, __getattr__ = on_demand(
     __name__,
     {
-        "definite": "is_definite_by_name with_bounds_that_hold",
+        "definite": (
+            "definite_on_rows is_definite_by_name with_bounds_that_hold "
+            "without_lower_bound"
+        ),
         "dual_bounds": (
             "AFFORDABLE BoundRequest Combination DualBound Projection distances_to_span"
         ),

@@ -101,10 +101,27 @@ def _is_definite(
     present = np.zeros(len(rows.index), dtype=bool)
     for side in problem.sides:
         present |= np.asarray(to_numpy(problem.terms(rows, kernel, side).omega)) > 0
-    own = K[np.ix_(present, present)]
-    if len(own) == 0:
+    return is_definite_matrix(K[np.ix_(present, present)], share)
+
+
+def definite_on_rows(kernel: AnyKernel, source: Source, numbers: Array) -> bool:
+    """Whether the kernel matrix of these rows, or of some of many, is definite."""
+    if is_definite_by_name(kernel):
         return True
-    own = (own + own.T) / 2
+    few = np.unique(np.linspace(0, len(numbers) - 1, MOST_ROWS).astype(np.int64))
+    taken = source.take(numbers[few])
+    rows = Rows(taken.values, taken.index)
+    points = kernel.prepare_basis(rows)
+    K = np.asarray(to_numpy(kernel.block(points, points)), dtype=np.float64)
+    share = max(NEGLIGIBLE_SHARE, rounding_share(kernel, rows.values))
+    return is_definite_matrix(K, share)
+
+
+def is_definite_matrix(K: Array, share: float) -> bool:
+    """Whether a matrix plus `share` of its largest entry is positive definite."""
+    if len(K) == 0:
+        return True
+    own = (K + K.T) / 2
     own[np.diag_indices_from(own)] += share * float(np.abs(own).max())
     try:
         cholesky(own, lower=True, overwrite_a=True, check_finite=False)

@@ -3,6 +3,8 @@
 # mypy: ignore-errors
 # Numba reads these functions, not Python: annotations would say nothing of use.
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from corevec.backend.loops.compiler import njit
@@ -19,13 +21,36 @@ _BARRED = -1e300
 _FLAT = 1e-12
 
 
+class Box(NamedTuple):
+    """Multipliers a of some entries, changed in place, and what bounds them.
+
+    Entries of group g are ``cuts[g]`` up to ``cuts[g + 1]``; their sum is fixed.
+    `residual` is ``t - Ka``, and is kept up to date.
+    """
+
+    cuts: Any
+    low: Any
+    high: Any
+    a: Any
+    residual: Any
+
+
+class _Side(NamedTuple):
+    """The entries of a group that may fall: those that may not are barred."""
+
+    residual: Any
+    barred: Any
+    diagonal: Any
+
+
 @njit(nogil=True, cache=True, **_FASTEST)
-def _follow(row_up, row_down, step, residual, barred, first, last, parts):
+def _follow(rows, step, residual, barred, parts):
     """Take a step off the residuals; note the largest of each part that may grow."""
-    n_parts = (last - first + _PART - 1) // _PART
+    row_up, row_down = rows
+    n_parts = (residual.shape[0] + _PART - 1) // _PART
     for part in range(n_parts):
-        start, best = first + part * _PART, -2e300
-        for e in range(start, min(start + _PART, last)):
+        start, best = part * _PART, -2e300
+        for e in range(start, min(start + _PART, residual.shape[0])):
             residual[e] -= step * (row_up[e] - row_down[e])
             best = max(best, residual[e] + barred[e])
         parts[part] = best
@@ -33,12 +58,13 @@ def _follow(row_up, row_down, step, residual, barred, first, last, parts):
 
 
 @njit(nogil=True, cache=True, **_FASTEST)
-def _gains(row, own, diagonal, top, residual, barred, first, last, parts):
+def _gains(row, own, top, side, parts):
     """Note what the best partner in each part gains; return the largest difference."""
+    residual, barred, diagonal = side
     widest = -2e300
-    for part in range((last - first + _PART - 1) // _PART):
-        start, best = first + part * _PART, 0.0
-        for e in range(start, min(start + _PART, last)):
+    for part in range((residual.shape[0] + _PART - 1) // _PART):
+        start, best = part * _PART, 0.0
+        for e in range(start, min(start + _PART, residual.shape[0])):
             d = top - residual[e] + barred[e]
             widest = max(widest, d)
             d = max(d, 0.0)
@@ -58,18 +84,21 @@ def _largest_part(parts, n):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _best_up(residual, barred, start, last):
+def _best_up(residual, barred, part):
+    start = part * _PART
     best = start
-    for e in range(start + 1, min(start + _PART, last)):
+    for e in range(start + 1, min(start + _PART, residual.shape[0])):
         if residual[e] + barred[e] > residual[best] + barred[best]:
             best = e
     return best
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _best_down(row, own, diagonal, top, residual, barred, start, last):
+def _best_down(row, own, top, side, part):
+    residual, barred, diagonal = side
+    start = part * _PART
     best, largest = start, -1.0
-    for e in range(start, min(start + _PART, last)):
+    for e in range(start, min(start + _PART, residual.shape[0])):
         d = max(top - residual[e] + barred[e], 0.0)
         curve = max(own + diagonal[e] - 2.0 * row[e], _FLAT)
         if d * d / curve > largest:
@@ -78,89 +107,83 @@ def _best_down(row, own, diagonal, top, residual, barred, start, last):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def smo_pairs(K, cuts, low, high, a, residual, tol, max_steps, found):
+def _bar(box, e, up, down):
+    """Note whether an entry may grow and may fall."""
+    up[e] = 0.0 if box.a[e] < box.high[e] else _BARRED
+    down[e] = 0.0 if box.a[e] > box.low[e] else _BARRED
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _move_pair(box, i, j, step):
+    """Move up to `step` from one multiplier to another; return how much."""
+    room_up, room_down = box.high[i] - box.a[i], box.a[j] - box.low[j]
+    if step >= room_up and room_up <= room_down:
+        step = room_up
+        box.a[i] = box.high[i]
+        box.a[j] = max(box.a[j] - step, box.low[j])
+    elif step >= room_down:
+        step = room_down
+        box.a[j] = box.low[j]
+        box.a[i] = min(box.a[i] + step, box.high[i])
+    else:
+        box.a[i] += step
+        box.a[j] -= step
+    return step
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def smo_pairs(K, box, tol, max_steps, found):
     """Maximise ``t'a - a'Ka/2`` over the box, sums per group fixed, by pairs, in place.
 
-    The groups are ``cuts[g]:cuts[g + 1]``; `residual`
-    holds ``t - Ka`` and is kept up to date. Each step takes the entry whose multiplier
-    may grow with the largest residual, and the partner in its group that gains most
-    (second order). Stops when no difference of residuals exceeds `tol`. `found` gets
-    the last largest difference, the gain of the objective and the least curvature.
-    Returns the steps taken. Twin: SciPy's quadratic programmes in the tests.
+    Each step takes the entry whose multiplier may grow with the largest residual, and
+    the partner in its group that gains most (second order; Fan, Chen and Lin 2005).
+    Stops when no difference of residuals exceeds `tol`. `found` gets the last largest
+    difference, the gain of the objective and the least curvature. Returns the steps
+    taken. Twin: LIBSVM and SciPy in the tests.
     """
-    n = a.shape[0]
-    n_groups = cuts.shape[0] - 1
+    cuts, residual = box.cuts, box.residual
+    n = residual.shape[0]
     parts = np.empty(n // _PART + 2)
-    up, down = np.empty(n), np.empty(n)
-    diagonal = np.empty(n)
+    up, down, diagonal = np.empty(n), np.empty(n), np.empty(n)
     for e in range(n):
         diagonal[e] = K[e, e]
-        up[e] = 0.0 if a[e] < high[e] else _BARRED
-        down[e] = 0.0 if a[e] > low[e] else _BARRED
-    gained, least = 0.0, np.inf
-    i, j, step, violation = 0, 0, 0.0, 0.0
-    steps = 0
+        _bar(box, e, up, down)
+    gained, least, step, steps = 0.0, np.inf, 0.0, 0
+    i, j = 0, 0
     while True:
-        row_i, row_j = K[i], K[j]
-        best_i = -1
-        violation, best_gain, best_j = -2e300, 0.0, -1
-        for g in range(n_groups):
+        last_i, last_j = i, j
+        violation, best_gain, j = -2e300, 0.0, -1
+        for g in range(cuts.shape[0] - 1):
             first, last = cuts[g], cuts[g + 1]
             if first == last:
                 continue
-            n_parts = _follow(row_i, row_j, step, residual, up, first, last, parts)
-            k = _largest_part(parts, n_parts)
-            top_at = _best_up(residual, up, first + k * _PART, last)
-            if up[top_at] < 0.0:
-                continue
-            top = residual[top_at]
-            row = K[top_at]
-            widest = _gains(
-                row, diagonal[top_at], diagonal, top, residual, down, first, last, parts
+            r, rows = (
+                residual[first:last],
+                (K[last_i, first:last], K[last_j, first:last]),
             )
-            violation = max(violation, widest)
+            n_parts = _follow(rows, step, r, up[first:last], parts)
+            at = _best_up(r, up[first:last], _largest_part(parts, n_parts))
+            if up[first + at] < 0.0:
+                continue
+            own, row = diagonal[first + at], K[first + at, first:last]
+            side = _Side(r, down[first:last], diagonal[first:last])
+            violation = max(violation, _gains(row, own, r[at], side, parts))
             k = _largest_part(parts, n_parts)
             if parts[k] > best_gain:
-                best_gain, best_i = parts[k], top_at
-                best_j = _best_down(
-                    row,
-                    diagonal[top_at],
-                    diagonal,
-                    top,
-                    residual,
-                    down,
-                    first + k * _PART,
-                    last,
-                )
-        step = 0.0
-        if violation <= tol or best_j < 0 or steps >= max_steps:
+                best_gain, i = parts[k], first + at
+                j = first + _best_down(row, own, r[at], side, k)
+        if violation <= tol or j < 0 or steps >= max_steps:
             break
-        i, j = best_i, best_j
         curve = diagonal[i] + diagonal[j] - 2.0 * K[i, j]
         least = min(least, curve)
         curve = max(curve, _FLAT)
         d = residual[i] - residual[j]
-        step = d / curve
-        room_up, room_down = high[i] - a[i], a[j] - low[j]
-        if step >= room_up and room_up <= room_down:
-            step = room_up
-            a[i] = high[i]
-            a[j] = max(a[j] - step, low[j])
-        elif step >= room_down:
-            step = room_down
-            a[j] = low[j]
-            a[i] = min(a[i] + step, high[i])
-        else:
-            a[i] += step
-            a[j] -= step
+        step = _move_pair(box, i, j, d / curve)
         gained += step * d - 0.5 * step * step * curve
-        for e in (i, j):
-            up[e] = 0.0 if a[e] < high[e] else _BARRED
-            down[e] = 0.0 if a[e] > low[e] else _BARRED
+        _bar(box, i, up, down)
+        _bar(box, j, up, down)
         steps += 1
-    found[0] = max(violation, 0.0)
-    found[1] = gained
-    found[2] = least
+    found[0], found[1], found[2] = max(violation, 0.0), gained, least
     return steps
 
 

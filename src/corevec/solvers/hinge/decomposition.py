@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.backend.loops.box import smo_pairs
+from corevec.backend.loops.box import Box, smo_pairs
 from corevec.problems.box import BoxProblem, Measured
 from corevec.solvers.hinge.free_rows import free_step
 from corevec.solvers.hinge.kernel_rows import KernelRows
@@ -18,6 +20,8 @@ INNER_SHARE = 0.1
 STEPS_PER_ENTRY = 20
 # Free entries up to which a Cholesky factor is affordable: 0.5 s for so many.
 MOST_FREE = 4096
+# Within this share of a bound a multiplier is at it.
+AT_BOUND = 1e-13
 # Costs in units of a multiplication of a Cholesky factor (some 0.03 ns): what a step of
 # a pair does per entry, and a kernel value of the free entries.
 PAIR_COST, FREE_COST = 60.0, 200.0
@@ -47,8 +51,11 @@ class Decomposition:
         signed: Array,
         kernel_rows: KernelRows,
         values: Array | None = None,
+        may_go_on: Callable[[], bool] = lambda: True,
     ):
         self.problem, self.kernel_rows = problem, kernel_rows
+        self.may_go_on = may_go_on
+        self.size = min(WORKING_SET, kernel_rows.n_slots)
         self.place = kernel_rows.positions(problem.rows)
         self.values = np.zeros(len(kernel_rows))
         self.steps, self.least_curvature = 0, float("inf")
@@ -81,24 +88,23 @@ class Decomposition:
         if len(problem.totals) > 1:
             chosen = chosen[np.argsort(problem.group[chosen], kind="stable")]
         K = self.kernel_rows.block(self.place[chosen])
-        a, found = self.signed[chosen], np.empty(3)
-        steps = smo_pairs(
-            K,
+        found = np.empty(3)
+        box = Box(
             np.searchsorted(problem.group[chosen], np.arange(len(problem.totals) + 1)),
             problem.lower[chosen],
             problem.higher[chosen],
-            a,
+            self.signed[chosen],
             residual[chosen],
-            max(INNER_SHARE * violation, tol / 2),
-            min(STEPS_PER_ENTRY * len(chosen), most_steps),
-            found,
         )
+        inner = max(INNER_SHARE * violation, tol / 2)
+        most = min(STEPS_PER_ENTRY * len(chosen), most_steps)
+        steps = smo_pairs(K, box, inner, most, found)
         self.steps += steps
         self._gained += float(found[1])
         size = len(chosen)
         self._spent += PAIR_COST * size * (steps + size + len(self.kernel_rows) / 8)
         self.least_curvature = min(self.least_curvature, float(found[2]))
-        self.set(chosen, a)
+        self.set(chosen, box.a)
         return violation
 
     def solve_free(self) -> None:
@@ -122,8 +128,10 @@ class Decomposition:
         self._spent, self._gained = 0.0, 0.0
         self.steps += 1
         moved = a[free] + step.change
-        moved = np.where(step.change >= high, problem.higher[free], moved)
-        moved = np.where(step.change <= low, problem.lower[free], moved)
+        # Exactly at the bound, where it is reached but for rounding.
+        tiny = AT_BOUND * problem.upper[free]
+        moved = np.where(high - step.change <= tiny, problem.higher[free], moved)
+        moved = np.where(step.change - low <= tiny, problem.lower[free], moved)
         self.set(free, moved)
 
     def set(self, entries: Array, signed: Array) -> None:
@@ -133,8 +141,10 @@ class Decomposition:
         self.signed[entries] = signed
         rows, back = np.unique(self.place[entries[moved]], return_inverse=True)
         coef = np.bincount(back, weights=change[moved], minlength=len(rows))
-        for start in range(0, len(rows), WORKING_SET):  # no more than cached at once
-            part = slice(start, start + WORKING_SET)
+        for start in range(0, len(rows), self.size):  # no more than cached at once
+            part = slice(start, start + self.size)
+            if not self.may_go_on():  # nobody asks for these values any more
+                return
             self.kernel_rows.add(rows[part], coef[part], self.values)
 
     def _working_set(self, residual: Array) -> tuple[Array, float]:
@@ -151,9 +161,9 @@ class Decomposition:
             top, bottom = float(residual[up].max()), float(residual[down].min())
             violation = max(violation, top - bottom)
             up, down = up[residual[up] > bottom], down[residual[down] < top]
-            new.append(_largest(residual, up, WORKING_SET // 2 // n_sides))
-            new.append(_largest(-residual, down, WORKING_SET // 2 // n_sides))
-        if len(residual) <= WORKING_SET:
+            new.append(_largest(residual, up, self.size // 2 // n_sides))
+            new.append(_largest(-residual, down, self.size // 2 // n_sides))
+        if len(residual) <= self.size:
             return np.arange(len(residual)), violation
         if not new:
             return np.empty(0, dtype=np.int64), violation

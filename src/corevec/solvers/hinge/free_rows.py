@@ -16,6 +16,9 @@ from corevec.solvers.numeric import with_jitter
 
 # Free entries that reach a bound are held there, and the others solved again, so often.
 MOST_SOLVES = 6
+# A ridge on the matrix, as a share of its mean diagonal, and the share of a change that
+# its sum may miss 0 by.
+RIDGE, BALANCED = 1e-11, 1e-5
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def free_step(
     """
     n = len(residual)
     held = np.zeros(n, dtype=bool)
-    change = np.zeros(n)
+    change: Array = np.zeros(n)
     n_solves = 0
     while n_solves < MOST_SOLVES:
         n_solves += 1
@@ -68,19 +71,36 @@ def free_step(
         held |= outside
         if not outside.any():
             break
-    missed = np.bincount(group, weights=change)
-    is_balanced = np.abs(missed).max() <= 1e-9 * np.abs(change).max()
-    if not is_balanced:  # some are outside still, or all of a group are held
-        change = _first_step(K, residual, low, high, group)
-    slope, curve = float(residual @ change), float(change @ (K @ change))
-    if slope <= 0.0:
-        change = _first_step(K, residual, low, high, group)
-        slope, curve = float(residual @ change), float(change @ (K @ change))
-    length = 1.0 if curve <= slope else slope / curve
-    gain = length * slope - length**2 * curve / 2
-    if gain <= 0.0:
-        return FreeStep(np.zeros(n), 0.0, n_solves)
-    return FreeStep(length * change, gain, n_solves)
+    for direction in (change, _first_direction(K, residual, group)):
+        step = _along(direction, K, residual, (low, high), group)
+        if step is not None:
+            return FreeStep(*step, n_solves)
+    return FreeStep(np.zeros(n), 0.0, n_solves)
+
+
+def _along(
+    direction: Array,
+    K: Array,
+    residual: Array,
+    box: tuple[Array, Array],
+    group: Array,
+) -> tuple[Array, float] | None:
+    """Return the best step along a direction and its gain; None where there is none.
+
+    A direction whose sums are not 0 by more than rounding is none.
+    """
+    missed = np.bincount(group, weights=direction)
+    if not np.abs(missed).max() <= BALANCED * np.abs(direction).max():
+        return None
+    direction = direction - (missed / np.bincount(group).clip(1))[group]
+    slope, curve = float(residual @ direction), float(direction @ (K @ direction))
+    if not slope > 0.0:
+        return None
+    bound = np.where(direction > 0, box[1], box[0])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reach = float(np.where(direction != 0, bound / direction, np.inf).min())
+    length = min(1.0, reach, slope / curve if curve > 0 else np.inf)
+    return length * direction, length * slope - length**2 * curve / 2
 
 
 def _solved(
@@ -92,7 +112,7 @@ def _solved(
         return np.empty(0)
     gradient = residual[rest]
     n_groups = int(group.max()) + 1
-    wanted = np.zeros(n_groups)
+    wanted: Array = np.zeros(n_groups)
     if len(fixed):
         gradient = gradient - K[np.ix_(rest, fixed)] @ change[fixed]
         wanted = -np.bincount(group[fixed], change[fixed], minlength=n_groups)
@@ -107,21 +127,17 @@ def _solved(
         found: tuple[Array, bool] = linalg.cho_factor(M, lower=True, overwrite_a=True)
         return found
 
-    made = with_jitter(factor, scale=float(np.trace(block)) / len(rest))
+    # Equal rows with free multipliers make the matrix singular: a ridge, for the line
+    # search makes up for it.
+    ridge = RIDGE * float(np.trace(block)) / len(rest)
+    made = with_jitter(lambda jitter: factor(ridge + jitter), ridge / RIDGE)
     both = linalg.cho_solve(made, np.column_stack([gradient, member]))
     toward, ones = both[:, 0], both[:, 1:]
     biases = linalg.lstsq(member.T @ ones, member.T @ toward - wanted)[0]
     return np.asarray(toward - ones @ biases)
 
 
-def _first_step(
-    K: Array, residual: Array, low: Array, high: Array, group: Array
-) -> Array:
-    """Return the Newton step, cut where the first entry reaches a bound."""
+def _first_direction(K: Array, residual: Array, group: Array) -> Array:
+    """Return the Newton step, with no entry held."""
     n = len(residual)
-    nothing = np.zeros(n)
-    change = _solved(K, residual, group, nothing, np.zeros(n, dtype=bool))
-    bound = np.where(change > 0, high, low)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        reach = np.where(change != 0, bound / change, np.inf)
-    return np.asarray(min(1.0, float(reach.min())) * change)
+    return _solved(K, residual, group, np.zeros(n), np.zeros(n, dtype=bool))

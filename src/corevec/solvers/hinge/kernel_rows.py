@@ -18,6 +18,8 @@ from corevec.kernels import AnyKernel, Points, Rows, finite
 ROWS_AT_A_TIME, TILE_COLUMNS = 256, 1024
 # Columns of a sum that one thread adds at a time: a part stays in the first cache.
 COLUMNS_AT_A_TIME = 2048
+# Rows that are held at least, whatever the memory budget.
+FEWEST_ROWS = 64
 # Columns that are kept free for points that come later.
 SPARE_COLUMNS = 0.3
 
@@ -41,7 +43,6 @@ class KernelRows:
         numbers: Array,
         dtype: Any,
         memory: float,
-        at_least: int,
     ):
         self.source, self.kernel, self.workers = source, kernel, source.workers
         self.numbers = numbers
@@ -52,10 +53,11 @@ class KernelRows:
         most = n if n == source.n_rows else int((1 + SPARE_COLUMNS) * n)
         most = min(most, source.n_rows)
         fit = int(memory / (self.dtype.itemsize * max(most, 1)))
-        self._values = np.empty((min(most, max(fit, at_least)), most), self.dtype)
+        self.n_slots = min(most, max(fit, FEWEST_ROWS))
+        self._values = np.empty((self.n_slots, most), self.dtype)
         self._slot_of = np.full(most, -1)
-        self._row_of = np.full(len(self._values), -1)
-        self._used = np.full(len(self._values), -1)
+        self._row_of = np.full(self.n_slots, -1)
+        self._used = np.full(self.n_slots, -1)
         self._clock = 0
 
     def __len__(self) -> int:

@@ -18,6 +18,12 @@ import numpy as np
 from corevec._runtime.enumerations import StopReason
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
+from corevec.backend.arrays import to_numpy
+from corevec.certificates import (
+    definite_on_rows,
+    is_definite_by_name,
+    without_lower_bound,
+)
 from corevec.data.sources import Source, Workers
 from corevec.kernels import AnyKernel, Kernel, Rows
 from corevec.models.certificate import Certificate, relative_gap
@@ -47,6 +53,10 @@ MOST_OF_ALL = 0.8
 INNER_SHARE = 0.3
 # Values are updated if no more than this share of the multipliers has changed.
 UPDATED_SHARE = 0.7
+# float32 kernel values serve down to this tolerance, up to these bounds.
+FLOAT32_TOL, FLOAT32_BOUND = 1e-5, 1e4
+# Rounds without a fall to this share of the least gap or violation before a stall.
+IDLE_ROUNDS, FALLEN = 60, 0.99
 # Rounds between two looks at the gap.
 LOOK_EVERY = 4
 # Problems of up to so many rows are solved side by side, one per thread.
@@ -138,39 +148,55 @@ class _Run:
         self.settings, self.progress = settings, progress
         self.numbers, self.place = np.unique(problem.rows, return_inverse=True)
         self.steps, self.least_curvature = 0, float("inf")
-        self.dtype: Any = np.float32 if isinstance(kernel, Kernel) else np.float64
+        self.dtype: Any = _first_precision(problem, kernel, settings.tol)
 
     def solve(self, start: Array | None) -> BoxSolution:
         """Return the solution."""
         problem = self.problem
-        seen, stopped_by = None, str(StopReason.STALL)
+        best: _Seen | None = None
         if start is not None:
-            seen = self._seen(problem.feasible(problem.sign * start), None)
-        guess = self._sampled() if seen is None else seen.guess
-        rows: KernelRows | None = None
+            best = self._seen(problem.feasible(problem.sign * start), None)
+        guess = self._sampled() if best is None else best.guess
+        seen, rows = best, None
         active = np.empty(0, dtype=np.int64)
+        stopped_by = str(StopReason.STALL)
         for _ in range(MOST_PASSES):
             spent = self._spent()
-            if seen is not None and (self._is_met(seen) or spent is not None):
-                stopped_by = spent or stopped_by
+            if spent is not None:
+                stopped_by = spent
                 break
+            if seen is not None and self._is_met(seen):
+                break
+            n_before = len(active)
             active = np.union1d(active, _active(guess, problem))
             part = problem.restricted(active)
             rows = self._rows(part, rows)
             values = None if seen is None else seen.values[active]
-            work = Decomposition(part, guess.signed[active], rows, values)
+            work = Decomposition(
+                part, guess.signed[active], rows, values, self._may_go_on
+            )
             self._improve(work, self.settings.rule, INNER_SHARE * self.settings.tol)
             signed = np.zeros(len(problem.rows))
             signed[active] = work.signed
             last, seen = seen, self._seen(problem.feasible(signed), seen)
-            guess = seen.guess
             self._record(seen)
-            if last is not None and self._excess(seen) > STALLED * self._excess(last):
+            guess = seen.guess
+            if best is None or self._excess(seen) < self._excess(best):
+                best = seen
+            is_settled = last is not None and len(active) == n_before
+            if is_settled and self._has_stalled(seen, last):
                 if self.dtype == np.float64:
                     break
                 self.dtype, rows = np.float64, None
-        assert seen is not None
-        return self._solution(seen, stopped_by)
+        if best is None:
+            best = self._seen(guess.signed, None)
+        return self._solution(best, stopped_by)
+
+    def _has_stalled(self, seen: _Seen, last: _Seen | None) -> bool:
+        return last is None or self._excess(seen) > STALLED * self._excess(last)
+
+    def _may_go_on(self) -> bool:
+        return self._spent() is None
 
     def _sampled(self) -> _Guess:
         """Return a start from samples; the zero function where there are few rows."""
@@ -186,6 +212,8 @@ class _Run:
             size = max(size // GROWTH, FIRST_ROWS)
             sizes.append(size)
         for k, size in enumerate(sizes[::-1]):
+            if not self._may_go_on():
+                break
             few = np.flatnonzero(order < size)
             part, ratio = self._sample_problem(few)
             signed = part.feasible(np.zeros(len(few)))
@@ -234,24 +262,35 @@ class _Run:
         if rows is not None and rows.extend(numbers):
             return rows
         memory = CACHE_SHARE * self.source.memory_budget
-        least = 2 * WORKING_SET
-        return KernelRows(self.source, self.kernel, numbers, self.dtype, memory, least)
+        return KernelRows(self.source, self.kernel, numbers, self.dtype, memory)
 
     def _improve(self, work: Decomposition, rule: str, tol: float) -> None:
-        """Work on a part of the entries until it is solved to `tol`."""
+        """Work on a part of the entries until it is solved to `tol`, or stands still.
+
+        It stands still where neither the gap nor the violation has fallen for many
+        rounds: then the rounding of kernel values is reached.
+        """
         most = self.settings.max_steps or 2**62
+        is_gap = rule == GAP
+        least, idle = np.full(2, np.inf), 0
+        idle_most = IDLE_ROUNDS + 2 * len(work.signed) // WORKING_SET
         for k in itertools.count(1):
             steps = work.steps
-            by_violation = tol if rule != GAP else 0.0
-            work.round(by_violation, most - self.steps - work.steps)
+            left = most - self.steps - work.steps
+            found = [work.round(0.0 if is_gap else tol, left), np.inf]
             if work.steps == steps or self._spent() is not None:
                 break
             if k % LOOK_EVERY == 0:
                 work.solve_free()
-            if rule == GAP and k % LOOK_EVERY == 0:
-                found = work.measured()
-                if relative_gap(found.primal, found.dual) <= tol:
+                measured = work.measured()
+                found[1] = relative_gap(measured.primal, measured.dual)
+                if is_gap and found[1] <= tol:
                     break
+            is_better = (np.array(found) < FALLEN * least).any()
+            least = np.minimum(least, found)
+            idle = 0 if is_better else idle + 1
+            if idle > idle_most:
+                break
         self.steps += work.steps
         self.least_curvature = min(self.least_curvature, work.least_curvature)
 
@@ -268,7 +307,7 @@ class _Run:
         functions = KernelExpansion(self.kernel, basis, coef, np.zeros(1))
         parts = self.source.map_rows(functions.ready(dtype), self.numbers, PASS_ROWS)
         self.progress.rows_looked_at += len(self.numbers)
-        values = np.concatenate(parts)[:, 0][self.place]
+        values = np.concatenate([to_numpy(one) for one in parts])[:, 0][self.place]
         return values, float(functions.value_errors()[0])
 
     def _seen(self, signed: Array, last: _Seen | None) -> _Seen:
@@ -326,19 +365,22 @@ class _Run:
 
     def _solution(self, seen: _Seen, stopped_by: str) -> BoxSolution:
         settings, problem = self.settings, self.problem
-        # float32 values of equal rows differ by their rounding.
-        is_definite = self.least_curvature >= -1e-4
-        is_met = self._is_met(seen) and is_definite
+        is_gap, is_met = settings.rule == GAP, self._is_met(seen)
         certificate = Certificate.of(
             problem.name,
             seen.bounds,
             self.progress,
-            tol=settings.tol if settings.rule == GAP else float("nan"),
+            tol=settings.tol if is_gap else float("nan"),
             stopped_by=StopReason.TOL if is_met else stopped_by,
             converged=is_met,
             rounding=seen.rounding,
             largest_violation=seen.violation,
         )
+        if not self._is_definite():
+            certificate = without_lower_bound(certificate, self.kernel)
+            if not is_gap and is_met:  # as LIBSVM: a point without a violation
+                reached = StopReason.TOL.value
+                certificate = replace(certificate, converged=True, stopped_by=reached)
         return BoxSolution(
             problem=problem,
             multipliers=np.abs(seen.guess.signed),
@@ -350,6 +392,23 @@ class _Run:
             n_iter=self.steps,
             certificate=certificate,
         )
+
+    def _is_definite(self) -> bool:
+        """Whether the kernel is positive definite on the rows, as far as was seen."""
+        if is_definite_by_name(self.kernel):
+            return True
+        present = np.unique(self.problem.rows[self.problem.upper > 0])
+        return definite_on_rows(self.kernel, self.source, present)
+
+
+def _first_precision(problem: BoxProblem, kernel: AnyKernel, tol: float) -> Any:
+    """Return the precision of kernel values until float64 is found to be needed.
+
+    Other kernels than those of the distance may have values of any size.
+    """
+    is_plain = isinstance(kernel, Kernel) and kernel.uses_distance
+    is_loose = tol >= FLOAT32_TOL and problem.upper.max() <= FLOAT32_BOUND
+    return np.float32 if is_plain and is_loose else np.float64
 
 
 def _share(weight: Array, few: Array) -> float:
