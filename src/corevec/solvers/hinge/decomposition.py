@@ -9,7 +9,8 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.backend.loops.box import Box, smo_pairs
 from corevec.problems.box import BoxProblem, Measured
-from corevec.solvers.hinge.free_rows import free_step
+from corevec.solvers.hinge.free_rows import FreeStep, free_step, step_along
+from corevec.solvers.hinge.interior import Small, interior_solution
 from corevec.solvers.hinge.kernel_rows import KernelRows
 
 # Entries of a working set; half of them come from the last one.
@@ -20,6 +21,9 @@ INNER_SHARE = 0.1
 STEPS_PER_ENTRY = 20
 # Free entries up to which a Cholesky factor is affordable: 0.5 s for so many.
 MOST_FREE = 4096
+# With few free entries an interior-point method solves them and their neighbours: as
+# many again and at least so many, with some 25 factors.
+MOST_INTERIOR, LEAST_INTERIOR, INTERIOR_FACTORS = 1024, 100, 25
 # Within this share of a bound a multiplier is at it.
 AT_BOUND = 1e-13
 # Costs in units of a multiplication of a Cholesky factor (some 0.03 ns): what a step of
@@ -55,7 +59,8 @@ class Decomposition:
     ):
         self.problem, self.kernel_rows = problem, kernel_rows
         self.may_go_on = may_go_on
-        self.size = min(WORKING_SET, kernel_rows.n_slots)
+        all_fit = kernel_rows.n_slots >= len(kernel_rows)
+        self.size = WORKING_SET if all_fit else min(WORKING_SET, kernel_rows.n_slots)
         self.place = kernel_rows.positions(problem.rows)
         self.values = np.zeros(len(kernel_rows))
         self.steps, self.least_curvature = 0, float("inf")
@@ -110,29 +115,65 @@ class Decomposition:
     def solve_free(self) -> None:
         """Solve the free entries together, where that has been worth its cost.
 
-        Working sets gain so much per operation since the last time; a Newton step that
-        gains less is tried again only after twice as much work as before.
+        Working sets gain so much per operation since the last time; a step that gains
+        less is tried again only after twice as much work as before.
         """
         problem, a = self.problem, self.signed
         free = np.flatnonzero((a > problem.lower) & (a < problem.higher))
-        cost = len(free) ** 2 * (len(free) / 3 + FREE_COST)
-        is_due = self._spent >= max(self._patience, 1.0) * cost
-        if not 2 <= len(free) <= MOST_FREE or not is_due:
+        is_few = len(free) <= MOST_INTERIOR // 2
+        n = len(free)
+        if is_few:
+            n = min(2 * n + LEAST_INTERIOR, MOST_INTERIOR, len(a))
+        n_factors = INTERIOR_FACTORS if is_few else 2
+        cost = n**2 * (n_factors * n / 3 + FREE_COST)
+        if n > MOST_FREE or self._spent < self._patience * cost:
             return
-        residual = self.residual[free]
-        low, high = problem.lower[free] - a[free], problem.higher[free] - a[free]
-        K = self.kernel_rows.exact_block(self.place[free])
-        step = free_step(K, residual, low, high, problem.group[free])
-        is_worth = step.gain * self._spent >= self._gained * cost * step.n_solves
-        self._patience *= 0.5 if is_worth else 2.0
+        chosen = self._with_neighbours(free, n) if is_few else free
+        step = self._interior_step(chosen) if is_few else self._newton_step(chosen)
+        is_worth = step.gain * self._spent >= self._gained * cost
+        self._patience = float(
+            np.clip(self._patience * (0.5 if is_worth else 2), 1, 1e9)
+        )
         self._spent, self._gained = 0.0, 0.0
         self.steps += 1
-        moved = a[free] + step.change
         # Exactly at the bound, where it is reached but for rounding.
-        tiny = AT_BOUND * problem.upper[free]
-        moved = np.where(high - step.change <= tiny, problem.higher[free], moved)
-        moved = np.where(step.change - low <= tiny, problem.lower[free], moved)
-        self.set(free, moved)
+        moved = a[chosen] + step.change
+        low, high = problem.lower[chosen], problem.higher[chosen]
+        tiny = AT_BOUND * problem.upper[chosen]
+        moved = np.where(high - moved <= tiny, high, moved)
+        self.set(chosen, np.where(moved - low <= tiny, low, moved))
+
+    def _with_neighbours(self, free: Array, n: int) -> Array:
+        """Return the free entries, and the bounded ones that are nearest to be free."""
+        slack = self.measured().slack
+        inward = np.where(self.signed == 0, slack, -slack)
+        inward[free] = np.inf
+        inward[self.problem.upper == 0] = -np.inf
+        return np.sort(_largest(inward, np.arange(len(inward)), n))
+
+    def _interior_step(self, chosen: Array) -> FreeStep:
+        """Return the step to the solution of some entries; none if there is none."""
+        problem, a = self.problem, self.signed[chosen]
+        K = self.kernel_rows.exact_block(self.place[chosen])
+        residual, group = self.residual[chosen], problem.group[chosen]
+        low, high = problem.lower[chosen], problem.higher[chosen]
+        small = Small(K, residual + K @ a, low, high, group)
+        found = interior_solution(small, a)
+        if found is None:
+            return FreeStep(np.zeros(len(a)), 0.0)
+        # The sums are exact to the tolerance: the rest is taken from free entries.
+        inside = (found > low) & (found < high)
+        counts = np.bincount(group[inside], minlength=len(problem.totals)).clip(1)
+        missed = np.bincount(group, found - a, minlength=len(problem.totals)) / counts
+        change = found - a - np.where(inside, missed[group], 0.0)
+        change = np.clip(change, low - a, high - a)
+        return step_along(change, K, residual)
+
+    def _newton_step(self, free: Array) -> FreeStep:
+        problem, a = self.problem, self.signed[free]
+        K = self.kernel_rows.exact_block(self.place[free])
+        box = problem.lower[free] - a, problem.higher[free] - a
+        return free_step(K, self.residual[free], box, problem.group[free])
 
     def set(self, entries: Array, signed: Array) -> None:
         """Give some entries other multipliers, and update the values."""

@@ -27,11 +27,10 @@ class FreeStep:
 
     change: Array
     gain: float
-    n_solves: int
 
 
 def free_step(
-    K: Array, residual: Array, low: Array, high: Array, group: Array
+    K: Array, residual: Array, box: tuple[Array, Array], group: Array
 ) -> FreeStep:
     """Return the step of free multipliers that maximises the objective along a line.
 
@@ -41,7 +40,7 @@ def free_step(
         Kernel values, float64.
     residual : ndarray of shape (free,)
         ``t - f``: the gradient.
-    low, high : ndarray of shape (free,)
+    box : two ndarrays of shape (free,)
         How far each multiplier may fall (negative) and grow.
     group : ndarray of shape (free,)
         Changes sum to 0 over each group.
@@ -58,12 +57,10 @@ def free_step(
     Cost: a Cholesky factor of the entries that are not held, `MOST_SOLVES` times at
     most.
     """
-    n = len(residual)
+    n, (low, high) = len(residual), box
     held = np.zeros(n, dtype=bool)
     change: Array = np.zeros(n)
-    n_solves = 0
-    while n_solves < MOST_SOLVES:
-        n_solves += 1
+    for _ in range(MOST_SOLVES):
         rest = np.flatnonzero(~held)
         change[rest] = _solved(K, residual, group, change, held)
         outside = ~held & ((change <= low) | (change >= high))
@@ -72,35 +69,30 @@ def free_step(
         if not outside.any():
             break
     for direction in (change, _first_direction(K, residual, group)):
-        step = _along(direction, K, residual, (low, high), group)
-        if step is not None:
-            return FreeStep(*step, n_solves)
-    return FreeStep(np.zeros(n), 0.0, n_solves)
+        missed = np.bincount(group, weights=direction)
+        if np.abs(missed).max() <= BALANCED * np.abs(direction).max():
+            rest = direction - (missed / np.bincount(group).clip(1))[group]
+            step = step_along(_cut(rest, box), K, residual)
+            if step.gain > 0.0:
+                return step
+    return FreeStep(np.zeros(n), 0.0)
 
 
-def _along(
-    direction: Array,
-    K: Array,
-    residual: Array,
-    box: tuple[Array, Array],
-    group: Array,
-) -> tuple[Array, float] | None:
-    """Return the best step along a direction and its gain; None where there is none.
-
-    A direction whose sums are not 0 by more than rounding is none.
-    """
-    missed = np.bincount(group, weights=direction)
-    if not np.abs(missed).max() <= BALANCED * np.abs(direction).max():
-        return None
-    direction = direction - (missed / np.bincount(group).clip(1))[group]
+def step_along(direction: Array, K: Array, residual: Array) -> FreeStep:
+    """Return the best step along a direction, not beyond it."""
     slope, curve = float(residual @ direction), float(direction @ (K @ direction))
     if not slope > 0.0:
-        return None
+        return FreeStep(np.zeros(len(direction)), 0.0)
+    length = 1.0 if curve <= slope else slope / curve
+    return FreeStep(length * direction, length * slope - length**2 * curve / 2)
+
+
+def _cut(direction: Array, box: tuple[Array, Array]) -> Array:
+    """Return a direction up to where the first entry reaches a bound."""
     bound = np.where(direction > 0, box[1], box[0])
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = float(np.where(direction != 0, bound / direction, np.inf).min())
-    length = min(1.0, reach, slope / curve if curve > 0 else np.inf)
-    return length * direction, length * slope - length**2 * curve / 2
+    return np.asarray(min(1.0, reach) * direction)
 
 
 def _solved(

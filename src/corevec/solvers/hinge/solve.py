@@ -26,7 +26,7 @@ from corevec.certificates import (
 )
 from corevec.data.sources import Source, Workers
 from corevec.kernels import AnyKernel, Kernel, Rows
-from corevec.models.certificate import Certificate, relative_gap
+from corevec.models.certificate import Cancellation, Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.problems import BoxProblem, Measured
 from corevec.solvers.hinge.decomposition import WORKING_SET, Decomposition
@@ -122,15 +122,16 @@ class _Seen:
 
     guess: _Guess
     values: Array
-    error: float
+    error: float  # of the values
     measured: Measured
     bounds: tuple[float, float]
     rounding: float
     violation: float
+    cancelled: Cancellation
 
     @property
     def gap(self) -> float:
-        return relative_gap(*self.bounds)
+        return relative_gap(*self.bounds, self.cancelled)
 
 
 class _Run:
@@ -148,6 +149,7 @@ class _Run:
         self.settings, self.progress = settings, progress
         self.numbers, self.place = np.unique(problem.rows, return_inverse=True)
         self.steps, self.least_curvature = 0, float("inf")
+        self._largest_diagonal = 0.0
         self.dtype: Any = _first_precision(problem, kernel, settings.tol)
 
     def solve(self, start: Array | None) -> BoxSolution:
@@ -307,6 +309,7 @@ class _Run:
         functions = KernelExpansion(self.kernel, basis, coef, np.zeros(1))
         parts = self.source.map_rows(functions.ready(dtype), self.numbers, PASS_ROWS)
         self.progress.rows_looked_at += len(self.numbers)
+        self._largest_diagonal = max(self._largest_diagonal, functions.largest_diagonal)
         values = np.concatenate([to_numpy(one) for one in parts])[:, 0][self.place]
         return values, float(functions.value_errors()[0])
 
@@ -330,14 +333,17 @@ class _Run:
         mass = float(np.abs(signed).sum())
         near = float(problem.upper[measured.slack > -error].sum())
         upper = measured.primal + error * (mass / 2 + near)
+        # |w|^2 is a sum of mass^2 kernel values: the function may be 0.
+        terms = self._largest_diagonal * mass**2
         return _Seen(
-            _Guess(signed, measured.slack),
-            values,
-            error,
-            measured,
-            (upper, measured.dual - error * mass / 2),
-            relative_gap(upper + error * mass / 2, measured.primal),
-            problem.violation(signed, values),
+            guess=_Guess(signed, measured.slack),
+            values=values,
+            error=error,
+            measured=measured,
+            bounds=(upper, measured.dual - error * mass / 2),
+            rounding=relative_gap(upper + error * mass / 2, measured.primal),
+            violation=problem.violation(signed, values),
+            cancelled=Cancellation(error * (mass + near), terms),
         )
 
     def _excess(self, seen: _Seen) -> float:
@@ -370,6 +376,7 @@ class _Run:
             problem.name,
             seen.bounds,
             self.progress,
+            cancelled=seen.cancelled,
             tol=settings.tol if is_gap else float("nan"),
             stopped_by=StopReason.TOL if is_met else stopped_by,
             converged=is_met,
