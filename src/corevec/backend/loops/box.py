@@ -138,8 +138,8 @@ def smo_pairs(K, box, tol, max_steps, found):
     Each step takes the entry whose multiplier may grow with the largest residual, and
     the partner in its group that gains most (second order; Fan, Chen and Lin 2005).
     Stops when no difference of residuals exceeds `tol`. `found` gets the last largest
-    difference, the gain of the objective and the least curvature. Returns the steps
-    taken. Twin: LIBSVM and SciPy in the tests.
+    difference and the gain of the objective. Returns the steps taken. Twin: LIBSVM and
+    SciPy in the tests.
     """
     cuts, residual = box.cuts, box.residual
     n = residual.shape[0]
@@ -148,7 +148,7 @@ def smo_pairs(K, box, tol, max_steps, found):
     for e in range(n):
         diagonal[e] = K[e, e]
         _bar(box, e, up, down)
-    gained, least, step, steps = 0.0, np.inf, 0.0, 0
+    gained, step, steps = 0.0, 0.0, 0
     i, j = 0, 0
     while True:
         last_i, last_j = i, j
@@ -175,7 +175,6 @@ def smo_pairs(K, box, tol, max_steps, found):
         if violation <= tol or j < 0 or steps >= max_steps:
             break
         curve = diagonal[i] + diagonal[j] - 2.0 * K[i, j]
-        least = min(least, curve)
         curve = max(curve, _FLAT)
         d = residual[i] - residual[j]
         step = _move_pair(box, i, j, d / curve)
@@ -183,7 +182,7 @@ def smo_pairs(K, box, tol, max_steps, found):
         _bar(box, i, up, down)
         _bar(box, j, up, down)
         steps += 1
-    found[0], found[1], found[2] = max(violation, 0.0), gained, least
+    found[0], found[1] = max(violation, 0.0), gained
     return steps
 
 

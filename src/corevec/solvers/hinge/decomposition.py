@@ -45,8 +45,6 @@ class Decomposition:
         f at the points of `kernel_rows`; `place` says which is an entry's.
     steps : int
         Steps of a pair of multipliers so far.
-    least_curvature : float
-        The least curvature along a pair; negative only if the kernel is not definite.
     """
 
     def __init__(
@@ -63,7 +61,7 @@ class Decomposition:
         self.size = WORKING_SET if all_fit else min(WORKING_SET, kernel_rows.n_slots)
         self.place = kernel_rows.positions(problem.rows)
         self.values = np.zeros(len(kernel_rows))
-        self.steps, self.least_curvature = 0, float("inf")
+        self.steps = 0
         self._last = np.empty(0, dtype=np.int64)
         self._spent, self._gained, self._patience = 0.0, 0.0, FIRST_PATIENCE
         if values is None:
@@ -93,7 +91,7 @@ class Decomposition:
         if len(problem.totals) > 1:
             chosen = chosen[np.argsort(problem.group[chosen], kind="stable")]
         K = self.kernel_rows.block(self.place[chosen])
-        found = np.empty(3)
+        found = np.empty(2)
         box = Box(
             np.searchsorted(problem.group[chosen], np.arange(len(problem.totals) + 1)),
             problem.lower[chosen],
@@ -108,7 +106,6 @@ class Decomposition:
         self._gained += float(found[1])
         size = len(chosen)
         self._spent += PAIR_COST * size * (steps + size + len(self.kernel_rows) / 8)
-        self.least_curvature = min(self.least_curvature, float(found[2]))
         self.set(chosen, box.a)
         return violation
 

@@ -29,6 +29,14 @@ from corevec.kernels import AnyKernel, Kernel, Rows
 from corevec.models.certificate import Cancellation, Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.problems import BoxProblem, Measured
+from corevec.solvers.hinge.active import (
+    Guess,
+    active_entries,
+    blank_guess,
+    predicted,
+    sample_problem,
+    samples,
+)
 from corevec.solvers.hinge.decomposition import WORKING_SET, Decomposition
 from corevec.solvers.hinge.kernel_rows import KernelRows
 from corevec.solvers.hinge.result import GAP, BoxSolution, HingeSettings
@@ -40,15 +48,8 @@ CACHE_SHARE = 0.6
 # A round that leaves more than this share of the gap has met the limit of float32.
 STALLED = 0.5
 MOST_PASSES = 30
-# Samples: the first, how they grow, and the gap that they are solved to.
-FIRST_ROWS, GROWTH, SAMPLE_GAP = 3000, 8, 0.03
-# Bounds on a sample grow with what its rows stand for, up to this: a stiff problem is
-# slow, and the sample only a start.
-SAMPLE_SLACK = 10.0
-# Entries beside the violated ones among the active, as a share of these and at least.
-BAND_SHARE, LEAST_BAND = 0.35, 1000
-# More active entries than this share are all entries.
-MOST_OF_ALL = 0.8
+# The gap that samples are solved to.
+SAMPLE_GAP = 0.03
 # Entries are solved to this share of the tolerance before all rows are evaluated.
 INNER_SHARE = 0.3
 # Values are updated if no more than this share of the multipliers has changed.
@@ -109,18 +110,10 @@ def solve_boxes(
 
 
 @dataclass(frozen=True)
-class _Guess:
-    """Values of a function close to the solution's, per entry, and its multipliers."""
-
-    signed: Array
-    slack: Array
-
-
-@dataclass(frozen=True)
 class _Seen:
     """Exact values at all entries, and what they prove."""
 
-    guess: _Guess
+    guess: Guess
     values: Array
     error: float  # of the values
     measured: Measured
@@ -148,7 +141,7 @@ class _Run:
         self.problem, self.source, self.kernel = problem, source, kernel
         self.settings, self.progress = settings, progress
         self.numbers, self.place = np.unique(problem.rows, return_inverse=True)
-        self.steps, self.least_curvature = 0, float("inf")
+        self.steps = 0
         self._largest_diagonal = 0.0
         self.dtype: Any = _first_precision(problem, kernel, settings.tol)
 
@@ -170,7 +163,7 @@ class _Run:
             if seen is not None and self._is_met(seen):
                 break
             n_before = len(active)
-            active = np.union1d(active, _active(guess, problem))
+            active = np.union1d(active, active_entries(guess, problem))
             part = problem.restricted(active)
             rows = self._rows(part, rows)
             values = None if seen is None else seen.values[active]
@@ -200,63 +193,23 @@ class _Run:
     def _may_go_on(self) -> bool:
         return self._spent() is None
 
-    def _sampled(self) -> _Guess:
-        """Return a start from samples; the zero function where there are few rows."""
-        problem, n = self.problem, len(self.numbers)
-        rng = np.random.default_rng(self.settings.random_state)
-        order = np.empty(n, dtype=np.int64)
-        order[rng.permutation(n)] = np.arange(n)
-        order = order[self.place]  # where the row of each entry stands in the shuffle
-        nothing = np.zeros(len(problem.rows))
-        guess = _Guess(problem.feasible(nothing), nothing + np.inf)
-        size, sizes = n, []
-        while size > 2 * FIRST_ROWS:
-            size = max(size // GROWTH, FIRST_ROWS)
-            sizes.append(size)
-        for k, size in enumerate(sizes[::-1]):
+    def _sampled(self) -> Guess:
+        """Return a start from samples; no multipliers where there are few rows."""
+        problem = self.problem
+        guess = blank_guess(problem)
+        for k, few in enumerate(samples(self.place, self.settings.random_state)):
             if not self._may_go_on():
                 break
-            few = np.flatnonzero(order < size)
-            part, ratio = self._sample_problem(few)
-            signed = part.feasible(np.zeros(len(few)))
-            slack = np.full(len(few), np.inf)
-            if k > 0:
-                own = _Guess(guess.signed[few], guess.slack[few])
-                signed, slack = part.feasible(ratio * own.signed, -own.slack), own.slack
-            active = _active(_Guess(signed, slack), part)
-            inner = part.restricted(active)
-            work = Decomposition(inner, signed[active], self._rows(inner, None))
+            part, ratio = sample_problem(problem, few)
+            own = guess.of_sample(part, few, ratio) if k else blank_guess(part)
+            chosen = active_entries(own, part)
+            inner = part.restricted(chosen)
+            rows = self._rows(inner, None)
+            work = Decomposition(inner, own.signed[chosen], rows)
             self._improve(work, GAP, SAMPLE_GAP)
-            guess = self._predicted(inner, work.signed)
+            values, _ = self._values(inner.rows, work.signed, np.float32)
+            guess = predicted(problem, values)
         return guess
-
-    def _sample_problem(self, few: Array) -> tuple[BoxProblem, float]:
-        problem = self.problem
-        mass = max(float(problem.upper[few].sum()), 1e-300)
-        ratio = float(problem.upper.sum()) / mass
-        largest = float(problem.upper.max())
-        applied = ratio
-        if problem.linear.any():  # else all scales are alike
-            applied = float(np.clip(SAMPLE_SLACK / largest, 1.0, ratio))
-        part = problem.restricted(few, applied)
-        shares = [
-            _share(problem.upper * (problem.group == g), few)
-            for g in range(len(problem.totals))
-        ]
-        totals = [
-            applied * share * one
-            for share, one in zip(shares, problem.totals, strict=True)
-        ]
-        return replace(part, totals=tuple(totals)), applied
-
-    def _predicted(self, part: BoxProblem, signed: Array) -> _Guess:
-        """Return the multipliers that a sample's function gives to all entries."""
-        problem = self.problem
-        values, _ = self._values(part.rows, signed, np.float32)
-        found = problem.measure(np.zeros(len(values)), values)
-        at = np.where(found.slack > 0, problem.upper, 0.0)
-        full = problem.feasible(problem.sign * at, np.abs(found.slack))
-        return _Guess(full, found.slack)
 
     def _rows(self, part: BoxProblem, rows: KernelRows | None) -> KernelRows:
         """Return rows of the kernel matrix for a problem: those so far, or new ones."""
@@ -294,7 +247,6 @@ class _Run:
             if idle > idle_most:
                 break
         self.steps += work.steps
-        self.least_curvature = min(self.least_curvature, work.least_curvature)
 
     def _values(self, rows: Array, signed: Array, dtype: Any) -> tuple[Array, float]:
         """Return f at all entries for multipliers of some rows, with its error."""
@@ -336,7 +288,7 @@ class _Run:
         # |w|^2 is a sum of mass^2 kernel values: the function may be 0.
         terms = self._largest_diagonal * mass**2
         return _Seen(
-            guess=_Guess(signed, measured.slack),
+            guess=Guess(signed, measured.slack),
             values=values,
             error=error,
             measured=measured,
@@ -416,22 +368,3 @@ def _first_precision(problem: BoxProblem, kernel: AnyKernel, tol: float) -> Any:
     is_plain = isinstance(kernel, Kernel) and kernel.uses_distance
     is_loose = tol >= FLOAT32_TOL and problem.upper.max() <= FLOAT32_BOUND
     return np.float32 if is_plain and is_loose else np.float64
-
-
-def _share(weight: Array, few: Array) -> float:
-    return float(weight[few].sum()) / max(float(weight.sum()), 1e-300)
-
-
-def _active(guess: _Guess, problem: BoxProblem) -> Array:
-    """Return the entries that have a multiplier, may get one, or nearly may."""
-    present = problem.upper > 0
-    is_active = (guess.signed != 0) | (guess.slack > 0)
-    is_active &= present
-    others = np.flatnonzero(present & ~is_active)
-    n_active = int(is_active.sum())
-    band = int(BAND_SHARE * n_active) + LEAST_BAND
-    if n_active + band > MOST_OF_ALL * present.sum():
-        return np.flatnonzero(present)
-    if len(others) > band:
-        others = others[np.argpartition(-guess.slack[others], band)[:band]]
-    return np.union1d(np.flatnonzero(is_active), others)
