@@ -13,8 +13,9 @@ from corevec.solvers.hinge.free_rows import FreeStep, free_step, step_along
 from corevec.solvers.hinge.interior import Small, interior_solution
 from corevec.solvers.hinge.kernel_rows import KernelRows
 
-# Entries of a working set; half of them come from the last one.
-WORKING_SET = 1024
+# Entries of a working set, half of which come from the last one: a quarter of all,
+# within these limits. Kernel rows are computed only for entries that were in one.
+WORKING_SHARE, LEAST_WORKING_SET, WORKING_SET = 4, 256, 1024
 # A block is solved to this share of the violation that it was chosen for.
 INNER_SHARE = 0.1
 # Steps on one block per entry.
@@ -58,7 +59,9 @@ class Decomposition:
         self.problem, self.kernel_rows = problem, kernel_rows
         self.may_go_on = may_go_on
         all_fit = kernel_rows.n_slots >= len(kernel_rows)
-        self.size = WORKING_SET if all_fit else min(WORKING_SET, kernel_rows.n_slots)
+        share = len(problem.rows) // WORKING_SHARE
+        size = int(np.clip(share, LEAST_WORKING_SET, WORKING_SET))
+        self.size = size if all_fit else min(size, kernel_rows.n_slots)
         self.place = kernel_rows.positions(problem.rows)
         self.values = np.zeros(len(kernel_rows))
         self.steps = 0
