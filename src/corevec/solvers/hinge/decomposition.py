@@ -16,6 +16,9 @@ from corevec.solvers.hinge.kernel_rows import KernelRows
 # Entries of a working set, half of which come from the last one: a quarter of all,
 # within these limits. Kernel rows are computed only for entries that were in one.
 WORKING_SHARE, LEAST_WORKING_SET, WORKING_SET = 4, 256, 1024
+# Up to so many entries of rows with few columns are one working set: to compute the
+# whole matrix then costs less than to choose.
+WHOLE, FEW_COLUMNS = 2048, 64
 # A block is solved to this share of the violation that it was chosen for.
 INNER_SHARE = 0.1
 # Steps on one block per entry.
@@ -59,8 +62,10 @@ class Decomposition:
         self.problem, self.kernel_rows = problem, kernel_rows
         self.may_go_on = may_go_on
         all_fit = kernel_rows.n_slots >= len(kernel_rows)
-        share = len(problem.rows) // WORKING_SHARE
-        size = int(np.clip(share, LEAST_WORKING_SET, WORKING_SET))
+        n = len(problem.rows)
+        size = int(np.clip(n // WORKING_SHARE, LEAST_WORKING_SET, WORKING_SET))
+        if n <= WHOLE and kernel_rows.n_columns <= FEW_COLUMNS:
+            size = n
         self.size = size if all_fit else min(size, kernel_rows.n_slots)
         self.place = kernel_rows.positions(problem.rows)
         self.values = np.zeros(len(kernel_rows))
@@ -102,7 +107,10 @@ class Decomposition:
             self.signed[chosen],
             residual[chosen],
         )
-        inner = max(INNER_SHARE * violation, tol / 2)
+        is_whole = len(chosen) == len(problem.rows)
+        inner = max(0.0 if is_whole else INNER_SHARE * violation, tol / 2)
+        if inner == 0.0:
+            inner = INNER_SHARE * violation
         most = min(STEPS_PER_ENTRY * len(chosen), most_steps)
         steps = smo_pairs(K, box, inner, most, found)
         self.steps += steps
@@ -180,8 +188,10 @@ class Decomposition:
         change = signed - self.signed[entries]
         moved = np.flatnonzero(change)
         self.signed[entries] = signed
-        rows, back = np.unique(self.place[entries[moved]], return_inverse=True)
-        coef = np.bincount(back, weights=change[moved], minlength=len(rows))
+        rows, coef = self.place[entries[moved]], change[moved]
+        if len(self.place) > len(self.values):  # two entries of one row
+            rows, back = np.unique(rows, return_inverse=True)
+            coef = np.bincount(back, weights=coef, minlength=len(rows))
         for start in range(0, len(rows), self.size):  # no more than cached at once
             part = slice(start, start + self.size)
             if not self.may_go_on():  # nobody asks for these values any more

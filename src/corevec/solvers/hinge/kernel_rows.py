@@ -58,7 +58,7 @@ class KernelRows:
         self._slot_of = np.full(most, -1)
         self._row_of = np.full(self.n_slots, -1)
         self._used = np.full(self.n_slots, -1)
-        self._clock = 0
+        self._clock, self._n_filled, self._holds_all = 0, 0, False
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -67,6 +67,7 @@ class KernelRows:
         taken = self.source.take(self.numbers)
         rows = Rows(taken.values, taken.index)
         self.points = self.kernel.prepare_basis(rows, self._wanted)
+        self.n_columns = self.points.values.shape[1]
         self._tiles = [
             (part, self.points.part(part.start, part.stop))
             for part in _ranges(0, len(rows), TILE_COLUMNS)
@@ -84,6 +85,7 @@ class KernelRows:
         if n + len(new) > self._values.shape[1]:
             return False
         if len(new):
+            self._holds_all = False
             self.numbers = np.concatenate([self.numbers, new])
             self._prepare()
             held = np.flatnonzero(self._row_of >= 0)
@@ -96,24 +98,38 @@ class KernelRows:
 
     def slots(self, rows: Array) -> Array:
         """Return where these rows are held, after computing those missing."""
+        if self._holds_all:
+            return np.asarray(self._slot_of[rows])
         self._clock += 1
         wanted = np.unique(rows)
         held = self._slot_of[wanted]
         self._used[held[held >= 0]] = self._clock
         missing = wanted[held < 0]
         if len(missing):
-            free = np.argpartition(self._used, len(missing) - 1)[: len(missing)]
-            free.sort()
+            free = self._free_slots(len(missing))
             old = self._row_of[free]
             self._slot_of[old[old >= 0]] = -1
             self._fill(free, missing, self._tiles)
             self._slot_of[missing], self._row_of[free] = free, missing
             self._used[free] = self._clock
+            n = len(self)
+            self._holds_all = n <= self.n_slots and bool((self._slot_of[:n] >= 0).all())
         return np.asarray(self._slot_of[rows])
+
+    def _free_slots(self, count: int) -> Array:
+        """Return slots never used, or those of the least recently used rows."""
+        first = self._n_filled
+        if first + count <= self.n_slots:
+            self._n_filled += count
+            return np.arange(first, first + count)
+        return np.sort(np.argpartition(self._used, count - 1)[:count])
 
     def block(self, rows: Array) -> Array:
         """Return ``k(x_i, x_j)`` for these rows, each of them once more per repeat."""
-        slots = self.slots(rows)
+        slots, n = self.slots(rows), len(self)
+        in_place = len(rows) == n and bool((slots == np.arange(n)).all())
+        if in_place and bool((rows == slots).all()):
+            return self._values[:n, :n]
         out = np.empty((len(rows), len(rows)), dtype=self.dtype)
 
         def fill(part: slice) -> None:
