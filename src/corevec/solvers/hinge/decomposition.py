@@ -188,7 +188,8 @@ class Decomposition:
         change = signed - self.signed[entries]
         moved = np.flatnonzero(change)
         self.signed[entries] = signed
-        rows, coef = self.place[entries[moved]], change[moved]
+        rows: Array = self.place[entries[moved]]
+        coef: Array = change[moved]
         if len(self.place) > len(self.values):  # two entries of one row
             rows, back = np.unique(rows, return_inverse=True)
             coef = np.bincount(back, weights=coef, minlength=len(rows))
