@@ -85,12 +85,13 @@ def hinge_problem(
 
 
 def primal_value(
-    problem: HingeProblem, functions: KernelExpansion, norm_sq: float, source: Source
+    problem: HingeProblem, functions: KernelExpansion, source: Source
 ) -> float:
-    """Return the objective of a function over all rows; `norm_sq` is its |w|^2."""
+    """Return the objective of a function over all rows, with its rounding error."""
     values = functions.values(source)[:, 0]
-    bias = float(functions.intercept[0])
-    return (norm_sq + bias**2) / 2 + problem.loss(values)
+    bias, norm_sq = float(functions.intercept[0]), float(functions.norms_sq()[0])
+    error = float(problem.omega.sum() * functions.value_errors()[0])
+    return (norm_sq + bias**2) / 2 + problem.loss(values) + error
 
 
 def dual_value(

@@ -83,10 +83,8 @@ def _primal(
 
 def _norm_sq(problem: Problem, function: KernelExpansion) -> float:
     """Return ``|w|^2 + b0^2``, with its rounding error added."""
-    basis, coef = function.prepared(), function.coef[:, 0]
-    values = function.kernel.times(basis, basis, function.coef)[:, 0]
     bias = float(function.intercept[0]) if problem.has_bias else 0.0
-    return max(float(coef @ values), 0.0) + bias**2 + _rounding(function)
+    return float(function.norms_sq()[0]) + bias**2
 
 
 def _rounding(function: KernelExpansion) -> float:

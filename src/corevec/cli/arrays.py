@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib import format as npy
 from scipy import sparse
 
+from corevec._runtime.checks import check_csr
 from corevec._runtime.types import Array
 from corevec.cli.errors import CliError, data_error
 
@@ -146,7 +147,7 @@ def _csr(path: Path, arrays: dict[str, Array]) -> Any:
         if indices.dtype.kind not in "iu" or indptr.dtype.kind not in "iu":
             raise ValueError("indices and indptr must be whole numbers")
         X = sparse.csr_matrix((data, indices, indptr), shape=size, dtype=np.float64)
-        X.check_format(full_check=True)
+        check_csr(X)
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise data_error(f"{path}: not a CSR matrix of rows: {error}.") from error
     if not np.isfinite(X.data).all():

@@ -274,7 +274,7 @@ class CoreVectorRanker(CoreVectorEstimator):
             with progress.listening_for_interrupt():
                 task = ranking.RankingTask(pairs, source, kernel, settings)
                 outcome = ranking.solve(task, progress)
-        except KernelError as error:
+        except (KernelError, InvalidInputError) as error:
             raise named(self, error) from None
         outcome.method = (
             f"few-vectors: all pairs of {source.n_rows:,} rows in the span of "

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from corevec._runtime.checks import check_csr
 from corevec._runtime.progress import RoundState
 from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
@@ -260,7 +261,7 @@ def _unpacked(arrays: dict[str, Array]) -> Saved:
     else:
         parts = tuple(arrays[f"csr_{name}"] for name in ("data", "indices", "indptr"))
         values = sparse.csr_matrix(parts, shape=tuple(arrays["shape"]))
-        values.check_format(full_check=True)
+        check_csr(values)
     cores = range(int(header.pop("cores")))
     return Saved(
         values,

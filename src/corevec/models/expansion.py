@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import is_tensor, to_device_of
+from corevec.backend.arrays import is_tensor, to_device_of, to_numpy
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Kernel, Points, Rows, finite
 
@@ -59,6 +59,13 @@ class KernelExpansion:
         return np.asarray(
             relative * self.largest_diagonal * np.abs(self.coef).sum(axis=0)
         )
+
+    def norms_sq(self) -> Array:
+        """Return an upper bound of ``|w_t|^2`` of each output, rounding included."""
+        basis = self.prepared()
+        values = self.kernel.times(basis, basis, self.coef)
+        norms = np.maximum((to_numpy(self.coef) * to_numpy(values)).sum(axis=0), 0.0)
+        return norms + self.value_errors() * np.abs(to_numpy(self.coef)).sum(axis=0)
 
     def ready(self, dtype: Any = np.float64) -> Ready:
         """Return the functions with their basis prepared in one precision."""

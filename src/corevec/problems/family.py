@@ -292,13 +292,13 @@ def two_class(
     """Return the squared-hinge machine, with penalised bias (CVM paper, eq. 8)."""
     norm = "1/2 (|w|^2 + b0^2)" if has_bias else "1/2 |w|^2"
     name = f"two-class L2-SVM: min {norm} + C/2 sum s_i max(0, 1 - y_i f_i)^2"
-    return Problem(name, labels, C, positive, negative, has_bias=has_bias)
+    return Problem(name, labels, float(C), positive, negative, has_bias=has_bias)
 
 
 def one_class(labels: Labels, C: float) -> Problem:
     """Return the one-class L2-SVM at rho = 1 (CVM paper, section 3.2.1)."""
     name = "one-class L2-SVM at rho = 1: min 1/2 |w|^2 + C/2 sum s_i max(0, 1 - f_i)^2"
-    return Problem(name, labels, C)
+    return Problem(name, labels, float(C))
 
 
 def svdd(labels: Labels, C: float | None) -> Problem:
@@ -310,7 +310,7 @@ def svdd(labels: Labels, C: float | None) -> Problem:
         "soft-margin SVDD: min R^2 + C sum s_i xi_i^2, "
         "|phi(x_i) - c|^2 <= R^2 + xi_i, R^2 >= 0"
     )
-    return Problem(name, labels, 4 * C, price=1.0, floor=Floor.RADIUS, unit=2.0)
+    return Problem(name, labels, 4.0 * C, price=1.0, floor=Floor.RADIUS, unit=2.0)
 
 
 @dataclass(frozen=True)
@@ -339,7 +339,7 @@ def regression(
 
     `units` describes the response z, for the certificate.
     """
-    loss = "C/2 sum s_i max(0, |z_i - f_i| - e)^2"
+    C, loss = float(C), "C/2 sum s_i max(0, |z_i - f_i| - e)^2"
     norm = "1/2 (|w|^2 + b0^2)" if has_bias else "1/2 |w|^2"
     if not isinstance(tube, AutomaticTube):
         name = f"L2-SVR with the tube e = {tube:g}: min {norm} + {loss}, {units}"

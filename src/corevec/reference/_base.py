@@ -297,12 +297,12 @@ _AT_END = 1e-10
 
 def limit_of(given: int) -> int:
     """Return a limit as a number; -1 means no limit."""
-    return NO_LIMIT if given == -1 else int(given)
+    return NO_LIMIT if given == -1 else min(int(given), NO_LIMIT)
 
 
 def step_limit(given: int, n_rows: int) -> int:
     """Return a limit on the steps of pairs as a number; -1 means 100,000 per row."""
-    return _MOST_STEPS_PER_ROW * n_rows if given == -1 else int(given)
+    return _MOST_STEPS_PER_ROW * n_rows if given == -1 else limit_of(given)
 
 
 def away_from_ends(coef: Array, low: Array, high: Array) -> tuple[Array, Array]:

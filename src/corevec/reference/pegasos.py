@@ -27,6 +27,7 @@ from corevec.estimators._parameters import (
     check_number,
     check_positive,
 )
+from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.expansion import KernelExpansion
 from corevec.reference import _online_loops as loops
@@ -35,6 +36,8 @@ from corevec.reference._kernel_rows import KernelRows
 
 # Sampled rows whose kernel values are computed together.
 _BLOCK = 256
+# Passes over the rows; the rows of all steps are drawn beforehand.
+_MOST_EPOCHS = 1_000_000
 
 
 class Pegasos(ReferenceClassifier):
@@ -155,6 +158,12 @@ class Pegasos(ReferenceClassifier):
         super()._check_parameters()
         check_positive("Pegasos", "C", self.C)
         check_number("Pegasos", "n_epochs", self.n_epochs, above=0, remedy="E.g. 5.")
+        if self.n_epochs > _MOST_EPOCHS:
+            raise InvalidInputError(
+                f"Pegasos: n_epochs={self.n_epochs!r} must be at most 1,000,000: "
+                "the rows of all steps are drawn beforehand. 5 to 100 are usual.",
+                parameter="n_epochs",
+            )
         check_limit("Pegasos", "batch_size", self.batch_size)
         for name in ("average", "projection", "fit_intercept"):
             check_flag("Pegasos", name, getattr(self, name))
@@ -170,6 +179,7 @@ class Pegasos(ReferenceClassifier):
             pull = weight * (len(present) / weight.sum())
         draws = self._draws(present, weight, rng)
         batch = len(present) if self.batch_size == -1 else int(self.batch_size)
+        batch = min(batch, len(draws))
         is_linear = rows.kernel.name == "linear" and not rows.kernel.normalized
         run = self._linear if is_linear else self._kernelised
         coef = run(rows, (y, pull, draws), batch)

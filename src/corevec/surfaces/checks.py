@@ -27,6 +27,7 @@ def check_surface_parameters(model: Any) -> None:
     check_choice(WHO, "kernel", model.kernel, DISTANCE_KERNELS)
     check_choice(WHO, "formulation", model.formulation, FORMULATIONS)
     check_whole(model.scales, "scales", 1)
+    checked_widths(model.widths, model.scales)
     if model.max_vectors is not None:
         check_whole(model.max_vectors, "max_vectors", 1)
     check_whole(model.neighbors, "neighbors", LEAST_POINTS)

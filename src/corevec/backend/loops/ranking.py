@@ -162,3 +162,22 @@ def _prefix(tree, level, found):
         for t in range(len(found)):
             found[t] += tree[k, t]
         k -= k & -k
+
+
+@njit(nogil=True, cache=True)
+def lower_weight(starts, level, weight):
+    """Return the weight of the rows of lower grade in each row's query.
+
+    Query by query: of sums over all rows a difference would lose a light query beside a
+    heavy one.
+    """
+    out = np.zeros(len(weight))
+    for q in range(len(starts) - 1):
+        below = same = 0.0
+        for i in range(starts[q], starts[q + 1]):
+            if i > starts[q] and level[i] != level[i - 1]:
+                below += same
+                same = 0.0
+            out[i] = below
+            same += weight[i]
+    return out

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
+from corevec._runtime.checks import check_csr
 from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.formats.libsvm.base import LibsvmModel
@@ -188,7 +189,7 @@ class Decoder:
             return self._matrices[key]
         try:
             made = kind(tuple(parts), shape=shape)
-            made.check_format(full_check=True)
+            check_csr(made)
         except (ValueError, TypeError, IndexError, OverflowError) as error:
             self.wrong(place, f"its arrays are no CSR matrix of shape {shape}: {error}")
         self._matrices[key] = made

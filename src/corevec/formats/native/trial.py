@@ -88,7 +88,10 @@ def _check_shared(parameters: dict[str, Any], wrong: Wrong) -> None:
         wrong(f"device={parameters['device']!r:.40} must be None or a name")
     weight = parameters.get("class_weight")
     if isinstance(weight, dict):
-        right = all(isinstance(number, Real) for number in weight.values())
+        right = all(
+            isinstance(number, Real) and float(number) >= 0
+            for number in weight.values()
+        )
     else:
         right = weight in (None, "balanced")
     if not right:

@@ -36,6 +36,8 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "_functions": (KernelExpansion,),
     "_outcome": (FitResult,),
     "_sample": (RowSample,),
+    "_slope": (float, np.floating),
+    "_step": (float, np.floating),
     "_streams": (list,),
     "certificate_": (Certificate,),
     "classes_": (np.ndarray,),
@@ -185,7 +187,7 @@ def _check_classes(made: Any, n_outputs: int | None, wrong: Wrong) -> None:
     if isinstance(made, StructuralSVM) and "coef_" in vars(made):
         columns, n_outputs = made.n_features_in_, 1 if k == 2 else k
         check_floats(made.coef_, (n_outputs, columns), "coef_", wrong)
-        check_floats(made.intercept_, (n_outputs,), "intercept_", wrong)
+        check_floats(vars(made).get("intercept_"), (n_outputs,), "intercept_", wrong)
     allowed = (1,) if k == 2 else (k, k * (k - 1) // 2)
     if k < 2 or (n_outputs is not None and n_outputs not in allowed):
         wrong(f"{k} classes do not go with {n_outputs} functions")

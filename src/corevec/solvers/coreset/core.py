@@ -248,7 +248,7 @@ class Core:
         """
         if is_definite_by_name(self.kernel):
             return True
-        if self.softened:
+        if self.softened or self.norm_sq < -self.rounding:
             return False
         few = self.support[:_MAX_EIGENVALUE_ROWS]
         K = self.K[np.ix_(few, few)] - float(self.problem.has_bias) * np.outer(
@@ -269,6 +269,23 @@ class Core:
     def rounding(self) -> float:
         """Bound on the rounding error of `norm_sq` and of the dual value."""
         return float(self.multipliers.sum()) * self.value_error
+
+    @property
+    def proved(self) -> float:
+        """What the multipliers prove about the optimum, rounding allowed for.
+
+        Where the scale is free the best one is chosen for the largest ``b'Qb`` that
+        rounding allows: at that of a sum that cancels the dual value would be anything.
+        """
+        is_fixed = self.problem.has_offset and self.problem.floor is not Floor.ZERO
+        if self.problem.is_hard or is_fixed or self.share != 1.0:
+            return self.dual - self.rounding
+        b = self.multipliers
+        curve = float(b @ self.margins()) + float(b @ (self.ridge * b)) + self.rounding
+        if not curve > 0:
+            return self.problem.least
+        slope = float(self.terms.target @ b)
+        return self.problem.dual_at_best_scale(slope, curve, float(b.sum()))
 
     @property
     def cancellation(self) -> Cancellation | None:

@@ -56,7 +56,7 @@ def certificate(state: State, t: int, job: Job) -> Certificate:
         return _without_upper_bound(core, state.stopped_by, job)
     primal = measured.primal + core.rounding
     primal += core.problem.loss_error(primal, core.value_error)
-    dual = max(core.dual - core.rounding, core.problem.least)
+    dual = max(core.proved, core.problem.least)
     gap = relative_gap(primal, dual, core.cancellation)
     if not core.is_definite():
         return _without_lower_bound(core, primal, state.stopped_by, job.progress)
@@ -95,7 +95,7 @@ def _without_upper_bound(core: Core, stopped_by: StopReason, job: Job) -> Certif
     is_bound = core.is_definite()
     return Certificate.of(
         core.problem.name,
-        (np.inf, core.dual - core.rounding if is_bound else -np.inf),
+        (np.inf, core.proved if is_bound else -np.inf),
         job.progress,
         tol=float("nan") if job.is_paper else job.settings.tol,
         unit=core.problem.unit,

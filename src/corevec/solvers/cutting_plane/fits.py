@@ -131,7 +131,7 @@ def solve_in(
     if not task.rules.is_literal:
         rescale(state)
     functions, norm_sq = space.expansion(state.best.weights)
-    primal = primal_value(problem, functions, norm_sq, source)
+    primal = primal_value(problem, functions, source)
     progress.rows_looked_at += source.n_rows
     affordable = _affordable(space, source, progress)
     beta = state.cuts.row_share() * problem.omega / problem.C

@@ -219,7 +219,7 @@ def line_search(
     slope -= float(omega[inside] @ change[inside])
     if slope >= 0:
         return 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         place = (1.0 - margin) / change
     ahead = np.flatnonzero((place > 0) & np.isfinite(place))
     ahead = ahead[np.argsort(place[ahead])]

@@ -236,7 +236,11 @@ class _Work:
         functions = KernelExpansion(task.kernel, basis, own, has_bias * own.sum(axis=0))
         if any(one.values is None for one in solved):
             solved = self._measured(solved, coef, functions)
-        bounds = [one.bounds or _bounds(one) for one in solved]
+        largest = float(abs(to_numpy(task.kernel.diagonal(self.rows))).max())
+        bounds = [
+            one.bounds or _bounds(one, largest + bias)
+            for one, bias in zip(solved, has_bias, strict=True)
+        ]
         found = Solution(
             functions=functions,
             numbers=numbers,
@@ -344,13 +348,21 @@ def values_of_pairs(
     return out
 
 
-def _bounds(one: _Solved) -> tuple[float, float]:
-    """Return primal and dual value of a function with its multipliers."""
+def _bounds(one: _Solved, largest: float) -> tuple[float, float]:
+    """Return primal and dual value of a function with its multipliers.
+
+    A multiplier below 0, which the rounding of a system leaves, is no multiplier: they
+    are set to 0, and the norm is bounded by the triangle inequality. `largest` is the
+    largest k(x, x), bias included.
+    """
     assert one.values is not None
     b = one.sign * one.coef
     slack = np.maximum(1.0 - one.sign * one.values, 0.0)
     norm = float(one.coef @ one.values)
     primal = norm / 2 + float(one.omega @ slack**2) / 2
-    used = b != 0
+    used = b > 0
     ridge = float((b[used] ** 2 / one.omega[used]).sum())
-    return primal, max(float(b.sum()) - (norm + ridge) / 2, 0.0)
+    left_out = float(-b[b < 0].sum())
+    if left_out > 0:
+        norm = (np.sqrt(max(norm, 0.0)) + np.sqrt(largest) * left_out) ** 2
+    return primal, max(float(b[used].sum()) - (norm + ridge) / 2, 0.0)

@@ -113,7 +113,18 @@ class Machine:
         if dual > self.dual:
             self.dual, self.proof, self.proof_values = dual, coef, values
 
-    def dual_of(self, coef: Array, values: Array) -> float:
+    def proved(self, unit_error: float) -> float:
+        """Return the dual value of `proof`, rounding allowed for.
+
+        `unit_error` is that of the values per unit of multipliers. It belongs to the
+        multipliers, which may be far larger than the function's, and is added before
+        the best scale is taken: at that of a sum that cancels anything is proved.
+        """
+        if not self.proof.any():
+            return self.dual
+        return self.dual_of(self.proof, self.proof_values, unit_error)
+
+    def dual_of(self, coef: Array, values: Array, unit_error: float = 0.0) -> float:
         """Return the dual value of signed multipliers with these function values."""
         rows = np.flatnonzero(coef)
         # Of a row's two sides the multiplier's sign tells which one it belongs to.
@@ -121,6 +132,7 @@ class Machine:
         target, b = self.target[side, rows], np.abs(coef[rows])
         curve = float(coef @ values) + float(b @ (b / self.omega[side, rows]))
         slope, total = float(target @ b), float(b.sum())
+        curve += unit_error * total**2
         return self.problem.dual_at_best_scale(slope, curve, total)
 
 
@@ -482,7 +494,7 @@ class _Try:
         The gap of a solution falls with the square of its residual, once the active
         rows are known; before, a tighter solution is overturned.
         """
-        if not self._is_settled or not np.isfinite(self.gap):
+        if not self._is_settled or not 0 < self.gap < np.inf:
             return residual
         gap = max(self.gap, TINY)
         return residual * float(np.clip(np.sqrt(tol / 2 / gap), 0.1, 0.5))

@@ -279,6 +279,9 @@ class _Run:
             # Rows in another layout then give the same model to many digits.
             self.dtype = np.float64
         self.has_bias = np.array([float(one.has_bias) for one in problems])
+        self._unit_error = kernel.rounding(view.n_features) * view.reduce(
+            lambda rows: float(abs(kernel.diagonal(rows)).max()), max
+        )
         self.numbers = view.numbers
         self.terms = [_terms(problem, view, kernel) for problem in problems]
         self._all = list(range(len(problems)))
@@ -449,7 +452,8 @@ class _Run:
                 state.offsets[t] = machine.offset
                 given = machine.coef, machine.values, machine.offset
                 machine.primal = machine.objective(*given)
-            found.append((machine.primal, max(machine.dual, problem.least)))
+            dual = machine.proved(self._unit_error)
+            found.append((machine.primal, max(dual, problem.least)))
         return found
 
     def _best_offset(self, machine: Machine) -> float:

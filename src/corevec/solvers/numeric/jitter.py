@@ -48,8 +48,19 @@ def with_jitter(
             return attempt(jitter)
         except linalg.LinAlgError:
             jitter = max(growth * jitter, first * scale)
-            if jitter > MAX_SHARE * scale:
-                raise _not_finite(scale) from None
+            if not 0 < jitter <= MAX_SHARE * scale:
+                raise _not_positive(scale) from None
+
+
+def _not_positive(scale: float) -> InvalidInputError:
+    if scale > 1e150:
+        return _not_finite(scale)
+    return InvalidInputError(
+        f"a system of equations with entries of the size {scale:.3g} is not positive "
+        "definite, whatever is added to its diagonal: nor is the kernel on these rows. "
+        "Use a positive definite kernel ('rbf', or 'poly' with coef0 >= 0).",
+        parameter="kernel",
+    )
 
 
 def _not_finite(scale: float) -> InvalidInputError:

@@ -251,7 +251,7 @@ class Ranking:
     def outcome(self, state: State, why: str | None) -> FitResult:
         """Return the functions, certified by their own values on all rows."""
         functions, basis = self.functions(state), self.choice.basis
-        primal, dual, kind = self.certify(functions, float(state.v @ state.v))
+        primal, dual, kind = self.certify(functions)
         limited = "stall" if self.choice.is_complete else "max_vectors"
         certificate = Certificate.of(
             PROBLEM,
@@ -272,9 +272,7 @@ class Ranking:
             n_core=[len(basis)],
         )
 
-    def certify(
-        self, functions: KernelExpansion, norm_sq: float
-    ) -> tuple[float, float, str]:
+    def certify(self, functions: KernelExpansion) -> tuple[float, float, str]:
         """Return primal, dual, and how the dual was obtained."""
         rows, source = self.task.pairs.rows, self.task.source
         points = functions.prepared()
@@ -285,7 +283,7 @@ class Ranking:
         f = np.concatenate(list(source.workers.run(task, parts_of(rows))))
         self.progress.rows_looked_at += len(rows)
         sums = self.task.pairs.sums(f, most_pairs=CERTIFIED_PAIRS)
-        primal = (norm_sq + sums.square + sums.square_error) / 2
+        primal = self._primal(functions, sums)
         if not self.choice.is_definite:
             return primal, -np.inf, "none"  # no bound without a scalar product
         pulling, dual = np.flatnonzero(sums.pull), 0.0
@@ -299,10 +297,25 @@ class Ranking:
         exact = self._dual(sums, max(norm_sq, 0.0) + rounding)
         return primal, max(dual, exact), "exact"
 
+    def _primal(self, functions: KernelExpansion, sums: PairSums) -> float:
+        """Return the objective of the functions, with its rounding error.
+
+        With e the error of a value, that of a margin is 2 e, and the loss grows by
+        ``2 e sqrt(2 L Omega) + 2 Omega e^2`` at most (Cauchy-Schwarz), Omega being the
+        weight of all pairs.
+        """
+        error = 2.0 * float(functions.value_errors()[0])
+        weight = float(self.task.pairs.scale @ self.task.pairs.pair_weight)
+        twice_loss = sums.square + sums.square_error
+        twice_loss += 2 * error * np.sqrt(twice_loss * weight) + weight * error**2
+        return float(functions.norms_sq()[0] + twice_loss) / 2
+
     def _projected(self, sums: PairSums, pulled: Array, is_bound: bool) -> float:
         """Return the dual value by the projection bound, or that within the span."""
-        missed = float(np.abs(sums.pull) @ self.span.outside) if is_bound else 0.0
-        return self._dual(sums, float(pulled @ pulled) + missed**2)
+        pull = np.abs(sums.pull)
+        missed = float(pull @ self.span.outside) if is_bound else 0.0
+        rounding = self.choice.basis.rounding * float(pull.sum()) ** 2
+        return self._dual(sums, float(pulled @ pulled) + missed**2 + rounding)
 
     def _dual(self, sums: PairSums, norm_sq: float) -> float:
         """Return the dual value of the violations at its best scale, rounded down."""

@@ -146,10 +146,7 @@ def verify(
     basis = None
     if len(function.basis):
         basis, _ = basis_of_rows(function.basis, function.kernel, source.workers)
-    points = function.prepared()
-    kernel_values = function.kernel.times(points, points, function.coef)
-    norm_sq = float(function.coef[:, 0] @ kernel_values[:, 0])
-    primal = primal_value(own, function, norm_sq, source)
+    primal = primal_value(own, function, source)
     request = BoundRequest(how)
     bound = dual_value(own, beta, source, function.kernel, basis, request)
     return Certificate.of(

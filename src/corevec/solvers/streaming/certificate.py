@@ -66,8 +66,13 @@ def gap_of(
         return replace(found, problem=name)
     excess = np.maximum(1.0 - scale * margin, 0.0)
     beta = omega * excess
-    primal = scale**2 * norm_sq / 2 + float(beta @ excess) / 2
-    dual = _linear_dual(problem, source, beta, omega, sign)
+    kernel = function.kernel
+    largest = source.reduce(lambda rows: float(kernel.diagonal(rows).max()), max)
+    relative = kernel.rounding(source.n_features, source.dtype)
+    error = relative * scale * float(np.sqrt(norm_sq * (largest + problem.has_bias)))
+    primal = (scale**2 * norm_sq + float(beta @ excess)) / 2 * (1 + relative)
+    primal += problem.loss_error(primal, error)
+    dual = _linear_dual(problem, source, beta, omega, sign, relative * largest)
     return Certificate.of(name, (primal, dual), clock, passes=2.0)
 
 
@@ -99,9 +104,17 @@ def best_scale(margin: Array, omega: Array, norm_sq: float) -> float:
 
 
 def _linear_dual(
-    problem: Problem, source: Source, beta: Array, omega: Array, sign: Array
+    problem: Problem,
+    source: Source,
+    beta: Array,
+    omega: Array,
+    sign: Array,
+    error: float,
 ) -> float:
-    """Return the dual value of multipliers; u is a vector of columns, one pass."""
+    """Return the dual value of multipliers; u is a vector of columns, one pass.
+
+    `error` is that of a product of two rows.
+    """
     total = float(beta.sum())
     if total <= 0:
         return problem.least
@@ -111,7 +124,7 @@ def _linear_dual(
         return np.asarray(rows.values.T @ signed)
 
     u = source.reduce(score, np.add)
-    curve = float(u @ u)
+    curve = float(u @ u) + error * total**2
     if problem.has_bias:
         curve += float(beta @ sign) ** 2
     present = omega > 0

@@ -41,8 +41,12 @@ def certificates(
 ) -> list[Certificate]:
     """Return one certificate per problem; their values are those of all rows."""
     found = []
-    for fit, error in zip(fits, functions.value_errors(), strict=True):
-        primal = fit.primal + fit.problem.loss_error(fit.primal, float(error))
+    norms, width = functions.norms_sq(), len(functions.basis)
+    for fit, error, norm in zip(fits, functions.value_errors(), norms, strict=True):
+        # Coordinates in the span and coefficients of the basis agree but for rounding,
+        # which grows with the condition of the basis.
+        lost = max(float(norm - fit.v[:width] @ fit.v[:width]), 0.0) / 2
+        primal = fit.primal + lost + fit.problem.loss_error(fit.primal, float(error))
         certificate = Certificate.of(
             fit.problem.name,
             (primal, fit.dual),

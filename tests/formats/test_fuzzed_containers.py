@@ -1,0 +1,84 @@
+"""What the fuzzer of containers has found, one file each, in a child process."""
+
+import formats_models
+import mutants
+import numpy as np
+import pytest
+import reading
+
+import corevec
+from corevec.formats import save
+
+
+def at(header, *keys):
+    """Return the node of a header below the state of its model."""
+    node = header["model"]["state"]
+    for key in keys:
+        node = node[key]
+    return node
+
+
+def negative_pointer(header, arrays):
+    step = at(header, "steps", 1, "tuple", 1, "state", "support_vectors_")
+    arrays[step["csr"][2]][-1] = -(2**31)  # SciPy's own check passes over it
+
+
+def changed(**parameters):
+    def change(header, _):
+        at(header).update(parameters)
+
+    return change
+
+
+def without(name):
+    def change(header, _):
+        del at(header)[name]
+
+    return change
+
+
+# The class of the model, and what was changed.
+FILES = {
+    "a pointer below 0": ("Pipeline-SMO", negative_pointer),
+    "a negative class weight": (
+        "CoreVectorClassifier",
+        lambda header, _: at(header, "class_weight", "dict", 0).__setitem__(1, -1),
+    ),
+    "epochs beyond memory": ("Pegasos", changed(n_epochs=2**30)),
+    "no intercept": ("StructuralSVM", without("intercept_")),
+    "a step that is a word": ("ImplicitSurface", changed(_step="precomputed")),
+    "one width for two scales": ("ImplicitSurface", changed(widths=2)),
+}
+
+
+def name_of(kind):
+    """Return the name of the first model of a class, or of a pipeline around it."""
+    if kind == "Pipeline-SMO":
+        return [name for name in formats_models.NAMES if name.endswith("-SMO")][-1]
+    return next(n for n in formats_models.NAMES if n.partition("-")[2] == kind)
+
+
+def test_changed_files_are_refused(tmp_path):
+    for what, (kind, change) in FILES.items():
+        model, *_ = formats_models.fitted_case(name_of(kind))
+        folder = tmp_path / what
+        folder.mkdir()
+        save(model, folder / "good.npz")
+        header, arrays = mutants.entries_of(folder / "good.npz")
+        arrays = [array.copy() for array in arrays]
+        change(header, arrays)
+        mutants.write(folder / "0.model", header, arrays)
+        np.savez(folder / "rows.npz", X=np.zeros((4, 2)), y=np.arange(4) % 2)
+    told = mutants.run(tmp_path)
+    assert len(told) == len(FILES)
+    assert {what for what, *_ in told.values()} == {"refused"}, told
+
+
+def test_numbers_beyond_64_bits_are_numbers():
+    X, y = formats_models.rows()
+    reading.fit(corevec.CoreVectorClassifier(C=2**70), X, y)
+    corevec.SVDD(C=2**63).fit(X)
+    corevec.reference.LASVM(max_iter=2**64).fit(X, y)
+    corevec.reference.Pegasos(batch_size=2**64).fit(X, y)
+    with pytest.raises(corevec.InvalidInputError, match=r"C=1000.*must"):
+        corevec.CoreVectorClassifier(C=10**400).fit(X, y)
