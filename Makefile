@@ -52,6 +52,7 @@ fuzz: $(VENV)/.installed-dev
 
 torture: $(VENV)/.installed-dev
 	cd tests && ../$(BIN)/python -m torture --problems $(PROBLEMS)
+	$(BIN)/python tests/torture_signals.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -90,8 +90,8 @@ def compress(
         or where dense vectors of wide rows exceed `memory_budget`.
     X : array-like or CSR matrix, optional
         The training rows (or kernel matrix). They are needed only for a scikit-learn
-        model whose attributes do not define the kernel values: with ``gamma="scale"``
-        (the default there), or a precomputed or callable kernel.
+        model whose attributes do not define the kernel values: with a precomputed or
+        callable kernel.
     max_iter : int, default=100
         Maximum number of L-BFGS steps; 0 keeps rows of the model.
     memory_budget : float, default=2**28
@@ -245,7 +245,11 @@ def _kernel_and_vectors(model: Any, X: Any, workers: Workers) -> tuple[AnyKernel
     """Return the kernel and the support vectors of a scikit-learn model."""
     who, numbers = type(model).__name__, model.support_.astype(np.int64)
     by_rows = callable(model.kernel) or model.kernel == "precomputed"
-    in_words = model.gamma == "scale" and model.kernel in ("rbf", "poly", "sigmoid")
+    # A fitted model of scikit-learn keeps the number that a name of gamma stood for.
+    gamma = model.gamma
+    if isinstance(gamma, str) and hasattr(model, "_gamma"):
+        gamma = float(model._gamma)
+    in_words = gamma == "scale" and model.kernel in ("rbf", "poly", "sigmoid")
     if X is None and (by_rows or in_words):
         word = "callable" if callable(model.kernel) else repr(model.kernel)
         reason = f"kernel={word}" if by_rows else "gamma='scale'"
@@ -271,9 +275,7 @@ def _kernel_and_vectors(model: Any, X: Any, workers: Workers) -> tuple[AnyKernel
     if seen.shape[0] == 0:  # a constant function: any kernel is right
         return make_kernel("linear"), Rows(vectors, numbers)
     statistics = row_statistics(as_source(seen, workers=workers))
-    kernel = make_kernel(
-        model.kernel, model.gamma, model.degree, model.coef0, statistics
-    )
+    kernel = make_kernel(model.kernel, gamma, model.degree, model.coef0, statistics)
     return kernel, Rows(vectors, numbers)
 
 
