@@ -53,7 +53,8 @@ def one(seed, only=(), folder=None):
             return name, text, np.inf, "crash"
     if finding:
         return name, finding, np.inf, "false"
-    finding, bracket = judged(model, trial, found, certificate)
+    with np.errstate(all="ignore"):  # of candidates that are no good
+        finding, bracket = judged(model, trial, found, certificate)
     done = certificate is not None and certificate.converged
     return name, finding, bracket, "converged" if done else "not converged"
 

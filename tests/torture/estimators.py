@@ -115,6 +115,7 @@ def few_vectors(rng, found):
         bases.append("pursuit")
     few = methods.FewVectors(int(rng.integers(1, 12)), basis=str(rng.choice(bases)))
     given = common(rng, cls, found) | {"method": few, "loss": loss}
+    given["multi_class"] = "ovr"  # these machines share their vectors
     model = cls(C=penalty(rng), **given)
     how = {"is_hinge": loss == "hinge"}
     return Trial(

@@ -215,8 +215,8 @@ def best_offset(task, v):
     mass, sums = np.cumsum(task.omega[order]), np.cumsum((task.omega * v)[order])
     with np.errstate(divide="ignore", invalid="ignore"):
         each = (sums - LD(task.price)) / mass
-    found = np.nanmax(each) if len(each) else LD(0)
-    return max(found, LD(task.floor))
+    each = each[~np.isnan(each)]
+    return max(each.max(initial=-np.inf), LD(task.floor)) if len(each) else LD(0)
 
 
 # --- a good function, by Newton's method on the active entries ------------------------

@@ -266,6 +266,10 @@ def judge_ball(model, found, certificate):
     if certificate.primal <= 1e-9 * float(np.abs(np.diag(square.K)).max()):
         gap = np.inf  # within rounding of the terms it is relative to these
     claim = Claim(None, None, certificate.primal, certificate.dual, gap)
-    others = [value(square, square, a) for a in ev.solve_ball(square.K, C, s)]
+    others = [
+        value(square, square, a)
+        for a in ev.solve_ball(square.K, C, s)
+        if np.isfinite(a).all()
+    ]
     best = value(gram, own, c)
     return verdict(claim, best, min(one.most for one in (best, *others)))
