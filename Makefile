@@ -16,8 +16,8 @@ help:
 	@echo "make lint    ruff, mypy, import-linter, codespell, numpydoc"
 	@echo "make format  let ruff rewrite the code"
 	@echo "make bench   BENCH=\"NAME [--quick]\" one experiment (default: all)"
-	@echo "make fuzz    FUZZ_MINUTES=10 of random files against every reader"
-	@echo "make torture PROBLEMS=10000 random fits against an independent evaluator"
+	@echo "make fuzz    FUZZ_MINUTES=10 of broken files for readers and containers, each"
+	@echo "make torture PROBLEMS=10000 random fits, judged independently; signals"
 	@echo "make clean   remove the virtual environment and every cache"
 
 # One stamp per set of extras: `make demo` must not wait for the linters.
@@ -49,6 +49,7 @@ bench: $(VENV)/.installed-bench
 
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python tests/fuzz_readers.py --minutes $(FUZZ_MINUTES)
+	$(BIN)/python tests/fuzz_containers.py --minutes $(FUZZ_MINUTES)
 
 torture: $(VENV)/.installed-dev
 	cd tests && ../$(BIN)/python -m torture --problems $(PROBLEMS)

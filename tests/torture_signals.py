@@ -50,8 +50,14 @@ def estimators():
     yield "SVDD", {"C": 0.01, **hard}, (X,)
     yield "SVDD", dict(hard), (X,)
     yield "CoreVectorRanker", {"C": 10.0, **hard}, (X[:1500], np.round(target[:1500]))
-    yield "SubspaceClassifier", {"n_basis": 60, **hard}, (X, y)
-    yield "SubspaceRegressor", {"n_basis": 60, **hard}, (X, target)
+    few = {"method": corevec.methods.FewVectors(60), **hard}
+    yield "CoreVectorClassifier", few, (X, y)
+    yield "CoreVectorClassifier", {"loss": "hinge", **few}, (X, y)
+    yield "CoreVectorRegressor", {"tube": 0.0, **few}, (X, target)
+    core = {"method": corevec.methods.CoreSet(), "C": 1e3, **hard}
+    yield "CoreVectorClassifier", core, (X, y)
+    cells = {"method": corevec.methods.Cells(500), "C": 1e3, **hard}
+    yield "CoreVectorClassifier", cells, (X, y)
     stream = {"kernel": "rbf", "gamma": 20.0, "budget": 100}
     yield "StreamingBallClassifier", stream, (X, y)
     yield "StructuralSVM", {"C": 1e3, "tol": 1e-9}, (X, three)
@@ -95,7 +101,7 @@ def whole(model, data, late):
 
 
 # The ends of fits that were over before the interrupt.
-ALLOWED_ENDS = ("stall", "n_vectors", "tol", "max_core", "memory_budget")
+ALLOWED_ENDS = ("stall", "n_vectors", "tol", "max_vectors", "memory_budget", "cells")
 
 
 def has_certificate(model):
@@ -145,8 +151,8 @@ import sys, warnings; warnings.simplefilter("ignore")
 import numpy as np, corevec
 rng = np.random.default_rng(0)
 X = rng.random((20000, 8)); y = rng.integers(0, 2, 20000)
-given = dict(C=1e3, gamma=20.0, tol=1e-9, random_state=0, n_jobs=1, max_iter={most})
-{method}
+given = dict(C=1e3, gamma=20.0, tol=1e-9, random_state=0, n_jobs=1, max_iter={most},
+             method=corevec.methods.CoreSet())
 model = corevec.CoreVectorClassifier(checkpoint=sys.argv[1], **given)
 print("begun", flush=True)
 model.fit(X, y)
@@ -169,7 +175,6 @@ def kills(count, seed):
 
     rng = np.random.default_rng(seed)
     seen = Counter()
-    fitting = FITTING.replace("{method}", method())
     with tempfile.TemporaryDirectory(prefix="corevec-kill-") as folder:
         for number in range(count):
             if number % 5:
@@ -183,23 +188,17 @@ def kills(count, seed):
                     seen[f"FAILED {type(error).__name__}: {error}"[:300]] += 1
                 continue
             path = Path(folder) / f"{number}.checkpoint"
-            killed(fitting.replace("{most}", "None"), path, float(rng.uniform(0.5, 4)))
+            killed(FITTING.replace("{most}", "None"), path, float(rng.uniform(0.5, 4)))
             if not path.exists():
                 seen["checkpoint: none written yet"] += 1
                 continue
-            command = [sys.executable, "-c", fitting.replace("{most}", "1"), str(path)]
+            command = [sys.executable, "-c", FITTING.replace("{most}", "1"), str(path)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             good = done.returncode == 0 and "done" in done.stdout
             seen["checkpoint: gone on" if good else f"FAILED {done.stderr[-300:]}"] += 1
         left = [p.name for p in Path(folder).iterdir()]
         seen[f"files left: {len(left)}"] += 1
     return seen
-
-
-def method():
-    """Return the line that asks for the method with many rounds."""
-    has = corevec.CoreVectorClassifier().get_params()
-    return 'given["low_rank"] = False' if "low_rank" in has else ""
 
 
 def main() -> int:
