@@ -62,9 +62,9 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         Constant term of the "poly" and "sigmoid" kernels.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss function. "hinge" is the problem of scikit-learn's `SVC`,
-        :math:`C \sum_i s_i \max(0, 1 - y_i f(x_i))`, with the C of `SVC`; it needs
-        ``method=methods.FewVectors(...)``, which solves it by cutting planes (the C of
-        the CPSP paper is n times that).
+        :math:`C \sum_i s_i \max(0, 1 - y_i f(x_i))`, with the C of `SVC` and a bias
+        that is not penalised. With ``method=methods.FewVectors(...)`` it is solved by
+        cutting planes, with a penalised bias (the C of the CPSP paper is n times that).
     fit_intercept : bool, default=True
         Whether to fit a (penalised) bias b0. The CPSP paper has none.
     method : str or object of `corevec.methods`, default="auto"
@@ -365,21 +365,46 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         if "hinge" not in method.losses:
             raise InvalidInputError(
                 f"{who}: loss='hinge' needs a method that solves it, but method="
-                f"{self.method!r} was given. Use method='few-vectors', or "
+                f"{self.method!r} was given. Use 'auto', 'exact', 'few-vectors', or "
                 "loss='squared_hinge'.",
                 parameter="loss",
             )
-        if method.regulariser != "norm":
+        if not isinstance(method, FewVectors):
+            self._check_exact_hinge(who)
+        elif method.regulariser != "norm":
             raise InvalidInputError(
                 f"{who}: method__regulariser='coefficients' needs "
                 "loss='squared_hinge'.",
                 parameter="method__regulariser",
             )
 
+    def _check_exact_hinge(self, who: str) -> None:
+        """Raise for what the exact solution with the hinge does not know."""
+        for name, value, usual in (
+            ("checkpoint", self.checkpoint, None),
+            ("device", self.device, None),
+            ("fit_intercept", bool(self.fit_intercept), True),
+        ):
+            if value != usual:
+                raise InvalidInputError(
+                    f"{who}: {name}={value!r} was given, but loss='hinge' with method="
+                    f"{self.method!r} is solved on all rows in memory, with a free "
+                    f"bias. Use {name}={usual!r}, or method='few-vectors'.",
+                    parameter=name,
+                )
+
     def _certify_one(self, t: int, problem: Problem, source: Source) -> Certificate:
         if self.loss != "hinge":
             return super()._certify_one(t, problem, source)
-        how = method_of(self).certificate
+        method = method_of(self)
+        if not isinstance(method, FewVectors):
+            raise InvalidInputError(
+                f"certify: a {type(self).__name__} with loss='hinge' and a free bias "
+                "was given, whose certificate on other rows is not implemented. That "
+                "of the fit is its certificate_.",
+                parameter="loss",
+            )
+        how = method.certificate
         function = self._functions.output(t)
         return hinge.verify(problem, function, source, how, self.tol)
 

@@ -40,7 +40,7 @@ from corevec.problems.task import Task
 from corevec.solvers import exact
 from corevec.solvers.basis.choose import Wanted
 from corevec.solvers.strategy import auto as strategy
-from corevec.solvers.strategy import few_vectors, hinge
+from corevec.solvers.strategy import few_vectors, hinge, svc
 
 BASES = (
     "pursuit",
@@ -105,6 +105,13 @@ class Auto(Method):
 
     name = "auto"
     serves = (*Method.serves, "ranker")
+    losses = ("squared", "hinge")
+
+    def solve(self, fit: Fit) -> FitResult:
+        """Return the solution of a fit."""
+        if fit.loss == "hinge":
+            return svc.fit_svc(fit.task, fit.progress)
+        return super().solve(fit)
 
     def _tried(self) -> Sequence[strategy.Method]:
         return strategy.AUTOMATIC
@@ -129,6 +136,13 @@ class Exact(Method):
 
     name = "exact"
     serves = ("classifier", "regressor", "one-class")
+    losses = ("squared", "hinge")
+
+    def solve(self, fit: Fit) -> FitResult:
+        """Return the solution of a fit."""
+        if fit.loss == "hinge":
+            return svc.fit_svc(fit.task, fit.progress)
+        return super().solve(fit)
 
     def _tried(self) -> Sequence[strategy.Method]:
         patient = exact.Exact(most_seconds=np.inf)

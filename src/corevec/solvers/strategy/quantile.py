@@ -58,10 +58,12 @@ def fit_quantiles(task: Task, level: float, progress: Progress) -> FitResult:
         units = problem.name.rpartition(", ")[2]
         boxes.append(pinball(source.numbers, z, upper, level, units))
     asked = HingeSettings(tol=settings.tol, random_state=settings.random_state)
-    return _result(solve_boxes(boxes, source, task.kernel, asked, progress), task)
+    return result_of_boxes(
+        solve_boxes(boxes, source, task.kernel, asked, progress), task
+    )
 
 
-def _result(solved: list[BoxSolution], task: Task) -> FitResult:
+def result_of_boxes(solved: list[BoxSolution], task: Task) -> FitResult:
     """Return the solutions of all problems over the rows that any of them needs."""
     pairs = [one.coefficients() for one in solved]
     used = np.unique(np.concatenate([rows for rows, _ in pairs]))
