@@ -437,7 +437,7 @@ def test_row_weights_come_from_a_column(folder, capsys, moons):
         (
             ["train", "moons.txt", "-m", "m", "--n-vectors", "9", "--size", "99"],
             2,
-            "--size (--method cells), --n-vectors (--method few-vectors) cannot be",
+            "--n-vectors (--method few-vectors), --size (--method cells) cannot be",
         ),
         (
             ["train", "moons.txt", "-m", "m", "-e", "SVDD", "--method", "exact"],

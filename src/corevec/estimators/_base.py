@@ -21,6 +21,7 @@ from corevec._runtime.types import Array
 from corevec.certificates.definite import with_bounds_that_hold
 from corevec.certificates.verify import verify
 from corevec.data.sources import Source
+from corevec.estimators._advice import advice
 from corevec.estimators._callbacks import (
     CallbackSupportMixin,
     RoundReporter,
@@ -66,6 +67,8 @@ REMEDIES = {
     ),
 }
 
+# Reasons whose remedy also says what happened.
+TOLD = ("memory_budget", "interrupt", "stall")
 
 # Stop reasons that the user has requested: a number of vectors, a sample of the rows.
 # The certificate reports them; a warning would be noise.
@@ -243,6 +246,9 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         self.n_core_ = max(outcome.n_core)
         self.method_ = outcome.method
         self.certificate_ = worst_of(outcome.certificates, title)
+        if not self._is_as_asked():
+            said = advice(self.certificate_, self.history_, self)
+            self.certificate_ = replace(self.certificate_, advice=said)
         self._warn_unless_certified()
 
     def _attributes_at(self, state: RoundState) -> dict[str, Any]:
@@ -265,7 +271,7 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
 
     def _warn_unless_certified(self) -> None:
         found = self.certificate_
-        if found.converged or found.stopped_by in AS_ASKED:
+        if self._is_as_asked():
             return
         who = type(self).__name__
         if found.dual_bound == "none" and found.dual == -np.inf:
@@ -277,9 +283,18 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             )
         else:
             remedy = REMEDIES.get(found.stopped_by, "Relax tol.")
+            if found.advice:
+                happened = remedy if found.stopped_by in TOLD else ""
+                helps = "; or ".join(found.advice)
+                remedy = f"{happened} What helps: {helps}.".strip()
             text = f"{who} stopped by {found.stopped_by} with {self._reached()}{remedy}"
         warning = NotCertifiedWarning(text, stopped_by=found.stopped_by)
         warnings.warn(warning, stacklevel=4)
+
+    def _is_as_asked(self) -> bool:
+        """Whether the fit converged, or ended as the user asked."""
+        found = self.certificate_
+        return bool(found.converged or found.stopped_by in AS_ASKED)
 
     def _reached(self) -> str:
         """Return the gap that was reached and whether it bounds anything."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -78,6 +79,9 @@ class Certificate:
         What kind of problem was certified. "cells": the problem of each cell, and
         nothing about the problem over all rows; primal and dual are then sums over the
         cells, and the gap is that of the worst cell.
+    advice : tuple of str
+        What to change, with the number to set, where the fit did not converge: at most
+        two changes, the cheapest first.
     """
 
     problem: str
@@ -99,6 +103,7 @@ class Certificate:
     largest_violation: float | None = None
     rounding: float = 0.0
     kind: str = ProblemKind.MACHINE
+    advice: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         # Plain strings outlive this version of the package, in pickles and in files.
@@ -195,7 +200,12 @@ class Certificate:
                 f"  parts         the worst of {len(self.parts)} problems, "
                 f"{done} of them converged (see .parts)"
             )
+        lines += [f"  what to do    {one}" for one in self.advice]
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        """Return the text in lines of at most 80 columns: it fits a screen."""
+        return "\n".join(_folded(line) for line in str(self).splitlines())
 
     def _repr_html_(self) -> str:
         """Return the certificate as HTML, for notebooks."""
@@ -203,6 +213,11 @@ class Certificate:
 
     def _asked(self) -> str:
         return f" ({self.tol:g} asked)" if np.isfinite(self.tol) else ""
+
+
+def _folded(line: str) -> str:
+    """Return a line of a certificate in lines of at most 80 columns."""
+    return textwrap.fill(line, 80, subsequent_indent=" " * 16)
 
 
 class Cancellation(NamedTuple):
