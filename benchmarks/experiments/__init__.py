@@ -8,6 +8,7 @@ from benchmarks.experiments import (
     cold_start,
     covtype_curve,
     cpsp_tables,
+    cv_search,
     cvm_figures,
     dask_cluster,
     defaults,
@@ -62,6 +63,7 @@ EXPERIMENTS = {
     "parquet_size": parquet_size,
     "cells": cells,
     "cells_more": cells_more,
+    "cv_search": cv_search,
 }
 
 
