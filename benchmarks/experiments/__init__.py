@@ -13,6 +13,7 @@ from benchmarks.experiments import (
     dask_cluster,
     defaults,
     imbalance,
+    intervals,
     loosli_canu,
     loosli_canu_rows,
     memory,
@@ -64,6 +65,7 @@ EXPERIMENTS = {
     "cells": cells,
     "cells_more": cells_more,
     "cv_search": cv_search,
+    "intervals": intervals,
 }
 
 
