@@ -17,7 +17,7 @@ FIRST_ROWS, GROWTH = 3000, 8
 SAMPLE_SLACK = 10.0
 # Entries beside those with a multiplier or a violation that are active too, as a share
 # of these and at least.
-BAND_SHARE, LEAST_BAND = 0.35, 1000
+BAND_SHARE, LEAST_BAND = 1.0, 2000
 # More active entries than this share are all entries.
 MOST_OF_ALL = 0.8
 
@@ -33,6 +33,17 @@ class Guess:
         """Return the guess for the entries of a sample, bounds `ratio` as large."""
         slack = self.slack[few]
         return Guess(part.feasible(ratio * self.signed[few], -slack), slack)
+
+
+def numbered(rows: Array) -> tuple[Array, Array]:
+    """Return the different row numbers, sorted, and which of them is each entry's.
+
+    As ``np.unique``, which is slow where nothing repeats and all are sorted.
+    """
+    if len(rows) < 2 or (rows[1:] > rows[:-1]).all():
+        return rows, np.arange(len(rows))
+    numbers, place = np.unique(rows, return_inverse=True)
+    return numbers, place
 
 
 def blank_guess(problem: BoxProblem) -> Guess:

@@ -33,6 +33,7 @@ from corevec.solvers.hinge.active import (
     Guess,
     active_entries,
     blank_guess,
+    numbered,
     predicted,
     sample_problem,
     samples,
@@ -140,7 +141,7 @@ class _Run:
     ):
         self.problem, self.source, self.kernel = problem, source, kernel
         self.settings, self.progress = settings, progress
-        self.numbers, self.place = np.unique(problem.rows, return_inverse=True)
+        self.numbers, self.place = numbered(problem.rows)
         self.steps = 0
         self._largest_diagonal = 0.0
         self.dtype: Any = _first_precision(problem, kernel, settings.tol)
@@ -213,7 +214,7 @@ class _Run:
 
     def _rows(self, part: BoxProblem, rows: KernelRows | None) -> KernelRows:
         """Return rows of the kernel matrix for a problem: those so far, or new ones."""
-        numbers = np.unique(part.rows)
+        numbers, _ = numbered(part.rows)
         if rows is not None and rows.extend(numbers):
             return rows
         memory = CACHE_SHARE * self.source.memory_budget
@@ -250,7 +251,7 @@ class _Run:
 
     def _values(self, rows: Array, signed: Array, dtype: Any) -> tuple[Array, float]:
         """Return f at all entries for multipliers of some rows, with its error."""
-        numbers, back = np.unique(rows, return_inverse=True)
+        numbers, back = numbered(rows)
         coef = np.bincount(back, weights=signed, minlength=len(numbers))
         used = np.flatnonzero(coef)
         if len(used) == 0:
