@@ -278,6 +278,22 @@ def test_a_row_of_weight_zero_is_absent():
     np.testing.assert_allclose(found.multipliers[keep], alone.multipliers, atol=1e-5)
 
 
+def test_a_problem_without_weight_has_the_zero_function():
+    X, z, y, s = table(30)
+    found = solved(problem_of("svc", z, y, 0 * s), X)
+    assert found.certificate.converged
+    assert (found.primal, found.dual) == (0, 0)
+    assert not found.multipliers.any()
+
+
+def test_the_order_of_the_entries_changes_nothing():
+    X, _, y, s = table(60)
+    rows = np.arange(60)
+    found = solved(c_svc(rows, y, s), X)
+    back = solved(c_svc(rows[::-1].copy(), y[::-1], s[::-1]), X)
+    np.testing.assert_allclose(back.values[::-1], found.values, atol=1e-6)
+
+
 def test_problems_solved_together_are_those_solved_alone():
     X, z, y, s = table(120)
     problems = [problem_of(which, z, y, s) for which in PROBLEMS]

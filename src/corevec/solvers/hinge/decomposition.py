@@ -65,7 +65,7 @@ class Decomposition:
         n = len(problem.rows)
         size = int(np.clip(n // WORKING_SHARE, LEAST_WORKING_SET, WORKING_SET))
         if n <= WHOLE and kernel_rows.n_columns <= FEW_COLUMNS:
-            size = n
+            size = max(n, 1)
         self.size = size if all_fit else min(size, kernel_rows.n_slots)
         self.place = kernel_rows.positions(problem.rows)
         self.values = np.zeros(len(kernel_rows))
