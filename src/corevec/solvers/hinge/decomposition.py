@@ -25,6 +25,8 @@ INNER_SHARE = 0.1
 STEPS_PER_ENTRY = 20
 # Free entries up to which a Cholesky factor is affordable: 0.5 s for so many.
 MOST_FREE = 4096
+# Share of the memory budget for their matrix, its factor and a copy, in float64.
+FACTOR_SHARE = 0.3
 # With few free entries an interior-point method solves them and their neighbours: as
 # many again and at least so many, with some 25 factors.
 MOST_INTERIOR, LEAST_INTERIOR, INTERIOR_FACTORS = 1024, 100, 25
@@ -134,7 +136,8 @@ class Decomposition:
             n = min(2 * n + LEAST_INTERIOR, MOST_INTERIOR, len(a))
         n_factors = INTERIOR_FACTORS if is_few else 2
         cost = n**2 * (n_factors * n / 3 + FREE_COST)
-        if n > MOST_FREE or self._spent < self._patience * cost:
+        most = np.sqrt(FACTOR_SHARE * self.kernel_rows.source.memory_budget / 24)
+        if n > min(MOST_FREE, most) or self._spent < self._patience * cost:
             return
         chosen = self._with_neighbours(free, n) if is_few else free
         step = self._interior_step(chosen) if is_few else self._newton_step(chosen)
