@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         certify,
     )
     from corevec.estimators.compress import compress
+    from corevec.estimators.svm import patch_sklearn, unpatch_sklearn
     from corevec.exceptions import (
         CorevecError,
         InvalidInputError,
@@ -59,6 +60,8 @@ __all__ = [
     "StructuralSVM",
     "certify",
     "compress",
+    "patch_sklearn",
+    "unpatch_sklearn",
 ]
 
 # Where the names that are no estimators live. `open` is not in __all__: a star import
@@ -72,12 +75,22 @@ _ROOMS = {
     "NotCertifiedWarning": "corevec.exceptions",
     "RowsLostError": "corevec.exceptions",
     "open": "corevec.data.sources.opening",
+    "patch_sklearn": "corevec.estimators.svm",
+    "unpatch_sklearn": "corevec.estimators.svm",
 }
 # Rooms for the user: `corevec.formats.save` works after `import corevec`.
 _OPEN = {
     **{
         name: f"corevec.{name}"
-        for name in ("formats", "plots", "reference", "report", "streams", "surfaces")
+        for name in (
+            "formats",
+            "plots",
+            "reference",
+            "report",
+            "streams",
+            "surfaces",
+            "svm",
+        )
     },
     "methods": "corevec.estimators.methods",
 }

@@ -30,14 +30,16 @@ from corevec.estimators._third_party_problems import (
     machines,
 )
 from corevec.estimators._validation import check_square
+from corevec.estimators.svm import SupportVectorMachine
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, check_kernel_name, make_kernel, resolve_gamma
 from corevec.models.certificate import Certificate, worst_of
 from corevec.models.expansion import KernelExpansion
 
 CERTIFIED = (
-    "Fitted corevec models, scikit-learn's SVC, NuSVC, SVR, NuSVR, OneClassSVM, "
-    "LinearSVC and LinearSVR, scikit-learn-intelex's, and objects with their attributes"
+    "Fitted corevec models, scikit-learn's and corevec.svm's SVC, NuSVC, SVR, NuSVR, "
+    "OneClassSVM, LinearSVC and LinearSVR, scikit-learn-intelex's, and objects with "
+    "their attributes"
 )
 NEEDED = ("dual_coef_", "intercept_", "kernel")
 
@@ -112,7 +114,8 @@ def _with_support(given: FittedModel) -> FittedModel:
         )
     present = np.flatnonzero(given.weights > 0)
     unstored = vectors is None or vectors.shape[0] == 0
-    if unstored and len(present) < n and _own(model) is None:
+    of_theirs = _own(model) is None and not isinstance(model, SupportVectorMachine)
+    if unstored and len(present) < n and of_theirs:
         raise InvalidInputError(
             "certify: some rows have weight 0. scikit-learn does not count them in "
             f"support_, and with this kernel the {given.who} predicts from wrong "
@@ -120,6 +123,8 @@ def _with_support(given: FittedModel) -> FittedModel:
         )
     if unstored:  # precomputed or callable kernel: scikit-learn stores no vectors
         rows, own = getattr(model, "_BaseLibSVM__Xfit", None), _own(model)
+        if isinstance(model, SupportVectorMachine):
+            rows = model._rows_of_function
         vectors = given.X[numbers] if rows is None else _at(rows, numbers)
         if own is not None:  # rows of the matrix are identified by their values
             vectors = own.basis.values

@@ -19,7 +19,7 @@ from corevec.certificates.third_party import Machine, Rule
 from corevec.data.sources import column_names
 from corevec.estimators._parameters import check_choice, check_number, check_positive
 from corevec.estimators._validation import check_same_names, checked_weights
-from corevec.estimators.compress import _pairs
+from corevec.estimators.svm import columns_of_pairs
 from corevec.exceptions import InvalidInputError
 
 # Parameters that distinguish the machines and define their problems.
@@ -176,7 +176,9 @@ def _classifiers(
     weights = given.weights * _class_weights(given)[labels]
     k = len(classes)
     by_pair = k > 2 and len(dual) == k - 1
-    columns = _pairs(dual, np.asarray(given.model.n_support_)) if by_pair else dual.T
+    columns = dual.T
+    if by_pair:
+        columns = columns_of_pairs(dual, np.asarray(given.model.n_support_))
     # The first class of a pair is positive in LIBSVM; scikit-learn swaps two classes.
     sides: list[tuple[int, int | None]] = [(t, None) for t in range(k)]
     if by_pair or k == 2:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations
 from numbers import Integral
 from typing import Any
 
@@ -18,7 +17,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from corevec._runtime.types import Array
 from corevec.data.sources import (
     DEFAULT_MEMORY_BUDGET,
     Workers,
@@ -37,16 +35,18 @@ from corevec.estimators._parameters import check_count, seed_of
 from corevec.estimators._validation import CHECKS
 from corevec.estimators.detect import SVDD
 from corevec.estimators.stream import StreamingBallClassifier, StreamingOneClass
+from corevec.estimators.svm import SupportVectorMachine, columns_of_pairs
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.kernels import AnyKernel, Rows, make_kernel
 from corevec.models.expansion import KernelExpansion
 from corevec.solvers.compression.reduced_set import Budget, Reduced, reduce_expansion
 
-THEIRS = (SVC, NuSVC, SVR, NuSVR, OneClassSVM)
+# scikit-learn's machines, and those of `corevec.svm` with the same attributes.
+MACHINES = (SVC, NuSVC, SVR, NuSVR, OneClassSVM, SupportVectorMachine)
 ACCEPTED = (
     "a fitted corevec model (CoreVectorClassifier, CoreVectorRegressor, "
-    "CoreVectorOneClass, SVDD, ...) or scikit-learn's SVC, NuSVC, SVR, NuSVR or "
-    "OneClassSVM"
+    "CoreVectorOneClass, SVDD, ...) or scikit-learn's or corevec.svm's SVC, NuSVC, "
+    "SVR, NuSVR or OneClassSVM"
 )
 
 
@@ -83,7 +83,8 @@ def compress(
     Parameters
     ----------
     model : estimator
-        A fitted corevec model, or scikit-learn's SVC, NuSVC, SVR, NuSVR, OneClassSVM.
+        A fitted corevec model, or scikit-learn's SVC, NuSVC, SVR, NuSVR, OneClassSVM
+        (or those of `corevec.svm`).
     n_vectors : int
         Number of vectors, at least 1. A model that has no more vectors keeps its own,
         and the distance is 0. Fewer vectors are used where they are linearly dependent,
@@ -155,7 +156,7 @@ def _read(model: Any, X: Any, workers: Workers) -> tuple[KernelExpansion, Form]:
     ours = isinstance(model, CoreVectorEstimator) or isinstance(
         getattr(model, "_functions", None), KernelExpansion
     )
-    if not ours and not isinstance(model, THEIRS):
+    if not ours and not isinstance(model, MACHINES):
         name = model.__name__ if isinstance(model, type) else type(model).__name__
         raise InvalidInputError(
             f"compress: a {name} was given; {ACCEPTED} can be compressed. For a "
@@ -219,6 +220,12 @@ def _read_ours(model: Any) -> tuple[KernelExpansion, Form]:
     return functions, Form(kind, one_output=one_output)
 
 
+def read_machine(model: Any) -> tuple[KernelExpansion, Form]:
+    """Return the functions of a machine of `corevec.svm`, and their form."""
+    with Workers(1) as workers:
+        return _read_theirs(model, None, workers)
+
+
 def _read_theirs(model: Any, X: Any, workers: Workers) -> tuple[KernelExpansion, Form]:
     kernel, vectors = _kernel_and_vectors(model, X, workers)
     dual = model.dual_coef_
@@ -227,7 +234,7 @@ def _read_theirs(model: Any, X: Any, workers: Workers) -> tuple[KernelExpansion,
     if is_classifier(model):
         classes = model.classes_
         if len(classes) > 2:
-            coef = _pairs(dual, model.n_support_)
+            coef = columns_of_pairs(dual, model.n_support_)
             raw = model.decision_function_shape == "ovo"
             ties = bool(model.break_ties)
             form = Form("ovo", classes, ties, raw, upright=False)
@@ -245,6 +252,8 @@ def _kernel_and_vectors(model: Any, X: Any, workers: Workers) -> tuple[AnyKernel
     """Return the kernel and the support vectors of a scikit-learn model."""
     who, numbers = type(model).__name__, model.support_.astype(np.int64)
     by_rows = callable(model.kernel) or model.kernel == "precomputed"
+    if isinstance(model, SupportVectorMachine) and not by_rows:
+        return model._kernel, Rows(model.support_vectors_, numbers)
     # A fitted model of scikit-learn keeps the number that a name of gamma stood for.
     gamma = model.gamma
     if isinstance(gamma, str) and hasattr(model, "_gamma"):
@@ -277,21 +286,6 @@ def _kernel_and_vectors(model: Any, X: Any, workers: Workers) -> tuple[AnyKernel
     statistics = row_statistics(as_source(seen, workers=workers))
     kernel = make_kernel(model.kernel, gamma, model.degree, model.coef0, statistics)
     return kernel, Rows(vectors, numbers)
-
-
-def _pairs(dual: Array, n_support: Array) -> Array:
-    """Return one column of coefficients per pair of classes (i, j).
-
-    scikit-learn packs them: row j - 1 of class i's vectors and row i of class j's.
-    """
-    ends = np.concatenate([[0], np.cumsum(n_support)])
-    pairs = list(combinations(range(len(n_support)), 2))
-    coef = np.zeros((dual.shape[1], len(pairs)))
-    for column, (i, j) in enumerate(pairs):
-        first, second = slice(ends[i], ends[i + 1]), slice(ends[j], ends[j + 1])
-        coef[first, column] = dual[j - 1, first]
-        coef[second, column] = dual[i, second]
-    return coef
 
 
 def _class_for(form: Form) -> type[CompressedModel]:

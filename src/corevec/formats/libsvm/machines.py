@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import is_outlier_detector
 from sklearn.exceptions import NotFittedError
 from sklearn.multiclass import OneVsOneClassifier
-from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.types import Array
@@ -18,7 +18,8 @@ from corevec.estimators import (
 )
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._compressed import CompressedModel, Form
-from corevec.estimators.compress import _pairs, _read_ours, refuse_cells
+from corevec.estimators.compress import MACHINES, _read_ours, refuse_cells
+from corevec.estimators.svm import columns_of_pairs
 from corevec.exceptions import InvalidInputError
 from corevec.formats.libsvm.pairs import Listing, listed_by_class
 from corevec.formats.libsvm.text import KERNELS, PARAMETERS, LibsvmText
@@ -27,9 +28,8 @@ from corevec.models.expansion import KernelExpansion
 from corevec.reference import ReferenceClassifier
 
 WHO = "save_libsvm"
-THEIRS = (SVC, NuSVC, SVR, NuSVR, OneClassSVM)
 _OUR_NAMES = {ours: theirs for theirs, ours in KERNELS.items()}
-_SVM_TYPES = {NuSVC: "nu_svc", NuSVR: "nu_svr"}
+_SVM_TYPES = {"NuSVC": "nu_svc", "NuSVR": "nu_svr"}
 OWN_FILE = "corevec.formats.save keeps every model of corevec"
 
 
@@ -39,7 +39,7 @@ def text_of(model: Any) -> LibsvmText:
     if isinstance(model, OneVsOneClassifier):
         return _one_vs_one(model)
     functions, form = _functions_of(model)
-    kind = _SVM_TYPES.get(type(model))
+    kind = _SVM_TYPES.get(type(model).__name__)
     if form.classes is None:
         return _one_output(model, functions, form, kind)
     return _classifier(model, functions, form, kind or "c_svc")
@@ -59,13 +59,14 @@ def _check_fitted(model: Any) -> None:
         CompressedModel,
         StructuralSVM,
         OneVsOneClassifier,
-        *THEIRS,
+        *MACHINES,
     )
     if not isinstance(model, known):
         raise InvalidInputError(
             f"{WHO}: a {who} was given. Fitted kernel models of corevec and "
-            "corevec.reference, scikit-learn's SVC, NuSVC, SVR, NuSVR, OneClassSVM and "
-            "OneVsOneClassifier of two-class models can be written."
+            "corevec.reference, scikit-learn's and corevec.svm's SVC, NuSVC, SVR, "
+            "NuSVR, OneClassSVM, and OneVsOneClassifier of two-class models can be "
+            "written."
         )
     try:
         check_is_fitted(model)
@@ -77,7 +78,7 @@ def _check_fitted(model: Any) -> None:
 
 def _functions_of(model: Any) -> tuple[KernelExpansion, Form]:
     """Return the functions of a model, and the form of its predictions."""
-    if isinstance(model, THEIRS):
+    if isinstance(model, MACHINES):
         return _theirs(model)
     if isinstance(model, StructuralSVM):
         return _structural(model)
@@ -100,7 +101,7 @@ def _no_machine(model: Any, reason: str) -> InvalidInputError:
 
 
 def _theirs(model: Any) -> tuple[KernelExpansion, Form]:
-    """Return the functions of a scikit-learn model."""
+    """Return the functions of a scikit-learn model, or of one of `corevec.svm`."""
     kernel = model.kernel
     # `_gamma` is the resolved value of gamma="scale" that scikit-learn gives to LIBSVM.
     gamma = float(model._gamma) if isinstance(kernel, str) else 1.0
@@ -109,14 +110,14 @@ def _theirs(model: Any) -> tuple[KernelExpansion, Form]:
     dual, intercept = model.dual_coef_, np.array(model.intercept_, dtype=np.float64)
     dual = np.asarray(dual.toarray() if sparse.issparse(dual) else dual, np.float64)
     if not hasattr(model, "classes_"):
-        kind = "detector" if isinstance(model, OneClassSVM) else "regressor"
+        kind = "detector" if is_outlier_detector(model) else "regressor"
         return KernelExpansion(made, rows, dual.T, intercept), Form(kind)
     classes = model.classes_
     if len(classes) == 2:
         # scikit-learn flips the sign; the first class in LIBSVM was classes_[0].
         functions = KernelExpansion(made, rows, -dual.T, -intercept)
         return functions, Form("two classes", classes, upright=False)
-    coef = _pairs(dual, model.n_support_)
+    coef = columns_of_pairs(dual, model.n_support_)
     return KernelExpansion(made, rows, coef, intercept), Form(
         "ovo", classes, upright=False
     )

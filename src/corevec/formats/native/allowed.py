@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from corevec import estimators, reference, surfaces
-from corevec.estimators import _compressed
+from corevec.estimators import _compressed, svm
 from corevec.formats.libsvm import models as libsvm_models
 from corevec.formats.libsvm.text import LibsvmText
 from corevec.formats.native.scikit_learn import SKLEARN_ESTIMATORS, calibration_parts
@@ -78,6 +78,28 @@ _REFERENCE = (
     "support_",
     "support_vectors_",
 )
+# scikit-learn's machines, with their private attributes.
+_SVM = (
+    "_dual_coef_",
+    "_gamma",
+    "_intercept_",
+    "_kernel",
+    "_n_support",
+    "_num_iter",
+    "_probA",
+    "_probB",
+    "_rows_of_function",
+    "_sparse",
+    "certificate_",
+    "dual_coef_",
+    "fit_status_",
+    "intercept_",
+    "n_iter_",
+    "shape_fit_",
+    "support_",
+    "support_vectors_",
+)
+_PAIRS = (*_SVM, "_effective_probability", "class_weight_", "classes_")
 _STREAM = ("_begun_with", "_position", "_seconds", "_stopped_by", "_streams")
 _TEXT = ("_any_width", "text_")  # all else follows from these
 
@@ -103,6 +125,11 @@ _ESTIMATORS: dict[type, tuple[str, ...]] = {
         "offset_",
         "radius_",
     ),
+    svm.NuSVC: _PAIRS,
+    svm.NuSVR: _SVM,
+    svm.OneClassSVM: (*_SVM, "offset_"),
+    svm.SVC: _PAIRS,
+    svm.SVR: _SVM,
     estimators.CoreSetNystroem: (
         "_basis",
         "component_indices_",

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from scipy import sparse
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 from corevec.estimators import CoreSetNystroem, StructuralSVM
 from corevec.estimators._compressed import Form as CompressedForm
+from corevec.estimators.svm import SupportVectorMachine
 from corevec.formats.libsvm.base import LibsvmModel
 from corevec.formats.libsvm.text import LibsvmText
 from corevec.formats.native import validate_cells as _sound_cells  # noqa: F401 - its checks are registered
 from corevec.formats.native.scikit_learn import SKLEARN_ESTIMATORS
 from corevec.formats.native.validate import Wrong, check_floats
-from corevec.kernels import Kernel
+from corevec.kernels import Kernel, PrecomputedKernel
 from corevec.models.basis import Basis
 from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
@@ -55,6 +57,27 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "support_": (np.ndarray,),
     "text_": (LibsvmText,),
 }
+# Those of scikit-learn's machines, where rows and coefficients may be sparse.
+_KINDS_OF_MACHINES: dict[str, tuple[type, ...]] = {
+    "_intercept_": (np.ndarray,),
+    "_kernel": (Kernel, PrecomputedKernel),
+    "_n_support": (np.ndarray,),
+    "_sparse": (bool,),
+    "dual_coef_": (np.ndarray, sparse.csr_matrix),
+    "_dual_coef_": (np.ndarray, sparse.csr_matrix),
+    "memory_budget": (float, int, np.number, type(None)),
+    "offset_": (np.ndarray,),
+    "shape_fit_": (tuple,),
+    "support_vectors_": (np.ndarray, sparse.csr_matrix),
+}
+# What every fitted one has.
+_OF_MACHINES = (
+    *sorted({*_KINDS_OF_MACHINES} - {"memory_budget", "offset_"}),
+    "_probA",
+    "_probB",
+    "intercept_",
+    "support_",
+)
 _SCALES: dict[type, tuple[str, ...]] = {
     MaxAbsScaler: ("max_abs_", "scale_"),
     MinMaxScaler: ("data_max_", "data_min_", "data_range_", "min_", "scale_"),
@@ -65,7 +88,8 @@ _SCALES: dict[type, tuple[str, ...]] = {
 def check_model(made: Any, wrong: Wrong) -> None:
     """Call `wrong` with the inconsistency of an estimator, if there is one."""
     inside = vars(made)
-    for name, kinds in _KINDS.items():
+    is_machine = isinstance(made, SupportVectorMachine)
+    for name, kinds in {**_KINDS, **(_KINDS_OF_MACHINES if is_machine else {})}.items():
         if name in inside and not isinstance(inside[name], kinds):
             wrong(f"{name} must be of type {kinds[0].__name__}")
     if "feature_names_in_" in inside:
@@ -75,6 +99,8 @@ def check_model(made: Any, wrong: Wrong) -> None:
         _check_pipeline(made, wrong)
     elif isinstance(made, LibsvmModel):
         _check_text(made, inside, wrong)
+    elif is_machine and "certificate_" in inside:
+        _check_machine(made, inside, wrong)
     else:
         for rows in _stored_rows(made, inside, wrong):
             if rows.shape[1] != inside.get("n_features_in_"):
@@ -125,6 +151,46 @@ def _check_text(made: LibsvmModel, inside: dict[str, Any], wrong: Wrong) -> None
         wrong("a LIBSVM model needs its text")
     if inside.get("n_features_in_", -1) < made.text_.vectors.shape[1]:
         wrong("n_features_in_ must be the number of columns")
+
+
+def _check_machine(
+    made: SupportVectorMachine, inside: dict[str, Any], wrong: Wrong
+) -> None:
+    """Check the shapes of what a machine of `corevec.svm` predicts with."""
+    missing = sorted(set(_OF_MACHINES) - set(inside))
+    if missing:
+        wrong(f"a fitted {type(made).__name__} needs {', '.join(missing)}")
+    numbers, n_machines, n_lines = made.support_, 1, 1
+    if is_classifier(made):
+        k = len(inside.get("classes_", ()))
+        if k < 2:
+            wrong("a classifier needs two classes")
+        n_machines, n_lines = k * (k - 1) // 2, k - 1
+        check_floats(made._probA, (len(made._probA),), "_probA", wrong)
+        check_floats(made._probB, made._probA.shape, "_probB", wrong)
+        if len(made._probA) not in (0, n_machines):
+            wrong("_probA must have one entry per machine")
+    if numbers.ndim != 1 or numbers.dtype.kind != "i":
+        wrong("support_ must be row numbers")
+    n = len(numbers)
+    for name in ("_dual_coef_", "dual_coef_"):
+        if inside[name].shape != (n_lines, n):
+            wrong(f"{name} must have the shape {(n_lines, n)}")
+    for name in ("_intercept_", "intercept_"):
+        check_floats(inside[name], (n_machines,), name, wrong)
+    counts = made._n_support
+    shape = (n_lines + 1,) if is_classifier(made) else (2,)
+    total = n if is_classifier(made) else 2 * n
+    if counts.shape != shape or counts.dtype.kind != "i" or (counts < 0).any():
+        wrong("_n_support must be numbers of support vectors")
+    if counts.sum() != total:
+        wrong("_n_support must sum to the number of support vectors")
+    if isinstance(made._kernel, PrecomputedKernel):
+        rows = inside["shape_fit_"][:1]
+        if n and not (rows and 0 <= numbers.min() <= numbers.max() < rows[0]):
+            wrong("support_ must be row numbers of the fit")
+    elif made.support_vectors_.shape != (n, inside.get("n_features_in_")):
+        wrong("support_vectors_ must be rows of n_features_in_ columns")
 
 
 def _stored_rows(made: Any, inside: dict[str, Any], wrong: Wrong) -> list[Any]:

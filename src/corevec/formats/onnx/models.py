@@ -19,8 +19,9 @@ from sklearn.utils.validation import check_is_fitted
 from corevec._runtime.types import Array
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._compressed import CompressedModel, Form
-from corevec.estimators.compress import _pairs, _read_ours
+from corevec.estimators.compress import _read_ours, read_machine
 from corevec.estimators.structural import StructuralSVM
+from corevec.estimators.svm import SupportVectorMachine, columns_of_pairs
 from corevec.estimators.transform import CoreSetNystroem
 from corevec.exceptions import InvalidInputError
 from corevec.formats.libsvm.models import LibsvmModel
@@ -32,15 +33,21 @@ from corevec.solvers.cells.forest import Forest
 
 SCALERS = (MinMaxScaler, MaxAbsScaler, StandardScaler)
 BEFORE = (*SCALERS, CoreSetNystroem, ColumnTransformer)
-OURS = (CoreVectorEstimator, CompressedModel, ReferenceClassifier, LibsvmModel)
+OURS = (
+    CoreVectorEstimator,
+    CompressedModel,
+    ReferenceClassifier,
+    LibsvmModel,
+    SupportVectorMachine,
+)
 ACCEPTED = (
     "a fitted corevec model (CoreVectorClassifier, "
     "CoreVectorRegressor, CoreVectorOneClass, SVDD, "
     "CoreVectorRanker, StreamingBallClassifier, StreamingOneClass, StructuralSVM with "
-    "model='multiclass', CoreSetNystroem, one of corevec.reference, or what `compress` "
-    "or `load_libsvm` returns), a scikit-learn Pipeline of MinMaxScaler, MaxAbsScaler, "
-    "StandardScaler, CoreSetNystroem or ColumnTransformer steps and such a model, or a "
-    "CalibratedClassifierCV around one"
+    "model='multiclass', CoreSetNystroem, one of corevec.reference or corevec.svm, or "
+    "what `compress` or `load_libsvm` returns), a scikit-learn Pipeline of "
+    "MinMaxScaler, MaxAbsScaler, StandardScaler, CoreSetNystroem or ColumnTransformer "
+    "steps and such a model, or a CalibratedClassifierCV around one"
 )
 
 
@@ -92,6 +99,8 @@ def meaning_of(model: Any) -> Meaning:
         return _of_weights(model)
     if isinstance(model, LibsvmModel):
         return _of_libsvm(model)
+    if isinstance(model, SupportVectorMachine):
+        return Meaning(*read_machine(model))
     if getattr(model, "_forest", None) is not None:
         return _of_cells(model)
     functions, form = _read_ours(model)
@@ -233,7 +242,7 @@ def _of_libsvm(model: Any) -> Meaning:
     if classes is not None:
         form = _classes_form(classes)
     if classes is not None and len(classes) > 2:
-        coef = _pairs(model.dual_coef_, model.n_support_)
+        coef = columns_of_pairs(model.dual_coef_, model.n_support_)
         form = Form("ovo", classes, breaks_ties=False, upright=False)
         order = np.searchsorted(classes, model.text_.labels)
     functions = KernelExpansion(kernel, rows, coef, model.intercept_)
