@@ -14,7 +14,7 @@ from numpydoc.validate import ERROR_MSGS, validate
 
 import corevec
 
-ROOMS = ("formats", "plots", "reference", "report", "streams", "surfaces")
+ROOMS = ("formats", "plots", "reference", "report", "streams", "surfaces", "svm")
 SETTINGS = tomllib.loads(
     (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
 )["tool"]["numpydoc_validation"]
@@ -25,9 +25,15 @@ CHECKS = set(ERROR_MSGS) - set(SETTINGS["checks"])
 def top_names() -> list[str]:
     names = [f"corevec.{name}" for name in [*corevec.__all__, "open"]]
     for room in ROOMS:
-        public = import_module(f"corevec.{room}").__all__
+        module = import_module(f"corevec.{room}")
+        public = [name for name in module.__all__ if _is_ours(module, name)]
         names += [f"corevec.{room}.{name}" for name in public]
     return names
+
+
+def _is_ours(module: Any, name: str) -> bool:
+    """Whether a public name is not passed on from scikit-learn."""
+    return not getattr(module, name).__module__.startswith("sklearn.")
 
 
 def method_names() -> list[str]:

@@ -11,6 +11,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 NEEDS = {
     "larger.md": ("dask.distributed", "pyarrow", "pandas"),
     "streaming.md": ("pyarrow", "pandas"),
+    "svm.md": (),
     "surfaces.md": ("skimage", "matplotlib"),
 }
 
