@@ -83,6 +83,12 @@ class Kernel:
         code, degree = KERNEL_CODES[self.name], float(self.degree)
         return profiles.Profile(code, self.gamma, self.coef0, degree)
 
+    def on_columns(self, columns: Array) -> Kernel:
+        """Return this kernel of distances for rows with some of the columns only."""
+        shift = self.row_map.shift
+        shift = None if shift is None else shift[columns]
+        return replace(self, row_map=replace(self.row_map, shift=shift))
+
     def prepare(self, rows: Rows, dtype: Any = np.float64) -> Points:
         """Return `rows` mapped, in `dtype`, with the norms that the kernel needs."""
         values = self.row_map(rows.values, dtype)

@@ -8,6 +8,7 @@ of it is enough, because it is symmetric.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from corevec.backend.loops import kernels as loops
 from corevec.backend.loops.symmetric import mirror, tile_times
 from corevec.data.sources import Workers, stacked
 from corevec.kernels import AnyKernel, Points, Rows, finite
+from corevec.solvers.exact.components import Components
 
 # Rows of a tile: 4 MB in float32, large enough for BLAS, small enough to share out.
 TILE = 1024
@@ -47,6 +49,15 @@ class Gram(ABC):
     def can_be_factored(self) -> bool:
         """Whether the matrix is at hand, and small enough for a Cholesky factor."""
         return False
+
+    @property
+    def can_grow(self) -> bool:
+        """Whether rows can be appended."""
+        return False
+
+    def extend(self, rows: Rows) -> None:
+        """Append rows: the values of the rows so far are not computed again."""
+        raise NotImplementedError
 
     @abstractmethod
     def times(self, V: Array, leading: int) -> Array:
@@ -191,8 +202,13 @@ class TiledGram(Gram):
         self.tiles: dict[tuple[int, int], Array] = {}
         self.extend(rows)
 
+    @property
+    def can_grow(self) -> bool:
+        """Whether rows can be appended: always."""
+        return True
+
     def extend(self, rows: Rows) -> None:
-        """Append rows: the values of the rows so far are not computed again."""
+        """Append rows as tiles of their own."""
         start = len(self)
         both = [self.rows.values, rows.values] if start else [rows.values]
         index = np.concatenate([self.rows.index, rows.index])
@@ -249,6 +265,61 @@ class TiledGram(Gram):
         tile_times(tile, left, right, over, under)
         out[:, p] += over
         out[:, q] += under
+
+
+class BlockGram(Gram):
+    """The blocks of components, between which values are negligible."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        components: Components,
+        dtype: Any,
+        workers: Workers,
+        memory: float,
+    ):
+        super().__init__(rows, components.kernels[0], dtype, workers)
+        self.components = components
+        self.blocks: list[Block] = []
+        found = components.positions(rows.index)
+        pairs = sum(len(where) ** 2 for where in found)
+        for c, where in enumerate(found):
+            if len(where) == 0:
+                continue
+            share = memory * len(where) ** 2 / pairs
+            own = components.part(rows, where, c)
+            gram = make_gram(own, components.kernels[c], dtype, workers, share)
+            self.blocks.append(Block(c, where, gram))
+
+    def times(self, V: Array, leading: int) -> Array:
+        """Return the product with the leading rows, block by block."""
+        out = np.zeros((leading, V.shape[1]))
+        for block in self.blocks:
+            stop = int(np.searchsorted(block.where, leading))
+            where = block.where[:stop]
+            if V[where].any():
+                out[where] = block.gram.times(V[where], stop)
+        return out
+
+    def times_active(self, V: Array, active: Array) -> Array:
+        """Return the product with the active rows."""
+        out = np.zeros_like(V)
+        is_active = np.zeros(len(V), dtype=bool)
+        is_active[active] = True
+        for block in self.blocks:
+            few = np.flatnonzero(is_active[block.where])
+            if len(few) and V[block.where].any():
+                out[block.where] = block.gram.times_active(V[block.where], few)
+        return out
+
+
+@dataclass(frozen=True)
+class Block:
+    """The rows of one component in a working set: their positions, and their matrix."""
+
+    component: int
+    where: Array
+    gram: Gram
 
 
 def _gathered(points: Points, few: Array) -> Points:

@@ -46,10 +46,19 @@ BLOCK, DEVICE_BLOCK = 1024, 1 << 16
 
 @dataclass(frozen=True)
 class Landmarks:
-    """Rows that span the leading eigenvectors of a kernel matrix."""
+    """Rows that span the leading eigenvectors of a kernel matrix.
+
+    `n_rows` are the rows that they were chosen from, where these were too few for as
+    many landmarks as were wanted; else 0.
+    """
 
     kernel: AnyKernel
     rows: Rows
+    n_rows: int = 0
+
+    def is_short_for(self, n: int) -> bool:
+        """Whether `n` rows have many more landmarks than these."""
+        return 0 < 2 * self.n_rows < n
 
     @staticmethod
     def choose(
@@ -94,7 +103,9 @@ class Landmarks:
             if np.einsum("ij,ij->", new, new) < least * len(new):
                 break
         chosen = factor.chosen
-        return Landmarks(kernel, Rows(rows.values[chosen], rows.index[chosen]))
+        n_rows = m if m // ROWS_PER_PIVOT <= len(chosen) < rank else 0
+        own = Rows(rows.values[chosen], rows.index[chosen])
+        return Landmarks(kernel, own, n_rows)
 
     @cached_property
     def points(self) -> Points:
@@ -184,6 +195,40 @@ def on_device(landmarks: Landmarks, rows: Rows) -> Preconditioner:
     features = joined(parts)
 
     return LowRankAndCells(_tensor_block(kernel), points.values, features)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The preconditioners of components, which only the bias couples.
+
+    With P the blocks together, ``(P + 1 1')^-1 r = u - v sum(u) / (1 + sum(v))``,
+    where ``P u = r`` and ``P v = 1``.
+    """
+
+    blocks: list[tuple[Array, Preconditioner]]  # positions of the rows of each
+
+    def inverse(
+        self, active: Array, mu: Array, has_bias: bool
+    ) -> Callable[[Array], Array]:
+        """Return the approximate inverse of the system of the rows `active`."""
+        parts = []
+        for where, one in self.blocks:
+            at = np.minimum(np.searchsorted(where, active), len(where) - 1)
+            own = np.flatnonzero(where[at] == active)
+            if len(own):
+                parts.append((own, one.inverse(at[own], mu[own], has_bias=False)))
+
+        def solve(r: Array) -> Array:
+            out = np.empty_like(r)
+            for own, inverse in parts:
+                out[own] = inverse(r[own])
+            return out
+
+        if not has_bias:
+            return solve
+        v = solve(np.ones(len(active)))
+        whole = 1.0 + float(v.sum())
+        return lambda r: (u := solve(r)) - v * (float(u.sum()) / whole)
 
 
 class LowRank:

@@ -30,6 +30,8 @@ class Solution:
         ``|w|^2 + b0^2`` and the offset of each problem.
     stopped_by : str or None
         The limit that ended the search, if any.
+    dropped : float
+        The largest kernel value that was taken for 0.
     """
 
     functions: KernelExpansion
@@ -39,6 +41,7 @@ class Solution:
     norms_sq: Array
     offsets: Array
     stopped_by: str | None
+    dropped: float = 0.0
 
     def result(
         self, problems: list[Problem], progress: Progress, tol: float
@@ -58,8 +61,8 @@ class Solution:
     def _certificates(
         self, problems: list[Problem], progress: Progress, tol: float
     ) -> list[Certificate]:
-        errors = self.functions.value_errors()
         mass = np.abs(self.functions.coef).sum(axis=0)
+        errors = self.functions.value_errors() + self.dropped * mass
         found = []
         for t, (problem, (primal, dual)) in enumerate(
             zip(problems, self.bounds, strict=True)

@@ -31,7 +31,8 @@ from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
 from corevec.problems.family import Floor, Problem
 from corevec.problems.task import Task
-from corevec.solvers.exact.gram import Gram, SquareGram, TiledGram, make_gram
+from corevec.solvers.exact.components import Components
+from corevec.solvers.exact.gram import BlockGram, Gram, SquareGram, make_gram
 from corevec.solvers.exact.newton import Aim, Machine, newton
 from corevec.solvers.exact.preconditioner import Landmarks
 from corevec.solvers.exact.result import Solution, support
@@ -128,7 +129,8 @@ class Exact:
         source = task.source
         rng = np.random.default_rng(task.settings.random_state)
         order, numbers = rng.permutation(source.n_rows), source.numbers
-        state, landmarks = _warm(task), None
+        components = Components.of(source, task.kernel)
+        state, stage = _warm(task), _Stage({}, components)
         sizes = [] if state is not None else self._sizes(task)
         for size in sizes:
             view = source.subset(np.sort(numbers[order[:size]]), Subset)
@@ -139,14 +141,14 @@ class Exact:
                 state = _ascended(part, self)
             else:
                 applied = scaled[0].slack / task.problems[0].slack
-                stage = _Stage(landmarks, applied, is_last=False)
-                run = _Run(part, progress, self, rng, stage)
+                own = replace(stage, slack_ratio=applied, is_last=False)
+                run = _Run(part, progress, self, rng, own)
                 state = run.solve(state)
-                landmarks = run.landmarks
             state.share, state.is_of_sample = len(state.rows) / size, True
-            if self._is_out_of_reach(task, progress, state.share):
+            pairs = 1.0 if components is None else components.pair_share
+            if self._is_out_of_reach(task, progress, state.share * np.sqrt(pairs)):
                 return None
-        run = _Run(task, progress, self, rng, _Stage(landmarks))
+        run = _Run(task, progress, self, rng, stage)
         return run.result(run.solve(state))
 
     def _sizes(self, task: Task) -> list[int]:
@@ -213,15 +215,18 @@ class _Stage:
 
     Attributes
     ----------
-    landmarks : Landmarks or None
-        Those of an earlier stage.
+    landmarks : dict
+        Those of this and earlier stages, by component.
+    components : Components or None
+        The blocks that the kernel matrix falls apart into.
     slack_ratio : float
         The slack of the problems, in units of those on all rows.
     is_last : bool
         Whether the view is all rows.
     """
 
-    landmarks: Landmarks | None
+    landmarks: dict[int, Landmarks]
+    components: Components | None = None
     slack_ratio: float = 1.0
     is_last: bool = True
 
@@ -337,14 +342,6 @@ class _Run:
         measured = self._measure(state, values)
         return _Seen(values, measured, is_exact=dtype == np.float64)
 
-    @property
-    def landmarks(self) -> Landmarks | None:
-        """The landmarks that were chosen, for a later run on more rows."""
-        if self.stage.landmarks is not None:
-            return self.stage.landmarks
-        own = (one.landmarks for one in self._sets.values())
-        return next((one for one in own if one is not None), None)
-
     def _nothing(self) -> _State:
         none = np.empty(0, dtype=np.int64)
         n_problems = len(self.problems)
@@ -374,16 +371,26 @@ class _Run:
         elif state.solved is not None and dtype == np.float32:
             return self._values_elsewhere(state.solved, both, other, dtype)
         elif self._is_half_enough(basis, dtype):
-            gram = TiledGram(basis, self.kernel, dtype, self.view.workers, n_cached=0)
+            gram = self._gram(basis, dtype, memory=0)
             found = gram.times(coef, len(basis)) + intercept
             positions = np.searchsorted(self.numbers, state.rows)
             self.progress.rows_looked_at += len(basis)
             known = positions, self._both(found, other)
             return self._values_elsewhere(known, both, other, dtype)
         else:
-            found = self.view.map(both.ready(dtype))
-            self.progress.rows_looked_at += self.view.n_rows
+            found = self._evaluated(both, self.numbers, dtype)
         return self._both(found, other)
+
+    def _evaluated(self, functions: KernelExpansion, rows: Array, dtype: Any) -> Array:
+        """Return values of the functions on some rows of the view."""
+        self.progress.rows_looked_at += len(rows)
+        if self.stage.components is not None:
+            return self.stage.components.evaluate(functions, self.view, rows, dtype)
+        ready = functions.ready(dtype)
+        if len(rows) == self.view.n_rows:
+            return self.view.map(ready)
+        found = self.view.map_rows(ready, rows, self.view.block_rows)
+        return np.concatenate([to_numpy(part) for part in found])
 
     def _both(self, found: Array, other: Array) -> Array:
         """Return values of functions and proofs; `other` proofs differ from them."""
@@ -417,12 +424,8 @@ class _Run:
         is_outside[positions] = False
         outside = np.flatnonzero(is_outside)
         if len(outside):
-            rows = self.numbers[outside]
-            ready = both.ready(dtype)
-            found = self.view.map_rows(ready, rows, self.view.block_rows)
-            stacked = np.concatenate([to_numpy(part) for part in found])
-            values[:, outside] = self._both(stacked, other)
-            self.progress.rows_looked_at += len(outside)
+            found = self._evaluated(both, self.numbers[outside], dtype)
+            values[:, outside] = self._both(found, other)
         return values
 
     def _machine(self, t: int, few: Array, state: _State, values: Array) -> Machine:
@@ -503,7 +506,7 @@ class _Run:
         """
         view, key = self.view, tuple(which)
         last = self._sets.get(key)
-        if last is not None and isinstance(last.gram, TiledGram):
+        if last is not None and last.gram.can_grow:
             is_same_precision = last.gram.dtype == self.dtype
             new = few[~np.isin(few, last.positions)]
             needed = len(few) - len(new)
@@ -513,12 +516,19 @@ class _Run:
         if self._caches_all:
             gram: Gram = self._full_gram().part(few)
         else:
-            how = view.workers, view.memory_budget
             self._sets.pop(key, None)  # its memory is needed
-            gram = make_gram(self._rows(few), self.kernel, self.dtype, *how)
+            gram = self._gram(self._rows(few), self.dtype, view.memory_budget)
         given = few, gram, self._n_later, self.rng
-        self._sets[key] = WorkingSet(*given, self.landmarks, self.stage.slack_ratio)
+        shared = self.stage.landmarks, self.stage.slack_ratio
+        self._sets[key] = WorkingSet(*given, *shared)
         return self._sets[key]
+
+    def _gram(self, rows: Rows, dtype: Any, memory: float) -> Gram:
+        """Return the kernel matrix of some rows, of which `memory` bytes are cached."""
+        workers, components = self.view.workers, self.stage.components
+        if components is None:
+            return make_gram(rows, self.kernel, dtype, workers, memory)
+        return BlockGram(rows, components, dtype, workers, memory)
 
     def _rows(self, positions: Array) -> Rows:
         """Return the rows at these positions of the view; few of them on the host.
@@ -534,7 +544,8 @@ class _Run:
     @property
     def _caches_all(self) -> bool:
         """Whether the kernel matrix of all rows of the view is worth its memory."""
-        if self.view.n_features <= self.method.few_columns:
+        few = self.view.n_features <= self.method.few_columns
+        if few or self.stage.components is not None:
             return False
         size = self.view.n_rows**2 * np.dtype(self.dtype).itemsize
         return size <= self.method.full_share * self.view.memory_budget
@@ -637,6 +648,12 @@ class _Run:
             exact=seen.is_exact and self.is_last,
         )
 
+    @property
+    def _dropped(self) -> float:
+        """The largest kernel value that was taken for 0."""
+        components = self.stage.components
+        return 0.0 if components is None else components.dropped
+
     def result(self, state: _State) -> FitResult:
         """Return the functions with their certificates, measured in float64."""
         functions = state.functions(self.kernel, self.has_bias)
@@ -653,6 +670,7 @@ class _Run:
             norms_sq=np.einsum("it,it->t", state.coef, own),
             offsets=np.array(state.offsets),
             stopped_by=self.stopped_by,
+            dropped=self._dropped,
         )
         return found.result(self.problems, self.progress, self.tol)
 

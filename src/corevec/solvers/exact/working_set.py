@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from corevec._runtime.types import Array
 from corevec.kernels import Rows
-from corevec.solvers.exact.gram import DeviceGram, Gram, TiledGram
+from corevec.solvers.exact.gram import BlockGram, DeviceGram, Gram
 from corevec.solvers.exact.preconditioner import (
+    Blocks,
     Landmarks,
     LowRank,
     Preconditioner,
@@ -31,8 +32,8 @@ class WorkingSet:
         Rows that the landmarks have to serve later on: their number grows with it.
     rng : numpy Generator
         For the choice of the landmarks.
-    landmarks : Landmarks or None
-        Those of an earlier working set; chosen when first needed.
+    landmarks : dict
+        Those of earlier working sets, by component; chosen when first needed.
     slack_ratio : float
         The slack of the problems in units of those that the landmarks have to serve.
     """
@@ -41,27 +42,43 @@ class WorkingSet:
     gram: Gram
     n_view: int
     rng: np.random.Generator
-    landmarks: Landmarks | None = None
+    landmarks: dict[int, Landmarks] = field(default_factory=dict)
     slack_ratio: float = 1.0
-    _low_rank: Preconditioner | None = None
+    _preconditioner: Preconditioner | None = None
 
     def preconditioner(self, ridge: float) -> Preconditioner:
         """Return the preconditioner, made when first asked for."""
-        if self._low_rank is None:
+        if self._preconditioner is None:
             gram = self.gram
-            if self.landmarks is None:
-                given = gram.rows, gram.kernel, ridge * self.slack_ratio
-                self.landmarks = Landmarks.choose(*given, self.n_view, self.rng)
-            if isinstance(gram, DeviceGram):
-                self._low_rank = on_device(self.landmarks, gram.rows)
+            if isinstance(gram, BlockGram):
+                self._preconditioner = Blocks(
+                    [
+                        (one.where, self._of(one.gram, ridge, one.component, gram))
+                        for one in gram.blocks
+                    ]
+                )
             else:
-                self._low_rank = LowRank(self.landmarks, gram.rows, gram.workers)
-        return self._low_rank
+                self._preconditioner = self._of(gram, ridge)
+        return self._preconditioner
+
+    def _of(
+        self, gram: Gram, ridge: float, c: int = 0, whole: BlockGram | None = None
+    ) -> Preconditioner:
+        """Return the preconditioner of a matrix, or of one component of it."""
+        n_later = self.n_view
+        if whole is not None:
+            n_later = int(whole.components.sizes[c])
+        known = self.landmarks.get(c)
+        if known is None or known.is_short_for(len(gram)):
+            given = gram.rows, gram.kernel, ridge * self.slack_ratio
+            self.landmarks[c] = Landmarks.choose(*given, n_later, self.rng)
+        if isinstance(gram, DeviceGram):
+            return on_device(self.landmarks[c], gram.rows)
+        return LowRank(self.landmarks[c], gram.rows, gram.workers)
 
     def extend(self, positions: Array, rows: Rows) -> None:
         """Append rows to the set."""
-        assert isinstance(self.gram, TiledGram)
         self.gram.extend(rows)
-        if isinstance(self._low_rank, LowRank):
-            self._low_rank.extend(rows)
+        if isinstance(self._preconditioner, LowRank):
+            self._preconditioner.extend(rows)
         self.positions = np.concatenate([self.positions, positions])
