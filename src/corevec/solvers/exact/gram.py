@@ -28,8 +28,9 @@ SQUARE_ROWS = 4096
 # Up to so many vectors BLAS is faster one vector at a time: its matrix products want
 # many columns (two at once took 844 us for 1024 rows, one after the other 370 us).
 FEW_VECTORS = 4
-# Share of the memory budget that the cached matrix may take.
-CACHED_SHARE = 0.7
+# Share of the memory budget that the cached matrix may take, and a part of it: the
+# coordinates of a preconditioner are then worth more.
+CACHED_SHARE, PARTLY_CACHED_SHARE = 0.7, 0.5
 
 
 class Gram(ABC):
@@ -83,7 +84,10 @@ def make_gram(
         return DeviceGram(rows, kernel, dtype, workers)
     if n <= SQUARE_ROWS and n * n * item <= CACHED_SHARE * memory:
         return SquareGram.of(rows, kernel, dtype, workers)
-    n_cached = int(CACHED_SHARE * memory / (TILE * TILE * item))
+    n_tiles = -(-n // TILE)
+    fits = n_tiles * (n_tiles + 1) / 2 * TILE**2 * item <= CACHED_SHARE * memory
+    share = CACHED_SHARE if fits else PARTLY_CACHED_SHARE
+    n_cached = int(share * memory / (TILE * TILE * item))
     return TiledGram(rows, kernel, dtype, workers, n_cached)
 
 
@@ -279,7 +283,7 @@ class BlockGram(Gram):
         memory: float,
     ):
         super().__init__(rows, components.kernels[0], dtype, workers)
-        self.components = components
+        self.components, self.memory = components, memory
         self.blocks: list[Block] = []
         found = components.positions(rows.index)
         pairs = sum(len(where) ** 2 for where in found)

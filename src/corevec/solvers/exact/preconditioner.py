@@ -24,6 +24,7 @@ from corevec.backend.arrays import (
     to_device_of,
     to_numpy,
 )
+from corevec.backend.loops.low_rank import rows_times, rows_transposed_times
 from corevec.data.sources import Workers
 from corevec.kernels import AnyKernel, Points, Rows
 from corevec.solvers.numeric.partial_cholesky import PartialFactor
@@ -33,6 +34,12 @@ from corevec.solvers.numeric.partial_cholesky import PartialFactor
 # saves. At most this multiple of the root of the rows: r^2 n for the factor of every
 # step, against n^2 per product.
 RIDGES, RANK_FACTOR, MOST_RANK = 3.0, 4.0, 1500
+# Kernels that fall apart are narrow, and the matrix of a component is mostly computed
+# again in every product: one of 16,106 rows of covtype (C = 10) took 41 iterations with
+# 508 landmarks and 20 with 1000.
+COMPONENT_FACTOR, MOST_COMPONENT_RANK = 8.0, 2500
+# Share of the memory budget that the coordinates of all rows may take.
+COORDINATES_SHARE = 0.3
 # Pivots drawn at a time, and the rows of the subset that they are drawn from. A pivot
 # is the landmark of three of its rows at least.
 PIVOTS, SUBSET_ROWS, ROWS_PER_PIVOT = 64, 4000, 3
@@ -42,6 +49,26 @@ MOST_DEVICE_RANK, DEVICE_SUBSET_ROWS = 4000, 12_000
 MOST_SINGLE = 1e5
 # Rows whose coordinates one thread computes at a time, or a device.
 BLOCK, DEVICE_BLOCK = 1024, 1 << 16
+
+
+@dataclass(frozen=True)
+class Later:
+    """The rows that landmarks have to serve in the end: how many, and with how many."""
+
+    n_rows: int
+    most: int
+
+    @staticmethod
+    def whole(n_rows: int) -> Later:
+        """Return the most landmarks for a matrix as one."""
+        return Later(n_rows, min(int(RANK_FACTOR * np.sqrt(n_rows)), MOST_RANK))
+
+    @staticmethod
+    def component(n_rows: int, n_all: int, memory: float) -> Later:
+        """Return the most landmarks of a component of `n_all` rows altogether."""
+        most = min(int(COMPONENT_FACTOR * np.sqrt(n_rows)), MOST_COMPONENT_RANK)
+        fits = COORDINATES_SHARE * memory / (4 * n_all)
+        return Later(n_rows, max(1, min(most, int(fits))))
 
 
 @dataclass(frozen=True)
@@ -65,16 +92,18 @@ class Landmarks:
         rows: Rows,
         kernel: AnyKernel,
         ridge: float,
-        n_later: int,
+        later: Later,
         rng: np.random.Generator,
     ) -> Landmarks:
-        """Return landmarks for a matrix of `n_later` rows plus ``ridge`` times one.
+        """Return landmarks for a matrix of later rows plus ``ridge`` times one.
 
         A subset of m rows of n has eigenvalues that are smaller by m/n, so that the
         ridge they are compared with is smaller by as much.
         """
         n, few = len(rows), np.arange(len(rows))
-        most = DEVICE_SUBSET_ROWS if is_tensor(rows.values) else SUBSET_ROWS
+        n_later, rank = later.n_rows, later.most
+        most = max(SUBSET_ROWS, ROWS_PER_PIVOT * rank)
+        most = DEVICE_SUBSET_ROWS if is_tensor(rows.values) else most
         if n > most:
             few = np.sort(rng.choice(n, most, replace=False))
         rows = Rows(rows.values[to_device_of(few, rows.values)], rows.index[few])
@@ -84,7 +113,6 @@ class Landmarks:
             values = rows.values[to_device_of(chosen, rows.values)]
             return Landmarks(kernel, Rows(to_numpy(values), rows.index[chosen]))
         m = len(rows)
-        rank = min(int(RANK_FACTOR * np.sqrt(n_later)), MOST_RANK)
         points = kernel.prepare(rows, np.float64)
 
         def columns(positions: Array) -> Array:
@@ -199,11 +227,7 @@ def on_device(landmarks: Landmarks, rows: Rows) -> Preconditioner:
 
 @dataclass(frozen=True)
 class Blocks:
-    """The preconditioners of components, which only the bias couples.
-
-    With P the blocks together, ``(P + 1 1')^-1 r = u - v sum(u) / (1 + sum(v))``,
-    where ``P u = r`` and ``P v = 1``.
-    """
+    """The preconditioners of components, which only the bias couples."""
 
     blocks: list[tuple[Array, Preconditioner]]  # positions of the rows of each
 
@@ -224,11 +248,14 @@ class Blocks:
                 out[own] = inverse(r[own])
             return out
 
-        if not has_bias:
-            return solve
-        v = solve(np.ones(len(active)))
-        whole = 1.0 + float(v.sum())
-        return lambda r: (u := solve(r)) - v * (float(u.sum()) / whole)
+        return _with_bias(solve, len(active)) if has_bias else solve
+
+
+def _with_bias(solve: Callable[[Array], Array], n: int) -> Callable[[Array], Array]:
+    """Return the inverse of ``P + 1 1'``, given that of P (Sherman and Morrison)."""
+    v = solve(np.ones(n))
+    whole = 1.0 + float(v.sum())
+    return lambda r: (u := solve(r)) - v * (float(u.sum()) / whole)
 
 
 class LowRank:
@@ -248,44 +275,73 @@ class LowRank:
         self.features = np.concatenate([self.features, new])
         self.left = np.concatenate([self.left, left])
 
-    def inverse(self, active: Array, mu: Array, has_bias: bool) -> Inverse:
+    def inverse(
+        self, active: Array, mu: Array, has_bias: bool
+    ) -> Callable[[Array], Array]:
         """Return the approximate inverse of the system of the rows `active`.
 
         `active` are positions, `mu` the ridge of each.
         """
-        G = self.features[active]
-        if has_bias:
-            G = np.column_stack([G, np.ones(len(G), dtype=np.float32)])
-        return Inverse(G, self.left[active] + mu, self.workers)
+        diagonal = self.left[active] + mu
+        solve = Inverse(self.features, active, diagonal, self.workers)
+        return _with_bias(solve, len(active)) if has_bias else solve
 
 
 class Inverse:
-    """``(G G' + diag(e))^-1`` as an operator on vectors of the active rows."""
+    """``(F F' + diag(e))^-1`` of some rows of F, as an operator on vectors."""
 
-    def __init__(self, G: Array, diagonal: Array, workers: Workers):
+    def __init__(self, F: Array, rows: Array, diagonal: Array, workers: Workers):
+        self.F, self.rows, self.workers = F, rows, workers
         self.scale = 1.0 / diagonal
-        # What the leading directions leave is a difference of 1 in about the sum of
-        # the scales: beyond float32's digits it would come out with any sign.
-        if self.scale.sum() > MOST_SINGLE:
-            G = G.astype(np.float64)
-        self.G, self.workers = G, workers
-        rooted = G * np.sqrt(self.scale)[:, None].astype(G.dtype)
-        inner = workers.transposed_product(rooted, rooted).astype(np.float64)
-        inner[np.diag_indices_from(inner)] += 1.0
+        inner = self._inner()
         jitter = 0.0
         while True:
+            inner[np.diag_indices_from(inner)] += 1.0 + jitter
             try:
-                self.factor = linalg.cho_factor(
-                    inner + jitter * np.eye(len(inner)), lower=True, check_finite=False
-                )
+                self.factor = linalg.cho_factor(inner, lower=True, check_finite=False)
                 return
             except linalg.LinAlgError:  # float32 sums: raise the ridge, never crash
+                inner[np.diag_indices_from(inner)] -= 1.0 + jitter
                 jitter = max(10 * jitter, 1e-6 * float(np.abs(inner).max()))
+
+    def _inner(self) -> Array:
+        """Return ``F' diag(1/e) F``, summed over blocks of rows."""
+        roots = np.sqrt(self.scale)
+        # What the leading directions leave is a difference of 1 in about the sum of
+        # the scales: beyond float32's digits it would come out with any sign.
+        is_wide = self.scale.sum() > MOST_SINGLE
+        dtype = np.float64 if is_wide else np.float32
+
+        def share(part: slice) -> Array:
+            total = np.zeros((self.F.shape[1], self.F.shape[1]))
+            for start in range(part.start, part.stop, BLOCK):
+                block = slice(start, min(start + BLOCK, part.stop))
+                rooted = self.F[self.rows[block]].astype(dtype)
+                rooted *= roots[block, None].astype(dtype)
+                total += rooted.T @ rooted
+            return total
+
+        return np.asarray(sum(self.workers.run(share, self._shares)))
+
+    @property
+    def _shares(self) -> list[slice]:
+        return self.workers.shares(len(self.rows))
 
     def __call__(self, r: Array) -> Array:
         """Return the product with one vector."""
         u = self.scale * r
-        G, workers = self.G, self.workers
-        inner = workers.transposed_product(G, u.astype(G.dtype)).astype(np.float64)
+
+        def project(part: slice) -> Array:
+            out = np.zeros(self.F.shape[1])
+            rows_transposed_times(self.F, self.rows[part], u[part], out)
+            return out
+
+        inner = np.asarray(sum(self.workers.run(project, self._shares)))
         w = linalg.cho_solve(self.factor, inner, check_finite=False)
-        return u - self.scale * workers.product(G, w.astype(G.dtype))
+        spanned = np.empty(len(r))
+
+        def span(part: slice) -> None:
+            rows_times(self.F, self.rows[part], w, spanned[part])
+
+        list(self.workers.run(span, self._shares))
+        return np.asarray(u - self.scale * spanned)

@@ -72,6 +72,9 @@ class Exact:
     # are one working set.
     first_rows: int = 4000
     growth: int = 8
+    # Beyond so many rows they grow more slowly: a poor start on all rows is expensive.
+    many_rows: int = 100_000
+    slow_growth: int = 4
     # A sample is solved to this gap: its rows are not the last word. Steps per row at
     # most, where one multiplier is changed at a time.
     sample_gap: float = 0.1
@@ -160,7 +163,8 @@ class Exact:
         first = max(MIN_SAMPLE, int(self.first_rows / np.sqrt(len(task.problems))))
         sizes, size = [], task.source.n_rows
         while size > 2 * first:
-            size = max(size // self.growth, first)
+            growth = self.slow_growth if size > self.many_rows else self.growth
+            size = max(size // growth, first)
             sizes.append(size)
         return sizes[::-1]
 

@@ -12,6 +12,7 @@ from corevec.solvers.exact.gram import BlockGram, DeviceGram, Gram
 from corevec.solvers.exact.preconditioner import (
     Blocks,
     Landmarks,
+    Later,
     LowRank,
     Preconditioner,
     on_device,
@@ -65,13 +66,14 @@ class WorkingSet:
         self, gram: Gram, ridge: float, c: int = 0, whole: BlockGram | None = None
     ) -> Preconditioner:
         """Return the preconditioner of a matrix, or of one component of it."""
-        n_later = self.n_view
-        if whole is not None:
-            n_later = int(whole.components.sizes[c])
         known = self.landmarks.get(c)
         if known is None or known.is_short_for(len(gram)):
+            later = Later.whole(self.n_view)
+            if whole is not None:
+                n_rows = int(whole.components.sizes[c])
+                later = Later.component(n_rows, len(whole), whole.memory)
             given = gram.rows, gram.kernel, ridge * self.slack_ratio
-            self.landmarks[c] = Landmarks.choose(*given, n_later, self.rng)
+            self.landmarks[c] = Landmarks.choose(*given, later, self.rng)
         if isinstance(gram, DeviceGram):
             return on_device(self.landmarks[c], gram.rows)
         return LowRank(self.landmarks[c], gram.rows, gram.workers)
