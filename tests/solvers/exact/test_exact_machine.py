@@ -29,6 +29,7 @@ from corevec.solvers.exact import (
     Ascent,
     Exact,
     Landmarks,
+    Later,
     LowRank,
     SquareGram,
     TiledGram,
@@ -207,7 +208,8 @@ def test_every_kind_of_matrix_has_the_same_products(dtype, n_vectors):
 def test_the_preconditioner_is_the_inverse_of_what_it_says():
     X, _, _ = cloud(120)
     kernel, rows = make_kernel("rbf", 0.5), Rows(X, np.arange(120))
-    landmarks = Landmarks.choose(rows, kernel, 1e-3, 120, np.random.default_rng(0))
+    later, rng = Later.whole(120), np.random.default_rng(0)
+    landmarks = Landmarks.choose(rows, kernel, 1e-3, later, rng)
     factor = LowRank(landmarks, Rows(X[:70], np.arange(70)), Workers(1))
     factor.extend(Rows(X[70:], np.arange(70, 120)))
     chosen = landmarks.rows.index

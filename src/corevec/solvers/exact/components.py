@@ -31,8 +31,6 @@ MOST_COMBINATIONS = 3000
 # A split pays where at most this share of the pairs of rows is left: products of small
 # blocks are slower by value, and each block has a preconditioner of its own.
 MOST_PAIRS = 0.5
-# Rows below which the whole matrix is cheap.
-LEAST_ROWS = 5000
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class Components:
     def of(source: Source, kernel: AnyKernel) -> Components | None:
         """Return the components of the rows; None where a split does not pay."""
         plain = isinstance(kernel, Kernel) and kernel.uses_distance
-        if not plain or source.n_rows < LEAST_ROWS or not source.draws_cheaply:
+        if not plain or not source.draws_cheaply:
             return None
         assert isinstance(kernel, Kernel)
         rng = np.random.default_rng(0)

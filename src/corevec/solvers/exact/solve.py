@@ -79,6 +79,8 @@ class Exact:
     # most, where one multiplier is changed at a time.
     sample_gap: float = 0.1
     sample_steps: int = 10
+    # Rows from which kernels are tested for components; fewer are one matrix.
+    split_rows: int = 5000
     # Rows within this distance of being active belong to the working set, up to this
     # share of the active ones: the active set of the solution is not yet known.
     band: float = 0.25
@@ -132,7 +134,9 @@ class Exact:
         source = task.source
         rng = np.random.default_rng(task.settings.random_state)
         order, numbers = rng.permutation(source.n_rows), source.numbers
-        components = Components.of(source, task.kernel)
+        components = None
+        if source.n_rows >= self.split_rows:
+            components = Components.of(source, task.kernel)
         state, stage = _warm(task), _Stage({}, components)
         sizes = [] if state is not None else self._sizes(task)
         for size in sizes:
