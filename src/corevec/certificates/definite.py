@@ -55,9 +55,7 @@ def with_bounds_that_hold(
     if is_definite_by_name(kernel) or not any(claimed):
         return list(certificates)
     rows = source.take(_rows_to_try(source.n_rows, functions.basis.index))
-    points = kernel.prepare_basis(rows)
-    K = np.asarray(to_numpy(kernel.block(points, points)), dtype=np.float64)
-    share = max(NEGLIGIBLE_SHARE, rounding_share(kernel, rows.values))
+    K, share = _matrix(kernel, rows)
     found = list(certificates)
     for t, (one, problem) in enumerate(zip(certificates, problems, strict=True)):
         holds = one.dual <= one.primal and _is_definite(K, rows, problem, kernel, share)
@@ -83,6 +81,13 @@ def without_lower_bound(certificate: Certificate, kernel: AnyKernel) -> Certific
         converged=False,
         stopped_by=(StopReason.STALL.value if is_met else certificate.stopped_by),
     )
+
+
+def _matrix(kernel: AnyKernel, rows: Rows) -> tuple[Array, float]:
+    """Return the kernel matrix of some rows, and the share of it that is rounding."""
+    points = kernel.prepare_basis(rows)
+    K = np.asarray(to_numpy(kernel.block(points, points)), dtype=np.float64)
+    return K, max(NEGLIGIBLE_SHARE, rounding_share(kernel, rows.values))
 
 
 def _rows_to_try(n_rows: int, support: Array) -> Array:
@@ -112,11 +117,7 @@ def definite_on_rows(kernel: AnyKernel, source: Source, numbers: Array) -> bool:
         return True
     few = np.unique(np.linspace(0, len(numbers) - 1, MOST_ROWS).astype(np.int64))
     taken = source.take(numbers[few])
-    rows = Rows(taken.values, taken.index)
-    points = kernel.prepare_basis(rows)
-    K = np.asarray(to_numpy(kernel.block(points, points)), dtype=np.float64)
-    share = max(NEGLIGIBLE_SHARE, rounding_share(kernel, rows.values))
-    return is_definite_matrix(K, share)
+    return is_definite_matrix(*_matrix(kernel, Rows(taken.values, taken.index)))
 
 
 def is_definite_matrix(K: Array, share: float) -> bool:

@@ -23,6 +23,7 @@ from corevec.problems import (
     Task,
     one_class,
     regression,
+    svdd,
     two_class,
 )
 from corevec.solvers.exact import (
@@ -129,6 +130,55 @@ def test_one_class_has_the_optimum_of_its_twin():
     found = solved([one_class(Labels(60, None, s), 2.0)], X, kernel)
     twin = naive.hinge(naive.gram(X, **kernel), np.ones(60), 2.0, s, bias=False)
     assert_optimal(found.certificates[0], twin)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kernel", KERNELS[:4], ids=lambda one: one["kernel"])
+@pytest.mark.parametrize("C", [0.05, 1.0, 50.0])
+def test_a_soft_ball_has_the_optimum_of_its_twin(C, kernel, weighted):
+    X, _, s = cloud(50)
+    s = s if weighted else None
+    found = solved([svdd(Labels(50, None, s), C)], X, kernel)
+    K = naive.gram(X, **kernel)
+    twin = naive.soft_ball(K, C, s)
+    certificate = found.certificates[0]
+    assert_optimal(certificate, twin, tol=1e-6)
+    centre = naive.distances_sq(K, found_coefficients(found, 50))
+    wanted = naive.soft_ball_primal(centre, C, np.ones(50) if s is None else s)
+    assert abs(certificate.primal - wanted) <= 1e-8 * wanted
+
+
+def found_coefficients(found, n):
+    coef = np.zeros(n)
+    coef[found.functions.basis.index] = found.functions.coef[:, 0]
+    return coef
+
+
+def test_a_ball_whose_radius_would_be_imaginary_is_left_to_the_core_set():
+    X, _, _ = cloud(40)
+    kernel = {"kernel": "rbf", "gamma": 0.5}
+    assert solved([svdd(Labels(40), 1e-3)], X, kernel) is None
+
+
+@pytest.mark.parametrize("method", [Exact(), Ascent()], ids=["newton", "ascent"])
+def test_kernels_of_the_user_are_solved_exactly_where_they_are_definite(method):
+    X, z, _ = cloud(200)
+    codes = (z > 0).astype(np.int64)
+    problems = [two_class(Labels(200, codes), 2.0, 1, 0)]
+    K = naive.gram(X, gamma=0.5)
+    wanted = naive.hinge(K, 2.0 * codes - 1, 2.0)
+    own = {"kernel": lambda A, B: naive.gram(A, B, gamma=0.5)}
+    for rows, kernel in ((K, {"kernel": "precomputed"}), (X, own)):
+        found = solved(problems, rows, kernel, method=method)
+        assert_optimal(found.certificates[0], wanted)
+    wave = {"kernel": lambda A, B: np.sin(A @ B.T)}  # indefinite
+    task = Task(
+        problems,
+        as_source(X, 1 << 28, Workers(1)),
+        make_kernel(**wave),
+        Settings(tol=1e-3),
+    )
+    assert not method.applies(task)
 
 
 # --- the identities of docs/mathematics.md, 5 -----------------------------------------

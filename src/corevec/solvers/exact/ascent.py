@@ -19,7 +19,6 @@ from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.backend.arrays import to_numpy
 from corevec.backend.loops.ascent import ascend
-from corevec.certificates.definite import is_definite_by_name
 from corevec.certificates.scan import Subset
 from corevec.data.sources import Workers, of_rows
 from corevec.kernels import AnyKernel, Rows, finite
@@ -29,7 +28,7 @@ from corevec.models.result import FitResult
 from corevec.problems.family import Problem
 from corevec.problems.task import Task
 from corevec.solvers.exact.result import Solution, support
-from corevec.solvers.exact.solve import Exact, searching_precision
+from corevec.solvers.exact.solve import Exact, searching_precision, serves
 
 # Rows of one class that a pass over pairs evaluates at a time.
 PASS_ROWS = 256
@@ -62,8 +61,7 @@ class Ascent:
         few = source.n_rows <= self.most_rows or all(_is_pair(one) for one in problems)
         row_bytes = 8 * (source.row_entries + 2 * len(problems))
         fits = source.n_rows * row_bytes <= self.rows_share * source.memory_budget
-        fresh = task.warm is None and is_definite_by_name(task.kernel)
-        return plain and few and fits and fresh
+        return plain and few and fits and task.warm is None and serves(task)
 
     def solve(self, task: Task, progress: Progress) -> FitResult | None:
         """Return the optimum, or None where a problem is too stiff for the method."""

@@ -26,8 +26,9 @@ from corevec.models.expansion import KernelExpansion
 # most distinct values there of a column that may split: its values are far apart only
 # where they are few.
 SAMPLE_ROWS, MOST_DISTINCT = 2000, 64
-# Combinations of such values, whose distances are all compared.
-MOST_COMBINATIONS = 3000
+# Combinations of such values, whose distances are all compared; those of the sample are
+# compared in every fit, and where nearly every row has one of its own nothing splits.
+MOST_COMBINATIONS, MOST_OF_SAMPLE = 3000, 500
 # A split pays where at most this share of the pairs of rows is left: products of small
 # blocks are slower by value, and each block has a preconditioner of its own.
 MOST_PAIRS = 0.5
@@ -133,7 +134,7 @@ class _Search:
         _, first, combination = np.unique(
             _hashes(values), return_index=True, return_inverse=True
         )
-        if len(first) > MOST_COMBINATIONS:
+        if len(first) > MOST_OF_SAMPLE:
             return 1.0
         joined, _ = self._join(values[first])
         return _pair_share(np.bincount(joined[combination]))

@@ -310,13 +310,13 @@ class Inverse:
         # What the leading directions leave is a difference of 1 in about the sum of
         # the scales: beyond float32's digits it would come out with any sign.
         is_wide = self.scale.sum() > MOST_SINGLE
-        dtype = np.float64 if is_wide else np.float32
+        dtype: Any = np.float64 if is_wide else np.float32
 
         def share(part: slice) -> Array:
             total = np.zeros((self.F.shape[1], self.F.shape[1]))
             for start in range(part.start, part.stop, BLOCK):
                 block = slice(start, min(start + BLOCK, part.stop))
-                rooted = self.F[self.rows[block]].astype(dtype)
+                rooted: Array = self.F[self.rows[block]].astype(dtype)
                 rooted *= roots[block, None].astype(dtype)
                 total += rooted.T @ rooted
             return total

@@ -11,7 +11,7 @@ from corevec._runtime.types import Array
 from corevec.models.certificate import Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
-from corevec.problems.family import Problem
+from corevec.problems.family import Floor, Problem
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,10 @@ class Solution:
             n_core=[len(entries) for entries, _ in pairs],
         )
 
+    def radius_sq(self, t: int) -> float:
+        """Return ``R^2 = |w|^2 + 2 t`` of a ball."""
+        return float(self.norms_sq[t] + 2 * self.offsets[t])
+
     def _certificates(
         self, problems: list[Problem], progress: Progress, tol: float
     ) -> list[Certificate]:
@@ -69,6 +73,9 @@ class Solution:
         ):
             added = float(mass[t] * errors[t])
             upper = primal + added + problem.loss_error(primal, float(errors[t]))
+            radius = 0.0
+            if problem.floor is Floor.RADIUS:
+                radius = float(np.sqrt(max(self.radius_sq(t), 0.0)))
             found.append(
                 Certificate.of(
                     problem.name,
@@ -76,6 +83,11 @@ class Solution:
                     progress,
                     unit=problem.unit,
                     tol=tol,
+                    kind=problem.kind,
+                    radius=radius,
+                    cancelled=problem.cancellation(
+                        added, self.functions.largest_diagonal
+                    ),
                     stopped_by=self.stopped_by or "stall",
                     rounding=relative_gap(upper + added, primal),
                 )

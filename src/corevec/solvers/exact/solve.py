@@ -22,7 +22,7 @@ from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.backend.arrays import is_tensor, to_numpy
 from corevec.backend.loops.ascent import ascend
-from corevec.certificates.definite import is_definite_by_name
+from corevec.certificates.definite import definite_on_rows, is_definite_by_name
 from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Kernel, Rows
@@ -122,12 +122,12 @@ class Exact:
     def applies(self, task: Task) -> bool:
         """Whether the task is soft, its kernel definite, its values within memory."""
         source = task.source
-        plain = all(
-            not one.is_hard and one.floor is not Floor.RADIUS for one in task.problems
-        )
+        soft = not any(one.is_hard for one in task.problems)
         numbers = NUMBERS_PER_ROW * source.n_rows * len(task.problems)
+        if not isinstance(task.kernel, Kernel):  # rows are copied, and may be a matrix
+            numbers += 2 * source.n_rows * source.row_entries
         fits = 8 * numbers <= source.memory_budget / 2
-        return plain and is_definite_by_name(task.kernel) and fits
+        return soft and fits and serves(task)
 
     def solve(self, task: Task, progress: Progress) -> FitResult | None:
         """Return the optimum of the task, or None if samples predict too much work."""
@@ -662,8 +662,11 @@ class _Run:
         components = self.stage.components
         return 0.0 if components is None else components.dropped
 
-    def result(self, state: _State) -> FitResult:
-        """Return the functions with their certificates, measured in float64."""
+    def result(self, state: _State) -> FitResult | None:
+        """Return the functions with their certificates, measured in float64.
+
+        None of a ball whose constraint R^2 >= 0 binds, which Newton steps do not see.
+        """
         functions = state.functions(self.kernel, self.has_bias)
         if functions is None:  # no row has a multiplier: the zero function is optimal
             few = self.view.take(self.numbers[:1])
@@ -680,7 +683,19 @@ class _Run:
             stopped_by=self.stopped_by,
             dropped=self._dropped,
         )
+        balls = [one.floor is Floor.RADIUS for one in self.problems]
+        if any(is_ball and found.radius_sq(t) < 0 for t, is_ball in enumerate(balls)):
+            return None
         return found.result(self.problems, self.progress, self.tol)
+
+
+def serves(task: Task) -> bool:
+    """Whether the kernel is positive definite, as far as some rows tell."""
+    if is_definite_by_name(task.kernel):
+        return True
+    if isinstance(task.kernel, Kernel) or not task.source.draws_cheaply:
+        return False
+    return definite_on_rows(task.kernel, task.source, task.source.numbers)
 
 
 def _for_sample(problem: Problem, ratio: float) -> Problem:
