@@ -58,7 +58,9 @@ def with_bounds_that_hold(
     K, share = _matrix(kernel, rows)
     found = list(certificates)
     for t, (one, problem) in enumerate(zip(certificates, problems, strict=True)):
-        holds = one.dual <= one.primal and _is_definite(K, rows, problem, kernel, share)
+        above = one.dual - one.primal
+        holds = above <= share * abs(one.primal)
+        holds = holds and _is_definite(K, rows, problem, kernel, share)
         if one.dual_bound != "none" and not holds:
             found[t] = without_lower_bound(one, kernel)
     return found
