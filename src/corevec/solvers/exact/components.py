@@ -22,10 +22,10 @@ from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Kernel, Rows
 from corevec.models.expansion import KernelExpansion
 
-# Rows of the sample that says whether a split is worth a pass over all rows, and the
-# most distinct values there of a column that may split: its values are far apart only
-# where they are few.
-SAMPLE_ROWS, MOST_DISTINCT = 2000, 64
+# Rows of the sample that says whether a split is worth a pass over all rows. A column
+# may split where it has few distinct values there, and these are so far apart that the
+# kernel between any two of them is small.
+SAMPLE_ROWS, MOST_DISTINCT, LARGEST_VALUE = 2000, 64, 0.1
 # Combinations of such values, whose distances are all compared; those of the sample are
 # compared in every fit, and where nearly every row has one of its own nothing splits.
 MOST_COMBINATIONS, MOST_OF_SAMPLE = 3000, 500
@@ -65,8 +65,8 @@ class Components:
         assert isinstance(kernel, Kernel)
         rng = np.random.default_rng(0)
         values = _dense(source.take(source.draw(rng, SAMPLE_ROWS)).values)
-        varied = np.array([len(np.unique(column)) for column in values.T])
-        split = np.flatnonzero(varied <= MOST_DISTINCT)
+        columns = range(values.shape[1])
+        split = np.array([j for j in columns if _separates(kernel, j, values[:, j])])
         if len(split) == 0:
             return None
         search = _Search(source, kernel, split)
@@ -181,6 +181,17 @@ class _Search:
         _, joined = connected_components(sparse.csr_array(is_near), directed=False)
         is_apart = joined[:, None] != joined[None, :]
         return joined, float(K[is_apart].max(initial=0.0))
+
+
+def _separates(kernel: Kernel, column: int, values: Array) -> bool:
+    """Whether the values of a column are few, and far apart."""
+    distinct = np.unique(values)
+    if len(distinct) > MOST_DISTINCT:
+        return False
+    rows = Rows(distinct[:, None], np.arange(len(distinct)))
+    points = kernel.on_columns(np.array([column])).prepare(rows, np.float64)
+    between = np.diagonal(kernel.block(points, points), offset=1)
+    return bool(between.max(initial=0.0) <= LARGEST_VALUE)
 
 
 def _hashes(values: Array) -> Array:
