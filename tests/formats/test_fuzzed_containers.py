@@ -23,6 +23,10 @@ def negative_pointer(header, arrays):
     arrays[step["csr"][2]][-1] = -(2**31)  # SciPy's own check passes over it
 
 
+def vectors_without_number(header, arrays):
+    arrays[at(header, "method", "state", "basis", "array")][0, 0] = np.nan
+
+
 def changed(**parameters):
     def change(header, _):
         at(header).update(parameters)
@@ -48,6 +52,7 @@ FILES = {
     "no intercept": ("StructuralSVM", without("intercept_")),
     "a step that is a word": ("ImplicitSurface", changed(_step="precomputed")),
     "one width for two scales": ("ImplicitSurface", changed(widths=2)),
+    "given vectors that are NaN": ("given vectors", vectors_without_number),
 }
 
 
@@ -55,6 +60,17 @@ def name_of(kind):
     """Return the name of the first model of a class, or of a pipeline around it."""
     if kind == "Pipeline-SMO":
         return [name for name in formats_models.NAMES if name.endswith("-SMO")][-1]
+    if kind == "given vectors":
+        fitted = {
+            name: formats_models.fitted_case(name)[0] for name in formats_models.NAMES
+        }
+        return next(
+            name
+            for name, model in fitted.items()
+            if isinstance(
+                getattr(getattr(model, "method", None), "basis", None), np.ndarray
+            )
+        )
     return next(n for n in formats_models.NAMES if n.partition("-")[2] == kind)
 
 

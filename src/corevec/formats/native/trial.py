@@ -54,6 +54,7 @@ def try_parameters(made: Any, wrong: Wrong) -> None:
         return
     parameters = made.get_params(deep=False)
     _check_shared(parameters, wrong)
+    _check_arrays(made, wrong)
     if "random_state" in parameters:
         parameters["random_state"] = copy(parameters["random_state"])
     width = getattr(made, "n_features_in_", 1)
@@ -96,6 +97,15 @@ def _check_shared(parameters: dict[str, Any], wrong: Wrong) -> None:
         right = weight in (None, "balanced")
     if not right:
         wrong(f"class_weight={weight!r:.40} must be None, 'balanced' or numbers")
+
+
+def _check_arrays(made: Any, wrong: Wrong) -> None:
+    """Check parameters that are arrays, such as given vectors: `fit` needs rows."""
+    for name, value in made.get_params(deep=True).items():
+        numbers = value.data if sparse.issparse(value) else value
+        is_array = isinstance(numbers, np.ndarray) and numbers.dtype.kind == "f"
+        if is_array and not np.isfinite(numbers).all():
+            wrong(f"{name} must hold finite numbers")
 
 
 def try_prediction(model: Any, wrong: Wrong) -> None:
