@@ -21,6 +21,8 @@ COLOURS = {
     "corevec_svdd": "tab:cyan",
     "sklearn_svc": "tab:red",
     "sklearn_oneclass": "tab:red",
+    "corevec_svc": "tab:cyan",
+    "corevec_svr": "tab:cyan",
     "sklearnex_svc": "tab:orange",
     "sklearnex_svr": "tab:olive",
     "nystroem_linearsvc": "tab:green",

@@ -1,8 +1,9 @@
 """Default parameters on ordinary tables: what a newcomer sees first.
 
 ``CoreVectorClassifier()`` and ``CoreVectorRegressor()`` against ``SVC()`` and ``SVR()``
-and those of scikit-learn-intelex, standardised columns, nothing tuned. Targets of a
-regression are standardised for every solver (corevec does it inside).
+and those of scikit-learn-intelex, and `corevec.svm` on the problems of these;
+standardised columns, nothing tuned. Targets of a regression are standardised for every
+solver (corevec does it inside).
 """
 
 from benchmarks.case import Case
@@ -11,8 +12,8 @@ from benchmarks.datasets import standardised
 REPEATS = 1
 QUICK_ROWS = 1_000
 SETS = [f"plain_{name}" for name in (*standardised.CLASSES, *standardised.NUMBERS)]
-CLASSIFIERS = ("corevec_tol", "sklearn_svc", "sklearnex_svc")
-REGRESSORS = ("corevec_tube_auto", "sklearn_svr", "sklearnex_svr")
+CLASSIFIERS = ("corevec_tol", "corevec_svc", "sklearn_svc", "sklearnex_svc")
+REGRESSORS = ("corevec_tube_auto", "corevec_svr", "sklearn_svr", "sklearnex_svr")
 
 
 def cases(quick):
