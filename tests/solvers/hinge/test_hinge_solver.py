@@ -390,3 +390,23 @@ def test_libsvms_criterion_ends_a_sigmoid_kernel():
     assert found.certificate.converged
     assert found.violation <= 1e-3
     assert found.gap == np.inf
+
+
+def test_huge_kernel_values_do_not_hide_a_gap():
+    """Rows near 100 have cubic values near 1e12, whose rounding exceeds the loss."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)) + 100
+    y = (X[:, 0] + 0.3 * rng.normal(size=300) > 100).astype(int)
+    source = as_source(X, 1 << 28, Workers(1))
+    statistics = row_statistics(source)
+    kernel = make_kernel("poly", "scale", 3, 1.0, statistics)
+    sign, upper = np.where(y == 1, 1.0, -1.0), np.full(300, 10.0)
+    problem = c_svc(np.arange(300), sign, upper)
+    found = solve_boxes(
+        [problem], source, kernel, HingeSettings(tol=1e-3), Progress(300, max_time=5)
+    )[0]
+    certificate = found.certificate
+    # The function 0 loses 10 per row: the gap is relative to no more than that.
+    width = (certificate.primal - certificate.dual) / max(certificate.primal, 3000.0)
+    assert certificate.relative_gap >= width * (1 - 1e-12)
+    assert not certificate.converged or width <= 1e-3

@@ -286,8 +286,11 @@ class _Run:
         mass = float(np.abs(signed).sum())
         near = float(problem.upper[measured.slack > -error].sum())
         upper = measured.primal + error * (mass / 2 + near)
-        # |w|^2 is a sum of mass^2 kernel values: the function may be 0.
+        # |w|^2 is a sum of mass^2 kernel values: the function may be 0. No optimum is
+        # larger than the loss of that function.
         terms = self._largest_diagonal * mass**2
+        if problem.linear.any():
+            terms = min(terms, float(problem.upper @ np.abs(problem.linear)))
         return _Seen(
             guess=Guess(signed, measured.slack),
             values=values,
