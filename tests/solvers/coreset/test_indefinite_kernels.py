@@ -56,6 +56,17 @@ def test_a_classifier_ends_with_a_stall_that_names_the_kernel(name, C):
     assert "max_time" not in str(warning.message)
 
 
+def test_a_core_set_of_many_noisy_rows_ends_too():
+    """More than 300 core rows at a small C, which no factor had looked at."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 5))
+    y = X[:, 0] + np.sin(2 * X[:, 1]) + rng.normal(size=1200) > 0
+    with pytest.warns(NotCertifiedWarning, match="sine"):
+        model = CoreVectorClassifier(kernel=sine, random_state=0).fit(X, y)
+    assert model.certificate_.stopped_by == "stall"
+    assert len(model.history_) < 100
+
+
 def test_the_model_of_a_sigmoid_kernel_is_as_good_as_that_of_svc():
     X, y = noisy_rows()
     given = {"kernel": "sigmoid", "C": 1.0}

@@ -375,6 +375,9 @@ class Core:
         reach = float(self.K.diagonal().max()) / float(ridge.min())
         # For a regression SMO's tolerance, relative to the tube, says little.
         can = self.problem.response is None and reach <= _SMO_MAX_WEIGHT
+        # Only a factor tells that a matrix is indefinite (`soften`): with SMO the loop
+        # added row after row of a kernel sin(x.z) for minutes.
+        can &= is_definite_by_name(self.kernel)
         if how.name == "auto" and can and len(self) > _SMO_MIN_ROWS:
             rule = SmoRule(how.tol, max_steps=_SMO_STEPS_PER_ROW * len(self))
             found = smo(*given, rule, how.deadline)
