@@ -253,7 +253,7 @@ def test_a_model_without_support_vectors_is_certified(kernel, n_columns):
     inside = {"tube": 100.0, "kernel": kernel}
     for model in (
         CoreVectorRegressor(**inside),
-        CoreVectorRegressor(tube=0.0, method=methods.FewVectors(5), **inside),
+        CoreVectorRegressor(method=methods.FewVectors(5), **inside),
     ):
         found = certify(model.fit(rows, rows[:, 0]), rows, rows[:, 0])
         assert found.converged

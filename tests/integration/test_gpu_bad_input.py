@@ -381,10 +381,15 @@ def test_files_are_not_predicted_here_where_a_device_was_asked_for(tmp_path):
 def test_a_checkpoint_goes_on_without_the_device_it_was_written_with(tmp_path):
     path = tmp_path / "fit.npz"
     first = CoreVectorClassifier(
-        C=1e4, gamma=2.0, max_iter=1, random_state=0, checkpoint=path, method="coreset"
+        C=1e4,
+        gamma=2.0,
+        max_iter=1,
+        random_state=0,
+        checkpoint=path,
+        method=corevec.methods.CoreSet(),
     )
     with pytest.warns(corevec.NotCertifiedWarning):
-        first.set_params(device="cpu", tol=1e-9, batch=1).fit(X, Y)
+        first.set_params(device="cpu", tol=1e-9, method__batch=1).fit(X, Y)
     assert path.exists()
     again = clone(first).set_params(device=None, max_iter=None).fit(X, Y)
     assert again.certificate_.converged

@@ -50,7 +50,7 @@ X, TARGETS, WEIGHTS = make_rows()
 WORDS = np.array(["no", "one", "", "three"])[TARGETS["four"]]
 NEW = X[:400] + 0.125
 
-LOW, CORE = {"gamma": 0.1, "method": "lowrank"}, {"gamma": 3.0, "method": "coreset"}
+LOW, CORE = {"gamma": 0.01, "method": "lowrank"}, {"gamma": 3.0, "method": "coreset"}
 MODELS = {
     "classifier of low rank": (CoreVectorClassifier(C=10.0, **LOW), "two", False),
     "classifier by a core set": (CoreVectorClassifier(**CORE), "two", False),

@@ -7,15 +7,13 @@ import sys
 import numpy as np
 import pytest
 
-from corevec import methods
-
 ROWS, COLUMNS = 1_000_000, 100  # 400 MB of float32
 
 # RssAnon leaves out the page cache, into which the file's own pages go.
 SCRIPT = """
 import json, sys, threading, time, warnings
 import numpy as np
-from corevec import {model}
+from corevec import {model}, methods
 
 def anonymous():
     with open("/proc/self/status") as lines:
@@ -68,17 +66,17 @@ def files(tmp_path_factory):
 @pytest.mark.parametrize(
     ("model", "more"),
     [
-        ("CoreVectorClassifier", {}),
+        ("CoreVectorClassifier", "{}"),
         # Half a core set of what the budget allows: the solver is most of its time.
-        ("CoreVectorRegressor", {"method": methods.CoreSet(max_vectors=500)}),
-        ("SVDD", {}),
+        ("CoreVectorRegressor", "dict(method=methods.CoreSet(max_vectors=500))"),
+        ("SVDD", "{}"),
     ],
     ids=["CoreVectorClassifier", "CoreVectorRegressor", "SVDD"],
 )
 def test_a_file_of_400_megabytes_is_fitted_in_a_quarter_of_a_gigabyte(
     files, model, more
 ):
-    script = SCRIPT.replace("{model}", model).replace("{more}", repr(more))
+    script = SCRIPT.replace("{model}", model).replace("{more}", more)
     script = script.replace("{rows}", str(ROWS)).replace("{columns}", str(COLUMNS))
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, files)],

@@ -280,7 +280,7 @@ def input_cases() -> Cases:
             classifier(), X, Y
         ),
         "stopped by max_iter": lambda: CoreVectorClassifier(
-            kernel=lambda A, B: A @ B.T, max_iter=1, tol=1e-9, random_state=0
+            method="coreset", max_iter=1, tol=1e-9, random_state=0
         ).fit(*many),
         "stopped by max_time": lambda: CoreVectorClassifier(
             max_time=1e-9, random_state=0

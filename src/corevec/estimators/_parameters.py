@@ -117,6 +117,20 @@ def check_count(
         )
 
 
+# Trees of a forest: each is a machine of its own, and a file may ask for 2**64.
+MOST_TREES = 10_000
+
+
+def _check_trees(who: str, name: str, value: Any) -> None:
+    check_count(who, name, value)
+    if value > MOST_TREES:
+        raise InvalidInputError(
+            f"{who}: {name}={value!r} must be at most {MOST_TREES:,}: each tree is "
+            "solved by itself. Three to ten average well.",
+            parameter=name,
+        )
+
+
 def check_gamma(who: str, name: str, value: Any) -> None:
     """Check a kernel coefficient: a name, or a number above 0."""
     if isinstance(value, str):
@@ -202,7 +216,7 @@ _CHECKS: dict[str, Check] = {
     "batch": _words_or_rows("auto"),
     "qp": _one_of("auto", "newton", "smo"),
     "init": _one_of("auto", "any", "farthest", "opposite"),
-    "n_trees": check_count,
+    "n_trees": _check_trees,
     "n_components": check_count,
     "n_rows": check_count,
     "tune": check_flag,
