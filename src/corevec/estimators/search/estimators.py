@@ -52,8 +52,8 @@ class CoreVectorClassifierCV(Refitted, ClassifierMixin, SearchCV):
         Whether to fit the best candidate on all rows.
     halving : {"auto", True, False}, default="auto"
         Whether candidates are first compared on samples of the rows, and dropped where
-        they are worse than the best by more than two standard errors of their
-        difference: from 3,000 rows on ("auto"), from 300 (True), or never.
+        they are worse than the best by more than one standard error of their
+        difference: from 1,500 rows on ("auto"), from 300 (True), or never.
     class_weight : dict or "balanced", default=None
         Factor of the weights of the rows of each class.
     multi_class : {"auto", "ovr", "ovo"}, default="auto"
