@@ -274,7 +274,8 @@ class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
             raise InvalidInputError(
                 f"StructuralSVM: cost_matrix must have shape {shape} (classes "
                 f"{self.classes_[:10].tolist()} in this order), costs of at least 0 "
-                f"and a zero diagonal; an array of shape {cost.shape} was given."
+                f"and a zero diagonal; an array of shape {cost.shape} was given.",
+                parameter="cost_matrix",
             )
         return cost
 

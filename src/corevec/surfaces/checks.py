@@ -9,7 +9,12 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from corevec._runtime.types import Array
-from corevec.estimators._parameters import check_choice, check_gap, check_number
+from corevec.estimators._parameters import (
+    check_choice,
+    check_gap,
+    check_jobs,
+    check_number,
+)
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import DISTANCE_KERNELS
 
@@ -34,6 +39,11 @@ def check_surface_parameters(model: Any) -> None:
     check_number(WHO, "C", model.C, above=0, remedy="100 is the default.")
     check_gap(WHO, "tol", model.tol, default="1e-2")
     check_number(WHO, "memory_budget", model.memory_budget, above=0, remedy="Bytes.")
+    if model.max_time is not None:
+        remedy = "Seconds, or None."
+        check_number(WHO, "max_time", model.max_time, above=0, remedy=remedy)
+    if model.n_jobs is not None:
+        check_jobs(WHO, "n_jobs", model.n_jobs)
     if model.tube is not None:
         remedy = "A length in the units of the points, or None."
         check_number(WHO, "tube", model.tube, above=0, remedy=remedy)
