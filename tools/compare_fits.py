@@ -47,12 +47,9 @@ X, LABEL, THREE, NUMBER = X[:N], LABEL[:N], THREE[:N], NUMBER[:N]
 def methods() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield a name and a fit for every estimator and method."""
     import corevec as cv
-    from corevec import methods
 
-    published = {
-        "method": methods.CoreSet(sampling=59, init="opposite", ball_epsilon=1e-3)
-    }
-    core = {"method": "coreset"}
+    published = {"init": "opposite", "sampling": 59, "ball_epsilon": 1e-3}
+    core = {"weights": "core", "low_rank": False}
     fits: dict[str, tuple[str, dict[str, Any], Any]] = {
         "classifier": ("CoreVectorClassifier", {"gamma": 0.3}, LABEL),
         "classifier, three classes": (
@@ -67,7 +64,7 @@ def methods() -> Iterator[tuple[str, Callable[[], Any]]]:
         ),
         "classifier, low rank": (
             "CoreVectorClassifier",
-            {"C": 10.0, "gamma": 0.02, "method": "lowrank"},
+            {"C": 10.0, "gamma": 1e-3, "low_rank": True},
             LABEL,
         ),
         "classifier, all rows": (
@@ -77,7 +74,7 @@ def methods() -> Iterator[tuple[str, Callable[[], Any]]]:
         ),
         "classifier, ball_epsilon": (
             "CoreVectorClassifier",
-            {"gamma": 0.3, "method": methods.CoreSet(ball_epsilon=1e-2)},
+            {"gamma": 0.3, "ball_epsilon": 1e-2},
             LABEL,
         ),
         "classifier, as published": (
@@ -87,12 +84,12 @@ def methods() -> Iterator[tuple[str, Callable[[], Any]]]:
         ),
         "classifier, cells": (
             "CoreVectorClassifier",
-            {"gamma": 0.3, "method": methods.Cells(300)},
+            {"gamma": 0.3, "cells": 300},
             LABEL,
         ),
         "classifier, two trees": (
             "CoreVectorClassifier",
-            {"gamma": 0.3, "method": methods.Cells(300, n_trees=2)},
+            {"gamma": 0.3, "cells": 300, "n_trees": 2},
             LABEL,
         ),
         "classifier, balanced": (
@@ -123,7 +120,7 @@ def methods() -> Iterator[tuple[str, Callable[[], Any]]]:
         ),
         "regressor, cells": (
             "CoreVectorRegressor",
-            {"C": 1.0, "gamma": 0.3, "method": methods.Cells(300)},
+            {"C": 1.0, "gamma": 0.3, "cells": 300},
             NUMBER,
         ),
         "one class": ("CoreVectorOneClass", {"C": 0.1, "gamma": 0.3}, None),
@@ -140,37 +137,33 @@ def methods() -> Iterator[tuple[str, Callable[[], Any]]]:
         "stream, one class": ("StreamingOneClass", {}, None),
         "structural": ("StructuralSVM", {}, THREE),
         "subspace, pursuit": (
-            "CoreVectorClassifier",
-            {"gamma": 0.3, "method": methods.FewVectors(20)},
+            "SubspaceClassifier",
+            {"n_basis": 20, "gamma": 0.3},
             LABEL,
         ),
         "subspace, train": (
-            "CoreVectorClassifier",
-            {
-                "loss": "hinge",
-                "gamma": 0.3,
-                "method": methods.FewVectors(20, basis="train"),
-            },
+            "SubspaceClassifier",
+            {"n_basis": 20, "basis": "train", "loss": "hinge", "gamma": 0.3},
             LABEL,
         ),
         "subspace, hinge": (
-            "CoreVectorClassifier",
-            {"loss": "hinge", "gamma": 0.3, "method": methods.FewVectors(10)},
+            "SubspaceClassifier",
+            {"n_basis": 10, "loss": "hinge", "gamma": 0.3},
             LABEL,
         ),
         "subspace, Cholesky": (
-            "CoreVectorClassifier",
-            {"gamma": 0.3, "method": methods.FewVectors(50, basis="cholesky")},
+            "SubspaceClassifier",
+            {"n_basis": 50, "basis": "cholesky", "gamma": 0.3},
             THREE,
         ),
         "subspace, Nystroem": (
-            "CoreVectorClassifier",
-            {"gamma": 0.3, "method": methods.FewVectors(50, basis="nystroem")},
+            "SubspaceClassifier",
+            {"n_basis": 50, "basis": "nystroem", "gamma": 0.3},
             LABEL,
         ),
         "subspace regressor": (
-            "CoreVectorRegressor",
-            {"C": 1.0, "tube": 0.0, "gamma": 0.3, "method": methods.FewVectors(20)},
+            "SubspaceRegressor",
+            {"n_basis": 20, "gamma": 0.3},
             NUMBER,
         ),
         "features": ("CoreSetNystroem", {"n_components": 40, "gamma": 0.3}, LABEL),
@@ -194,7 +187,7 @@ def kernels() -> Iterator[tuple[str, Callable[[], Any]]]:
         "function": {"kernel": lambda a, b: (1.0 + 0.3 * a @ b.T) ** 2},
     }
     for name, parameters in given.items():
-        settled = dict(method="coreset", **parameters)
+        settled = dict(weights="core", low_rank=False, **parameters)
         yield (
             f"kernel {name}",
             lambda p=settled: fit(cv, "CoreVectorClassifier", p, X, LABEL),
@@ -206,8 +199,8 @@ def places(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     import corevec as cv
 
     chosen = {
-        "core set": ("CoreVectorClassifier", {"method": "coreset"}),
-        "low rank": ("CoreVectorClassifier", {"gamma": 0.02, "method": "lowrank"}),
+        "core set": ("CoreVectorClassifier", {"weights": "core", "low_rank": False}),
+        "low rank": ("CoreVectorClassifier", {"gamma": 1e-3, "low_rank": True}),
     }
     for where in PLACES:
         for method, (estimator, parameters) in chosen.items():
@@ -257,12 +250,45 @@ def fit(
     cv: Any, estimator: str, parameters: dict[str, Any], rows: Any, target: Any = None
 ) -> Any:
     """Return a fitted estimator; seeds are fixed where it takes one."""
+    estimator, parameters = as_named_now(cv, estimator, parameters)
     model = getattr(cv, estimator)(**parameters)
     if "random_state" in model.get_params():
         model.set_params(random_state=0)
     if isinstance(target, str):
         return model.fit(rows, NUMBER, qid=QUERY)
     return model.fit(rows) if target is None else model.fit(rows, target)
+
+
+def as_named_now(
+    cv: Any, estimator: str, parameters: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """Return a fit of the list in the words of the checkout.
+
+    The list has the parameters of before ``method=``, where a checkout has that.
+    """
+    if not hasattr(cv, "methods"):
+        return estimator, parameters
+    given, methods = dict(parameters), cv.methods
+    paper = ("sampling", "init", "ball_epsilon")
+    if estimator.startswith("Subspace"):
+        estimator = estimator.replace("Subspace", "CoreVector")
+        if estimator == "CoreVectorRegressor":
+            given = {"C": 1.0, "tube": 0.0, **given}
+        basis = given.pop("basis", "pursuit")
+        given["method"] = methods.FewVectors(given.pop("n_basis"), basis=basis)
+    elif "cells" in given:
+        n_trees = given.pop("n_trees", 1)
+        given["method"] = methods.Cells(given.pop("cells"), n_trees=n_trees)
+    elif "ball_epsilon" in given:
+        own = {name: given.pop(name) for name in paper if name in given}
+        given["method"] = methods.CoreSet(**own)
+    elif given.pop("low_rank", False):
+        given["method"] = methods.LowRank()
+    elif weights := given.pop("weights", None):
+        core = methods.CoreSet()
+        all_rows = methods.FewVectors(basis="coreset")
+        given["method"] = core if weights == "core" else all_rows
+    return estimator, given
 
 
 def answers(model: Any) -> Iterator[tuple[str, np.ndarray]]:
@@ -279,7 +305,8 @@ def answers(model: Any) -> Iterator[tuple[str, np.ndarray]]:
             "certificate",
             np.array([[float(getattr(c, name)) for name in NUMBERS] for c in each]),
         )
-    vectors = getattr(last, "support_vectors_", None)
+    named = [n for n in ("support_vectors_", "basis_vectors_") if hasattr(last, n)]
+    vectors = getattr(last, named[0]) if named else None
     yield "vectors", np.array(0 if vectors is None else vectors.shape[0])
 
 
