@@ -334,7 +334,7 @@ def test_a_file_that_changes_or_goes_is_told(small):
     source = open_rows(folder, target="y")
     table = pq.read_table(folder / "001.parquet")
     pq.write_table(table.slice(10), folder / "001.parquet")
-    with pytest.raises(InvalidInputError, match=r"001\.parquet: the file has changed"):
+    with pytest.raises(InvalidInputError, match=r"001\.parquet: .*changed"):
         source.reduce(sums, np.add)
     (folder / "001.parquet").unlink()
     with pytest.raises(InvalidInputError, match=r"001\.parquet: cannot be read"):
@@ -504,7 +504,7 @@ def test_libsvm_text_that_changes_is_told(tmp_path):
     (tmp_path / "rows.svm").write_text("\n".join(lines))
     source = open_rows(tmp_path / "rows.svm")
     (tmp_path / "rows.svm").write_text("\n".join(lines[:2500]))
-    with pytest.raises(InvalidInputError, match="the text has changed"):
+    with pytest.raises(InvalidInputError, match="changed"):
         source.map(margins)
 
 

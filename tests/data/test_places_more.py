@@ -245,7 +245,7 @@ def test_columns_of_one_name_are_refused(tmp_path):
     numbers = pa.array([1.0, 2.0])
     table = pa.Table.from_arrays([numbers] * 4, names=["a", "a", "b", "y"])
     parquet.write_table(table, tmp_path / "rows.parquet")
-    with pytest.raises(InvalidInputError, match="2 columns have the name 'a'"):
+    with pytest.raises(InvalidInputError, match=r"2 columns .*'a'"):
         corevec.open(tmp_path / "rows.parquet", target="y")
     rows = corevec.open(tmp_path / "rows.parquet", target="y", columns=["b"])
     assert rows.n_features == 1

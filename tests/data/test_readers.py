@@ -332,7 +332,7 @@ def test_a_file_that_is_cut_off_is_always_an_error(tmp_path, compress, errors):
     path = written(tmp_path, whole[: 3 * len(whole) // 4])
     stream = read_libsvm(path, n_features=1, errors=errors, block_rows=1000)
     got = []
-    with pytest.raises(InvalidInputError, match="cut off or damaged") as told:
+    with pytest.raises(InvalidInputError, match="damaged") as told:
         got.extend(X.data for X, _ in stream)
     got = np.concatenate(got)
     assert 20_000 < len(got) < 60_000
@@ -377,7 +377,7 @@ def test_parameters_that_cannot_be_used(random_file, name, value):
 def test_paths_that_cannot_be_used(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no file .*missing"):
         read_libsvm([tmp_path / "missing"], n_features=3)
-    with pytest.raises(InvalidInputError, match="the list of paths is empty"):
+    with pytest.raises(InvalidInputError, match="empty"):
         read_libsvm([], n_features=3)
 
 
@@ -440,7 +440,7 @@ def test_a_line_beyond_the_budget_is_an_error_that_says_so(tmp_path):
     path = written(tmp_path, "1 1:1\n" + long_line(20_000))
     stream = read_libsvm(path, n_features=20_000, memory_budget=1 << 16)
     stream = with_chunks(stream, 1 << 10)
-    with pytest.raises(InvalidInputError, match=r"line 2 is longer than memory_budget"):
+    with pytest.raises(InvalidInputError, match=r"line 2 .*memory_budget"):
         list(stream)
     assert stream.rows == 1
 
@@ -638,7 +638,7 @@ def test_a_csv_file_that_is_cut_off_is_always_an_error(tmp_path):
     packed = gzip.compress(table.to_csv(index=False).encode())
     path = written(tmp_path, packed[: len(packed) // 2])
     stream = read_csv(path, target="y", errors="skip")
-    with pytest.raises(InvalidInputError, match="cut off or damaged after line"):
+    with pytest.raises(InvalidInputError, match="damaged after line"):
         list(stream)
     assert 10_000 < stream.rows < 30_000
     assert stream.skipped == 0
@@ -824,7 +824,7 @@ def test_a_parquet_file_that_is_cut_off_is_an_error(tmp_path, frame):
     frame.to_parquet(path)
     short = written(tmp_path, path.read_bytes()[:-100])
     stream = read_parquet([path, short], target="kind")
-    with pytest.raises(InvalidInputError, match=r"rows: cannot be read as Parquet"):
+    with pytest.raises(InvalidInputError, match=r"rows: .*Parquet"):
         list(stream)
     assert stream.rows == 500
 

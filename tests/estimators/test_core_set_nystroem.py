@@ -223,11 +223,9 @@ def test_bad_parameters_are_named(params, text, moons):
 
 def test_kernels_that_have_no_features_are_refused():
     X = np.random.default_rng(0).normal(size=(50, 3))
-    with pytest.raises(KernelError, match=r"sigmoid kernel is not positive definite"):
+    with pytest.raises(KernelError, match="sigmoid"):
         CoreSetNystroem(20, "uniform", kernel="sigmoid", gamma=2.0, coef0=-1.0).fit(X)
     with pytest.raises(InvalidInputError, match=r"k\(x, x\) is zero"):
         CoreSetNystroem(5, "uniform", kernel="linear").fit(np.zeros((10, 2)))
-    with pytest.raises(
-        InvalidInputError, match=r"kernel=.precomputed. rows are given by"
-    ):
+    with pytest.raises(InvalidInputError, match=r"kernel=.precomputed."):
         CoreSetNystroem(basis=np.eye(2), kernel="precomputed").fit(np.eye(2))

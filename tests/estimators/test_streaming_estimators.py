@@ -200,7 +200,7 @@ def test_the_gap_of_several_classes_is_that_of_the_values_that_are_compared(kern
 def test_certify_wants_labels():
     X, y = two_classes(50)
     model = StreamingBallClassifier().fit(X, y)
-    with pytest.raises(InvalidInputError, match="labels y are needed"):
+    with pytest.raises(InvalidInputError, match="labels y"):
         certify(model, X)
 
 
@@ -417,15 +417,15 @@ def test_an_empty_block():
     before = model.coef_
     model.partial_fit(X[:0], y[:0])
     assert np.array_equal(model.coef_, before)
-    with pytest.raises(InvalidInputError, match="the stream contains no row"):
+    with pytest.raises(InvalidInputError, match="no row"):
         model.fit(iter([]))
 
 
 def test_blocks_of_the_wrong_shape():
     X, y = two_classes()
-    with pytest.raises(InvalidInputError, match=r"block 1 of the stream is a ndarray"):
+    with pytest.raises(InvalidInputError, match=r"block 1 .*ndarray"):
         StreamingBallClassifier().fit(iter([(X, y), X]))
-    with pytest.raises(InvalidInputError, match=r"a tuple of 4; every block must be"):
+    with pytest.raises(InvalidInputError, match="tuple of 4"):
         StreamingBallClassifier().fit(iter([(X, y, None, None)]))
     with pytest.raises(InvalidInputError, match="beside a stream"):
         StreamingBallClassifier().fit(iter([(X, y)]), sample_weight=np.ones(3))
@@ -434,13 +434,13 @@ def test_blocks_of_the_wrong_shape():
 def test_classes_at_the_first_call():
     X, y = two_classes()
     model = StreamingBallClassifier()
-    with pytest.raises(InvalidInputError, match="classes= must be given at the first"):
+    with pytest.raises(InvalidInputError, match="classes="):
         model.partial_fit(X, y)
     with pytest.raises(NotFittedError):
         model.predict(X)
     model.partial_fit(X, y, classes=["yes", "no"])
     model.partial_fit(X, y, classes=["no", "yes"])
-    with pytest.raises(InvalidInputError, match="are not those of the first call"):
+    with pytest.raises(InvalidInputError, match="first call"):
         model.partial_fit(X, y, classes=["a", "b"])
 
 
@@ -526,7 +526,7 @@ def test_models_that_do_not_join():
     with pytest.raises(NotFittedError):
         model.merge(StreamingBallClassifier())
     wide = StreamingBallClassifier(kernel="rbf").fit(5 * X, y)
-    with pytest.raises(InvalidInputError, match="Give gamma as a number"):
+    with pytest.raises(InvalidInputError, match="gamma"):
         StreamingBallClassifier(kernel="rbf").fit(X, y).merge(wide)
 
 
@@ -791,7 +791,7 @@ def test_a_parameter_changed_in_mid_stream_is_an_error(begun, changed):
     # What was learned stays what it was.
     np.testing.assert_array_equal(model.decision_function(X), before)
     name = next(iter(changed))
-    with pytest.raises(InvalidInputError, match=f"{name} was .* when the stream began"):
+    with pytest.raises(InvalidInputError, match=f"{name} was "):
         model.partial_fit(X, y)
     model.set_params(**{name: StreamingBallClassifier(**begun).get_params()[name]})
     model.partial_fit(X, y)

@@ -149,7 +149,7 @@ def test_names_that_are_not_one_per_column_are_refused(tmp_path, names):
     X, y = rows()
     model = corevec.CoreVectorClassifier(random_state=0).fit(X, y)
     model.feature_names_in_ = np.array(names, dtype=object)
-    with pytest.raises(InvalidInputError, match="must be the name of each column"):
+    with pytest.raises(InvalidInputError, match="name of each column"):
         round_trip(model, tmp_path)
 
 
@@ -218,14 +218,14 @@ def test_a_file_is_replaced_in_one_step_or_not_at_all(tmp_path):
     save(model, path)
     before = path.read_bytes()
     broken = corevec.CoreVectorClassifier(kernel=lambda A, B: A @ B.T)
-    with pytest.raises(InvalidInputError, match=r"model\.kernel is a function"):
+    with pytest.raises(InvalidInputError, match=r"model\.kernel"):
         save(broken, path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["model.npz"]
     umask = os.umask(0)
     os.umask(umask)
     assert path.stat().st_mode & 0o777 == 0o666 & ~umask
-    with pytest.raises(InvalidInputError, match="there is no folder"):
+    with pytest.raises(InvalidInputError, match="no folder"):
         save(model, tmp_path / "nowhere" / "a.npz")
 
 
@@ -233,7 +233,7 @@ def test_an_error_in_the_middle_of_writing_leaves_nothing_behind(tmp_path):
     model, _ = fitted_model(CLASSIFIER)
     model = pickle.loads(pickle.dumps(model))
     model.history_ = [{"note": "x" * (1 << 25)}]
-    with pytest.raises(InvalidInputError, match="more than the format's 16,777,216"):
+    with pytest.raises(InvalidInputError, match="16,777,216"):
         save(model, tmp_path / "model.npz")
     assert list(tmp_path.iterdir()) == []
 
@@ -273,16 +273,14 @@ def test_strange_attributes_and_caches_are_refused_by_name(tmp_path):
     X, y = rows()
     model = corevec.CoreVectorClassifier().fit(X, y)
     model.note = "mine"
-    with pytest.raises(InvalidInputError, match=r"model\.note is no attribute that a"):
+    with pytest.raises(InvalidInputError, match=r"model\.note"):
         save(model, tmp_path / "model.npz")
     model = corevec.CoreVectorClassifier().fit(X, y)
     model.classes_ = model.classes_[:1]
-    with pytest.raises(InvalidInputError, match="at model: 1 classes do not go with 1"):
+    with pytest.raises(InvalidInputError, match="at model: 1 classes"):
         save(model, tmp_path / "model.npz")
     pipe = make_pipeline(StandardScaler(), corevec.SVDD(), memory=str(tmp_path))
-    with pytest.raises(
-        InvalidInputError, match=r"pipe\.memory=.* is a folder of pickles"
-    ):
+    with pytest.raises(InvalidInputError, match=r"pipe\.memory="):
         save(pipe, tmp_path / "model.npz")
 
 

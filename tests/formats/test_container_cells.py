@@ -341,7 +341,7 @@ def test_what_load_would_refuse_is_not_written(tmp_path):
         X, Y
     )
     model._forest.trees[0].starts[1] = 10**6
-    with pytest.raises(InvalidInputError, match=r"starts must go from 0.*fit the mod"):
+    with pytest.raises(InvalidInputError, match=r"starts .* 0"):
         save(model, tmp_path / "model")
     assert not (tmp_path / "model").exists()
 

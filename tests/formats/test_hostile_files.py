@@ -141,7 +141,7 @@ def test_a_state_with_missing_or_other_fields_is_refused(kind, tmp_path):
         node = state["_sample"]["state"]["generator"]
         node["generator"] = "SFC64" if kind == "MT19937" else "MT19937"
     mutants.write(tmp_path / "bad.npz", header, arrays)
-    with pytest.raises(InvalidInputError, match=r"must have the fields|needs key, pos"):
+    with pytest.raises(InvalidInputError, match=r"fields|key, pos"):
         load(tmp_path / "bad.npz")
 
 
@@ -319,7 +319,7 @@ def test_counts_whose_sum_exceeds_64_bits_are_refused(tmp_path):
     arrays[counts] = np.array([2**63 - 1, 2**63 - 1, n + 2])
     assert arrays[counts].sum() == n  # modulo 2**64
     mutants.write(tmp_path / "bad.npz", header, arrays)
-    with pytest.raises(InvalidInputError, match="counts must be those of the vectors"):
+    with pytest.raises(InvalidInputError, match="counts"):
         load(tmp_path / "bad.npz")
 
 

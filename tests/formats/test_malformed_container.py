@@ -406,21 +406,17 @@ def test_a_file_that_understates_or_overstates_its_sizes_is_refused(sound, tmp_p
     at = content.index(b"PK\x01\x02") + 24
     content[at : at + 4] = struct.pack("<I", 2**31)
     path.write_bytes(content)
-    with pytest.raises(
-        InvalidInputError, match=r"header.json is said to .*2,147,483,648"
-    ):
+    with pytest.raises(InvalidInputError, match=r"header\.json .*2,147,483,648"):
         load(path)
     data = bytearray(packed(sound))
     at = data.index(b"PK\x01\x02", data.index(b"PK\x01\x02") + 1) + 24
     data[at : at + 4] = struct.pack("<I", 2**30)
     path.write_bytes(data)
-    with pytest.raises(
-        InvalidInputError, match=r"array_0.npy is said to hold 1,073,741"
-    ):
+    with pytest.raises(InvalidInputError, match=r"array_0\.npy .*1,073,741"):
         load(path)
     long = json.dumps({"format": "x" * (1 << 25)})
     path.write_bytes(packed({**sound, "header.json": long}, zipfile.ZIP_DEFLATED))
-    with pytest.raises(InvalidInputError, match=r"header.json is said to be 33,554"):
+    with pytest.raises(InvalidInputError, match=r"header\.json .*33,554"):
         load(path)
 
 

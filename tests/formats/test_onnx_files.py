@@ -189,7 +189,7 @@ def test_the_first_of_equal_classes_wins_as_in_predict():
 def test_other_labels_are_refused(labels):
     classes = np.empty(2, dtype=object)
     classes[:] = labels
-    with pytest.raises(InvalidInputError, match="neither whole numbers nor strings"):
+    with pytest.raises(InvalidInputError, match="numbers nor strings"):
         labels_of(classes)
 
 
@@ -257,7 +257,7 @@ def test_a_missing_value_gives_nan_and_leaves_the_other_rows_alone(kernel, d):
 def test_numbers_beyond_float32_ask_for_float64():
     rows = 1e60 * X
     model = CoreVectorClassifier(gamma="scale").fit(rows, Y)
-    with pytest.raises(InvalidInputError, match=r"out of the range .* dtype='float64'"):
+    with pytest.raises(InvalidInputError, match=r"range .* dtype='float64'"):
         to_onnx(model)
     found = run(to_onnx(model, "float64"), rows)["decision"]
     np.testing.assert_allclose(found, model.decision_function(rows), rtol=1e-9)
@@ -416,6 +416,6 @@ def test_float32_warns_where_coefficients_cancel():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y)
-    with pytest.warns(UserWarning, match=r"float32 values can be off by .*float64"):
+    with pytest.warns(UserWarning, match="float32 .*float64"):
         to_onnx(model)
     to_onnx(model, "float64")

@@ -310,7 +310,7 @@ def test_what_cannot_be_fitted_is_said(solver):
         solver(C=-1.0).fit(X, y)
     with pytest.raises(InvalidInputError, match="max_iter=0"):
         solver(max_iter=0).fit(X, y)
-    with pytest.raises(InvalidInputError, match="one weight of at least 0 per row"):
+    with pytest.raises(InvalidInputError, match="weight"):
         solver().fit(X, y, sample_weight=-np.ones(40))
     with pytest.raises(InvalidInputError, match="cache_size=0"):
         solver(cache_size=0).fit(X, y)

@@ -422,7 +422,7 @@ def test_what_cannot_be_reported_is_refused(change, text, report, moons, classif
 def test_a_model_that_does_not_predict_is_refused(report, rng):
     points = rng.normal(size=(60, 3))
     surface = ImplicitSurface().fit(points / np.linalg.norm(points, axis=1)[:, None])
-    with pytest.raises(InvalidInputError, match="ImplicitSurface has no predict"):
+    with pytest.raises(InvalidInputError, match="ImplicitSurface"):
         report(surface, points)
 
 

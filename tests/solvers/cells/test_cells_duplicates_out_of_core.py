@@ -91,7 +91,7 @@ def test_too_many_distinct_rows_among_duplicates_raise_an_error(tmp_path):
     top = Tree(np.zeros((0, D)), np.zeros(0), 0)
     merge = DuplicateMerge(top, Labels(N), part=0, max_rows=400)
     source = corevec.open(_saved(tmp_path)).using(BUDGET, Workers(1))
-    with pytest.raises(InvalidInputError, match="different rows lie so close"):
+    with pytest.raises(InvalidInputError, match="rows lie so close"):
         source.reduce(merge, merge.join)
 
 

@@ -198,7 +198,7 @@ def test_rows_that_change_from_pass_to_pass_are_noticed():
         return np.random.default_rng().normal(size=block.shape)
 
     lazy = da.ones((N, D), chunks=(1000, D)).map_blocks(drawn, dtype=float)
-    with pytest.raises(InvalidInputError, match="change from pass to pass"):
+    with pytest.raises(InvalidInputError, match="pass to pass"):
         CoreVectorClassifier(gamma=0.5, **OUT_OF_CORE).fit(lazy, LABEL)
 
 
@@ -217,7 +217,7 @@ def test_rows_that_change_from_pass_to_pass_are_noticed():
 def test_parts_that_are_not_reached_are_solved_on_a_sample(model, target, tmp_path):
     rows = place("dask-3", tmp_path, X, target)
     short = clone(model).set_params(**OUT_OF_CORE, max_time=1e-6)
-    with pytest.warns(NotCertifiedWarning, match="after the cells of 0 of 3,000 rows"):
+    with pytest.warns(NotCertifiedWarning, match="0 of 3,000 rows"):
         short.fit(*rows)
     found = short.certificate_
     assert found.n_verified == 0

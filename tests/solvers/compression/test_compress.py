@@ -443,7 +443,7 @@ def test_errors_say_what_is_accepted(moons):
         compress(linear, 5)
     with pytest.raises(InvalidInputError, match=r"max_iter=-1"):
         compress(SVC(gamma=1.0).fit(*moons), 5, max_iter=-1)
-    with pytest.raises(KernelError, match=r"sigmoid kernel is not positive definite"):
+    with pytest.raises(KernelError, match="sigmoid"):
         compress(SVC(kernel="sigmoid", gamma=1.0).fit(*moons), 5)
     with pytest.raises(NotFittedError):
         CompressedModel().fit()

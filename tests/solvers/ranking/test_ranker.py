@@ -394,9 +394,7 @@ def test_a_high_rank_kernel_says_that_the_basis_was_the_limit():
         memory_budget=2**20,
         method=methods.FewVectors(300, basis="nystroem"),
     )
-    with pytest.warns(
-        NotCertifiedWarning, match="CoreVectorRanker stopped by max_vectors"
-    ):
+    with pytest.warns(NotCertifiedWarning, match="max_vectors"):
         less.fit(X, y, qid=qid)
     assert less.n_core_ < 300
     assert found.dual_bound == "exact"
@@ -559,7 +557,7 @@ def test_bad_parameters_are_refused_with_their_value(name, value):
 
 def test_the_score_refuses_what_it_cannot_count():
     model = CoreVectorRanker().fit(X20, Y20)
-    with pytest.raises(InvalidInputError, match="no pair to score"):
+    with pytest.raises(InvalidInputError, match="no pair"):
         model.score(X20, np.ones(20))
     with pytest.raises(InvalidInputError, match=r"20 rows, y has shape \(19,\)"):
         model.score(X20, Y20[:19])
