@@ -25,7 +25,15 @@ MAX_LINES, MAX_PARAMETERS, MAX_BRANCHES = 40, 6, 15
 PLACE_NAMES = {"is_far", "is_remote", "is_on_device"}
 DATA_ROOMS = {"data", "sources"}
 # Rooms for the user; what they contain may be imported by any test.
-PUBLIC_ROOMS = {"formats", "plots", "reference", "report", "streams", "surfaces"}
+PUBLIC_ROOMS = {
+    "formats",
+    "methods",
+    "plots",
+    "reference",
+    "report",
+    "streams",
+    "surfaces",
+}
 NOT_CODE = {
     tokenize.COMMENT,
     tokenize.NL,
