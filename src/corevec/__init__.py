@@ -9,23 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from corevec.data.sources.opening import open as open
-    from corevec.estimators import (
-        SVDD,
-        CompressedModel,
-        CoreSetNystroem,
-        CoreVectorClassifier,
-        CoreVectorClassifierCV,
-        CoreVectorOneClass,
-        CoreVectorRanker,
-        CoreVectorRegressor,
-        CoreVectorRegressorCV,
-        StreamingBallClassifier,
-        StreamingOneClass,
-        StructuralSVM,
-        certify,
-    )
-    from corevec.estimators.compress import compress
+    from corevec.estimators._base import certify
+    from corevec.estimators.classify import CoreVectorClassifier
+    from corevec.estimators.compression import CompressedModel, compress
+    from corevec.estimators.detect import SVDD, CoreVectorOneClass
+    from corevec.estimators.rank import CoreVectorRanker
+    from corevec.estimators.regress import CoreVectorRegressor
+    from corevec.estimators.search import CoreVectorClassifierCV, CoreVectorRegressorCV
+    from corevec.estimators.stream import StreamingBallClassifier, StreamingOneClass
+    from corevec.estimators.structural import StructuralSVM
     from corevec.estimators.svm import patch_sklearn, unpatch_sklearn
+    from corevec.estimators.transform import CoreSetNystroem
     from corevec.exceptions import (
         CorevecError,
         InvalidInputError,
@@ -79,26 +73,21 @@ _ROOMS = {
     "unpatch_sklearn": "corevec.estimators.svm",
 }
 # Rooms for the user: `corevec.formats.save` works after `import corevec`.
-_OPEN = {
-    **{
-        name: f"corevec.{name}"
-        for name in (
-            "formats",
-            "plots",
-            "reference",
-            "report",
-            "streams",
-            "surfaces",
-            "svm",
-        )
-    },
-    "methods": "corevec.estimators.methods",
-}
+_OPEN = (
+    "formats",
+    "methods",
+    "plots",
+    "reference",
+    "report",
+    "streams",
+    "surfaces",
+    "svm",
+)
 
 
 def __getattr__(name: str) -> Any:
     if name in _OPEN:
-        return import_module(_OPEN[name])
+        return import_module(f"corevec.{name}")
     if name not in __all__ and name not in _ROOMS:
         raise AttributeError(f"module 'corevec' has no attribute {name!r}")
     value = getattr(import_module(_ROOMS.get(name, "corevec.estimators")), name)

@@ -38,6 +38,23 @@ def test_the_import_compiles_nothing_and_brings_no_heavy_library(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_small_fit_loads_its_own_estimator_and_solver_and_no_others():
+    out = run(
+        "import sys\n"
+        "import numpy as np\n"
+        "from corevec import CoreVectorClassifier\n"
+        "X = np.random.default_rng(0).normal(size=(300, 3))\n"
+        "y = np.where(X[:, 0] * X[:, 1] > 0, 1, -1)\n"
+        "CoreVectorClassifier().fit(X, y).predict(X)\n"
+        "print(sorted(m for m in sys.modules if m.startswith('corevec.')))"
+    )
+    for room in ("coreset", "basis", "subspace", "cells", "hinge", "streaming"):
+        assert f"'corevec.solvers.{room}'" not in out
+    for name in ("svm", "search", "rank", "regress", "compression"):
+        assert f"'corevec.estimators.{name}'" not in out
+
+
+@pytest.mark.slow
 def test_the_second_process_finds_the_compiled_loops(tmp_path):
     code = (
         "import numpy as np\n"

@@ -1,6 +1,7 @@
 """The package as a newcomer meets it: names, types, wheel, README."""
 
 import importlib
+import pickle
 import re
 import subprocess
 import sys
@@ -38,6 +39,24 @@ def test_the_public_names_are_sorted_and_there():
     promised |= {"certify", "NotCertifiedWarning", "InvalidInputError"}
     assert promised <= set(corevec.__all__)
     assert set(corevec.__all__) <= set(dir(corevec))
+
+
+def test_the_methods_are_imported_by_name_from_their_module():
+    found = run_fresh("from corevec.methods import Exact; print(Exact.__module__)")
+    assert found == "corevec.estimators.methods\n"
+    public = importlib.import_module("corevec.methods")
+    assert corevec.methods is public
+    assert list(public.__all__) == sorted(public.__all__)
+    for name in public.__all__:
+        object_of_user = getattr(public, name)()
+        assert type(pickle.loads(pickle.dumps(object_of_user))) is getattr(public, name)
+
+
+def run_fresh(code):
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_every_public_name_has_a_docstring():

@@ -2,7 +2,6 @@
 
 from corevec._runtime.rooms import on_demand
 from corevec.certificates.scan import scan
-from corevec.certificates.verify import verify
 
 _more, __getattr__ = on_demand(
     __name__,
@@ -24,5 +23,5 @@ _more, __getattr__ = on_demand(
         "third_party_linear": "judge_linear",
     },
 )
-# Functions that are named as their modules are not on demand: the module is found.
-__all__ = ["scan", "verify", *_more]
+# A function that is named as its module is not on demand: the module is found.
+__all__ = ["scan", *_more]

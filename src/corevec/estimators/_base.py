@@ -19,7 +19,6 @@ from sklearn.utils.validation import (
 from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
 from corevec.certificates.definite import with_bounds_that_hold
-from corevec.certificates.verify import verify
 from corevec.data.sources import Source
 from corevec.estimators._advice import advice
 from corevec.estimators._callbacks import (
@@ -45,8 +44,6 @@ from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult, Settings, WarmStart
 from corevec.problems.family import Problem
 from corevec.problems.task import Task
-from corevec.solvers.cells.certificate import certify_cells
-from corevec.solvers.cells.device_rows import refuse_worker_devices
 
 REMEDIES = {
     "max_vectors": "Raise max_vectors or memory_budget, or relax tol.",
@@ -314,6 +311,15 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
     def _problems_for(self, given: Dataset) -> Any:
         raise NotImplementedError
 
+    def _by_cells(self, given: Dataset, problems: list[Problem]) -> Any:
+        """Return the fit by cells, or None where one machine is fitted."""
+        if not isinstance(method_of(self), Cells):
+            return None
+        from corevec.estimators._cells import CellsFit
+
+        local = CellsFit(self, given, problems)
+        return local if local.applies() else None
+
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
         """Return the certificate of this model on the given rows."""
         check_is_fitted(self)
@@ -324,6 +330,9 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         with self._dataset(X, y, sample_weight) as given:
             problems, source = self._problems_for(given), given.source
             if "_forest" in self.__dict__:
+                from corevec.solvers.cells.certificate import certify_cells
+                from corevec.solvers.cells.device_rows import refuse_worker_devices
+
                 refuse_worker_devices(type(self).__name__, source)
                 return certify_cells(problems, source, self._forest, self.tol)
             with source.at_work():
@@ -361,6 +370,8 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         multipliers = None
         if outcome.multipliers and _rows_are_there(source, one.basis):
             multipliers = (outcome.support[t], outcome.multipliers[t])
+        from corevec.certificates.verify import verify
+
         return verify(
             problem, one, float(outcome.offsets[t]), source, multipliers, self.tol
         )

@@ -22,7 +22,7 @@ from corevec.estimators._base import kernel_for
 from corevec.estimators._callbacks import RoundReporter, traffic_of
 from corevec.estimators._dataset import Dataset
 from corevec.estimators._validation import named
-from corevec.estimators.methods import Cells, method_of
+from corevec.estimators.methods import method_of
 from corevec.exceptions import (
     InvalidInputError,
     KernelError,
@@ -46,7 +46,7 @@ from corevec.solvers.cells.tuning import (
     weighted_error,
     with_C_times,
 )
-from corevec.solvers.numeric import Deadline
+from corevec.solvers.numeric.deadline import Deadline
 from corevec.solvers.strategy import auto as strategy
 
 # Rows per cell by default. covtype, tuning included, on two threads: 511 rows 4.0 % in
@@ -93,8 +93,8 @@ class CellsFit:
         With ``Cells("auto")``, a few cells are compared with a global model of a sample
         on the same test rows; the result of that is in `model.choice_`.
         """
-        if not isinstance(self.method, Cells) or not self._is_auto:
-            return isinstance(self.method, Cells)
+        if not self._is_auto:
+            return True
         with self._naming():
             is_better, self.facts = self._compare()
         self.model.choice_ = self.facts
@@ -308,13 +308,12 @@ def values_for_labels(model: Any, X: Any) -> Array:
     leaves the label undecided.
     """
     check_is_fitted(model)
-    forest = model.__dict__.get("_forest")
-    if forest is None or model._has_pairs:
+    if model._has_pairs:
         return model._values(X)
     two_classes = len(model.classes_) == 2
     is_undecided = _sign_is_undecided if two_classes else _winner_is_undecided
     rows = model._validate_new(X)
-    return model._evaluate(_LabelValues(forest, is_undecided), rows)
+    return model._evaluate(_LabelValues(model._forest, is_undecided), rows)
 
 
 @dataclass(frozen=True)

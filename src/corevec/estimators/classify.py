@@ -15,7 +15,6 @@ from corevec.backend.arrays import cast, column_of, entries_of, full, tensors_to
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Source
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
-from corevec.estimators._cells import CellsFit, values_for_labels
 from corevec.estimators._dataset import Dataset
 from corevec.estimators._parameters import LOSSES, check_choice, check_positive, store
 from corevec.estimators._rows import lazily
@@ -23,7 +22,6 @@ from corevec.estimators.methods import Cells, FewVectors, Method, method_of
 from corevec.exceptions import InvalidInputError
 from corevec.models.certificate import Certificate
 from corevec.problems.family import Problem, two_class
-from corevec.solvers.strategy import hinge
 
 # "auto" takes pairs of classes up to here: their number grows with the square of the
 # classes (496 for 32), and their rows are sorted in memory.
@@ -218,8 +216,8 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             self.__dict__.pop("_outcome", None)
         problems = self._begin(given)
         kind = "one-vs-one" if self._has_pairs else "one-vs-rest"
-        local = CellsFit(self, given, problems)
-        if local.applies():
+        local = self._by_cells(given, problems)
+        if local is not None:
             local.fit(reporter)
         else:
             self._fit_problems(given, problems, kind, reporter)
@@ -292,6 +290,14 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         form = self.__dict__.get("_multi_class", self.multi_class)
         return len(self.classes_) > 2 and form == "ovo"
 
+    def _values_for_labels(self, X: Any) -> Array:
+        """Return values whose labels are exact; those of cells are in float32."""
+        if "_forest" not in self.__dict__:
+            return self._values(X)
+        from corevec.estimators._cells import values_for_labels
+
+        return values_for_labels(self, X)
+
     @lazily
     def predict(self, X: Any) -> Array:
         """Return the class of each row.
@@ -306,7 +312,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         ndarray of shape (n_rows,)
             Labels from ``classes_``.
         """
-        values = self._decisions(values_for_labels(self, X))
+        values = self._decisions(self._values_for_labels(X))
         codes = cast(values > 0, int) if values.ndim == 1 else values.argmax(axis=1)
         return entries_of(self.classes_, codes)
 
@@ -404,6 +410,8 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
                 "of the fit is its certificate_.",
                 parameter="loss",
             )
+        from corevec.solvers.strategy import hinge
+
         how = method.certificate
         function = self._functions.output(t)
         return hinge.verify(problem, function, source, how, self.tol)

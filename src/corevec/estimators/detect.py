@@ -19,7 +19,6 @@ from corevec.certificates.scan import Subset
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET
 from corevec.estimators._base import CoreVectorEstimator, kernel_for
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
-from corevec.estimators._cells import CellsFit
 from corevec.estimators._dataset import Dataset, weights_of
 from corevec.estimators._outliers import BallDetector, ScoredDetector, constant_of
 from corevec.estimators._parameters import check_positive, check_share, store
@@ -257,7 +256,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         method: Any = method_of(self)
         in_cell = given.mass * min(1.0, float(method.size) / given.n_rows)
         self.C_ = 1.0 / (nu * in_cell) if self._seeks_C else float(self.C)
-        CellsFit(self, given, self._problems_for(given)).fit(reporter)
+        self._by_cells(given, self._problems_for(given)).fit(reporter)
         self.offset_ = 1.0
         if self._seeks_C:
             source = given.source.host_copy()

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -37,10 +37,12 @@ from corevec.kernels import Rows
 from corevec.models.checkpoint import Saved
 from corevec.models.result import FitResult, Settings
 from corevec.problems.task import Task
-from corevec.solvers import exact
-from corevec.solvers.basis.choose import Wanted
+from corevec.solvers.exact.ascent import Ascent
+from corevec.solvers.exact.solve import Exact as ExactSolver
 from corevec.solvers.strategy import auto as strategy
-from corevec.solvers.strategy import few_vectors, hinge, svc
+
+if TYPE_CHECKING:
+    from corevec.solvers.basis.choose import Wanted
 
 BASES = (
     "pursuit",
@@ -100,6 +102,13 @@ class Method(BaseEstimator):
         raise NotImplementedError
 
 
+def _with_the_hinge(fit: Fit) -> FitResult:
+    """Return the solution of all rows with the hinge, as SVC's."""
+    from corevec.solvers.strategy.svc import fit_svc
+
+    return fit_svc(fit.task, fit.progress)
+
+
 class Auto(Method):
     """What serves: the choice of ``method="auto"``."""
 
@@ -110,7 +119,7 @@ class Auto(Method):
     def solve(self, fit: Fit) -> FitResult:
         """Return the solution of a fit."""
         if fit.loss == "hinge":
-            return svc.fit_svc(fit.task, fit.progress)
+            return _with_the_hinge(fit)
         return super().solve(fit)
 
     def _tried(self) -> Sequence[strategy.Method]:
@@ -141,12 +150,12 @@ class Exact(Method):
     def solve(self, fit: Fit) -> FitResult:
         """Return the solution of a fit."""
         if fit.loss == "hinge":
-            return svc.fit_svc(fit.task, fit.progress)
+            return _with_the_hinge(fit)
         return super().solve(fit)
 
     def _tried(self) -> Sequence[strategy.Method]:
-        patient = exact.Exact(most_seconds=np.inf)
-        ascent = exact.Ascent(exact=patient)
+        patient = ExactSolver(most_seconds=np.inf)
+        ascent = Ascent(exact=patient)
         return strategy.CoordinateAscent(ascent), strategy.ExactMachine(patient)
 
 
@@ -422,6 +431,8 @@ class FewVectors(Method):
 
     def wanted(self) -> Wanted:
         """Return which vectors to span the functions with."""
+        from corevec.solvers.basis.choose import Wanted
+
         own_norm = self.regulariser == "norm"
         if not isinstance(self.basis, str):
             vectors = check_array(self.basis, accept_sparse="csr", dtype=np.float64)
@@ -431,6 +442,8 @@ class FewVectors(Method):
 
     def solve(self, fit: Fit) -> FitResult:
         """Return the solution in the span of few vectors."""
+        from corevec.solvers.strategy import few_vectors, hinge
+
         solve = hinge.fit if fit.loss == "hinge" else few_vectors.fit
         wanted, task = self.wanted(), fit.task
         n_rows = task.source.n_rows
@@ -560,7 +573,7 @@ class Sample(Method):
         return strategy.AUTOMATIC
 
 
-BY_NAME: dict[str, type[Method]] = {
+METHODS_BY_NAME: dict[str, type[Method]] = {
     one.name: one for one in (Auto, Exact, LowRank, CoreSet, FewVectors, Cells, Sample)
 }
 
@@ -568,17 +581,19 @@ BY_NAME: dict[str, type[Method]] = {
 def method_of(model: Any) -> Method:
     """Return the method object of an estimator; raise for what does not serve it."""
     who, given = type(model).__name__, model.method
-    known = isinstance(given, str) and given in BY_NAME
+    known = isinstance(given, str) and given in METHODS_BY_NAME
     if not known and not isinstance(given, Method):
-        words = ", ".join(map(repr, BY_NAME))
+        words = ", ".join(map(repr, METHODS_BY_NAME))
         raise InvalidInputError(
             f"{who}: method={given!r} must be one of {words}, or an object of "
             "corevec.methods such as CoreSet(max_vectors=500).",
             parameter="method",
         )
-    method = BY_NAME[given]() if isinstance(given, str) else given
+    method = METHODS_BY_NAME[given]() if isinstance(given, str) else given
     if model._serves not in method.serves:
-        others = [name for name, one in BY_NAME.items() if model._serves in one.serves]
+        others = [
+            name for name, one in METHODS_BY_NAME.items() if model._serves in one.serves
+        ]
         raise InvalidInputError(
             f"{who}: method={given!r} does not serve this estimator. It serves: "
             f"{', '.join(method.serves)}. Use {', '.join(map(repr, others))}.",

@@ -15,7 +15,6 @@ from corevec.backend.arrays import column_of, tensors_to_numpy, to_device_of
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Column
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
-from corevec.estimators._cells import CellsFit
 from corevec.estimators._dataset import Dataset
 from corevec.estimators._parameters import (
     check_choice,
@@ -46,7 +45,6 @@ from corevec.problems.family import (
     regression,
 )
 from corevec.problems.task import Task
-from corevec.solvers.strategy.quantile import fit_quantiles
 
 # Losses at a level, which have no tube.
 AT_A_LEVEL = ("expectile", "quantile")
@@ -242,8 +240,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
     def _fit_targets(self, given: Dataset, reporter: RoundReporter) -> None:
         """Fit one machine per standardised target."""
         problems = self._begin(given)
-        local = CellsFit(self, given, problems)
-        if local.applies():
+        local = self._by_cells(given, problems)
+        if local is not None:
             offsets = local.fit(reporter).offset  # the mean over the cells
             self._in_units_of_y()
         else:
@@ -389,6 +387,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
     def _solve(self, task: Task, progress: Progress, saved: Saved | None) -> FitResult:
         """Return the solution of a task; quantiles have a solver of their own."""
         if self.loss == "quantile":
+            from corevec.solvers.strategy.quantile import fit_quantiles
+
             outcome = fit_quantiles(task, self.level, progress)
             n_rows = task.source.n_rows
             outcome.method = f"exact: all {n_rows:,} rows, by decomposition"

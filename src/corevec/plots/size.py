@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier, is_regressor
 
 from corevec._runtime.types import Array
-from corevec.estimators import compress
+from corevec.estimators.compression import compress
 from corevec.exceptions import InvalidInputError
 from corevec.plots._drawing import (
     BLUE,

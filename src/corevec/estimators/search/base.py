@@ -45,7 +45,7 @@ from corevec.estimators.search.separate_fits import SeparateFits
 from corevec.estimators.search.shared_matrix import SharedMatrix
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
 from corevec.kernels import AnyKernel, RowStatistics, make_kernel, resolve_gamma
-from corevec.solvers.exact import PathMatrix
+from corevec.solvers.exact.path import PathMatrix
 
 # Gap at which a fold stops. On 1,500 rows of four sets the choice was that of 1e-3, or
 # behind it by a tenth of a standard error; 1e-1 moves single scores by 6 %.

@@ -19,7 +19,7 @@ from corevec.estimators.search.folds import (
     TrainingSet,
 )
 from corevec.kernels import AnyKernel
-from corevec.solvers.exact import PathMatrix
+from corevec.solvers.exact.path import PathMatrix
 
 
 @dataclass

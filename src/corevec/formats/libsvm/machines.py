@@ -18,7 +18,7 @@ from corevec.estimators import (
 )
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._compressed import CompressedModel, Form
-from corevec.estimators.compress import MACHINES, _read_ours, refuse_cells
+from corevec.estimators.compression import MACHINES, _read_ours, refuse_cells
 from corevec.estimators.svm import columns_of_pairs
 from corevec.exceptions import InvalidInputError
 from corevec.formats.libsvm.pairs import Listing, listed_by_class

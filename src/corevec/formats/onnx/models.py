@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from corevec._runtime.types import Array
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._compressed import CompressedModel, Form
-from corevec.estimators.compress import _read_ours, read_machine
+from corevec.estimators.compression import _read_ours, read_machine
 from corevec.estimators.structural import StructuralSVM
 from corevec.estimators.svm import SupportVectorMachine, columns_of_pairs
 from corevec.estimators.transform import CoreSetNystroem

@@ -18,7 +18,7 @@ from corevec.kernels import AnyKernel, Rows, finite
 from corevec.models.certificate import relative_gap
 from corevec.problems.family import Problem, Terms
 from corevec.solvers.cells.duplicates import merge_duplicates
-from corevec.solvers.coreset import Core, Solver
+from corevec.solvers.coreset.core import Core, Solver
 
 # A cell is solved on these shares of its rows one after the other, each a warm start
 # for the next, if a stage adds at least so many rows.

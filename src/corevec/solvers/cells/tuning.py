@@ -14,7 +14,7 @@ from corevec.data.sources import RowSubset, Source, of_rows, row_statistics
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems.family import Problem
 from corevec.solvers.cells.cell import solve_cell
-from corevec.solvers.numeric import Deadline
+from corevec.solvers.numeric.deadline import Deadline
 
 # Candidates: multiples of one over the mean squared distance within a cell, for gamma,
 # and of the given C.

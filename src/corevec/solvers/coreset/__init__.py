@@ -1,22 +1,13 @@
 """The Core Vector Machine: a small core set that grows until all rows fit."""
 
-from corevec.solvers.coreset.core import Core, Solver
-from corevec.solvers.coreset.loop import (
-    MAX_ROWS_WITHOUT_SUBSET,
-    core_rows,
-    largest_core_set,
-    run,
-)
-from corevec.solvers.coreset.selection import FIRST_SUBSET
-from corevec.solvers.coreset.state import Job
+from corevec._runtime.rooms import on_demand
 
-__all__ = [
-    "FIRST_SUBSET",
-    "MAX_ROWS_WITHOUT_SUBSET",
-    "Core",
-    "Job",
-    "Solver",
-    "core_rows",
-    "largest_core_set",
-    "run",
-]
+__all__, __getattr__ = on_demand(
+    __name__,
+    {
+        "core": "Core Solver",
+        "loop": "MAX_ROWS_WITHOUT_SUBSET core_rows largest_core_set run",
+        "selection": "FIRST_SUBSET",
+        "state": "Job",
+    },
+)

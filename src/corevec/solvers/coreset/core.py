@@ -14,8 +14,8 @@ from corevec.data.sources import Source, stacked
 from corevec.kernels import AnyKernel, Rows, finite, rounding_share
 from corevec.models.certificate import Cancellation
 from corevec.problems.family import Floor, Problem, Terms
-from corevec.solvers.numeric import (
-    Deadline,
+from corevec.solvers.numeric.deadline import Deadline
+from corevec.solvers.numeric.dual_qp import (
     DualProblem,
     SmoRule,
     Solution,

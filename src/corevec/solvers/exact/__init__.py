@@ -1,24 +1,16 @@
 """The exact machine over all rows: finite Newton steps, conjugate gradients."""
 
-from corevec.solvers.exact.ascent import Ascent
-from corevec.solvers.exact.components import Components
-from corevec.solvers.exact.gram import BlockGram, SquareGram, TiledGram
-from corevec.solvers.exact.path import PathMatrix, PathPoint
-from corevec.solvers.exact.preconditioner import Landmarks, Later, LowRank
-from corevec.solvers.exact.solve import Exact
-from corevec.solvers.exact.working_set import WorkingSet
+from corevec._runtime.rooms import on_demand
 
-__all__ = [
-    "Ascent",
-    "BlockGram",
-    "Components",
-    "Exact",
-    "Landmarks",
-    "Later",
-    "LowRank",
-    "PathMatrix",
-    "PathPoint",
-    "SquareGram",
-    "TiledGram",
-    "WorkingSet",
-]
+__all__, __getattr__ = on_demand(
+    __name__,
+    {
+        "ascent": "Ascent",
+        "components": "Components",
+        "gram": "BlockGram SquareGram TiledGram",
+        "path": "PathMatrix PathPoint",
+        "preconditioner": "Landmarks Later LowRank",
+        "solve": "Exact",
+        "working_set": "WorkingSet",
+    },
+)

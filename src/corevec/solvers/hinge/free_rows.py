@@ -12,7 +12,7 @@ import numpy as np
 from scipy import linalg
 
 from corevec._runtime.types import Array
-from corevec.solvers.numeric import with_jitter
+from corevec.solvers.numeric.jitter import with_jitter
 
 # Free entries that reach a bound are held there, and the others solved again, so often.
 MOST_SOLVES = 6

@@ -6,6 +6,9 @@ the exact machine over all rows is predicted and, within reach, solved (`ExactMa
 What is left (hard balls, kernels given as functions, more active rows than time allows)
 goes to the core set, or to the span of a basis. All of them return a `FitResult`, which
 says in its `method` what was taken and why.
+
+What solves (`in_span`, `core_set`) is imported when it is tried: a small fit needs no
+more than the exact machine.
 """
 
 from __future__ import annotations
@@ -16,31 +19,16 @@ from typing import Protocol
 
 import numpy as np
 
-from corevec._runtime.progress import Progress, logger
-from corevec._runtime.types import Array
+from corevec._runtime.progress import Progress
 from corevec.certificates.definite import is_definite_by_name
-from corevec.certificates.scan import ScanRequest, Subset, scan
-from corevec.data.sources import Source
+from corevec.certificates.scan import Subset
 from corevec.exceptions import InvalidInputError
-from corevec.models.basis import Basis, probe
 from corevec.models.certificate import Certificate, relative_gap
-from corevec.models.expansion import KernelExpansion
-from corevec.models.result import FitResult, WarmStart
-from corevec.problems.family import Floor, Problem
+from corevec.models.result import FitResult
+from corevec.problems.family import Floor
 from corevec.problems.task import Task
-from corevec.solvers.basis.by_multipliers import basis_size, choose_basis
-from corevec.solvers.coreset import loop as coreset
-from corevec.solvers.coreset.selection import FIRST_SUBSET
-from corevec.solvers.coreset.state import Job
-from corevec.solvers.exact import Ascent, Exact
-from corevec.solvers.subspace import iterative as subspace
-from corevec.solvers.subspace import low_rank as span
-from corevec.solvers.subspace.result import certificates as certificates_of
-from corevec.solvers.subspace.result import expansion
-from corevec.solvers.subspace.row_order import weighted_rows
-from corevec.solvers.subspace.state import SpanFit
-from corevec.solvers.subspace.task import SpanTask
-from corevec.solvers.subspace.working_set import view_that_fits
+from corevec.solvers.exact.ascent import Ascent
+from corevec.solvers.exact.solve import Exact
 
 
 class Method(Protocol):
@@ -141,8 +129,8 @@ def _of_sample(
 class LowRank:
     """All rows in the span of pivots, where the kernel is numerically of low rank."""
 
-    # Rows from which on the probe is worth its time.
-    least_rows: int = span.MIN_ROWS
+    # Fewer rows than this are solved exactly in well under a second.
+    least_rows: int = 5000
     # Samples that the span is solved on before the first pass over all rows.
     samples: tuple[int, ...] = (2000, 32_000, 128_000)
 
@@ -154,36 +142,9 @@ class LowRank:
 
     def solve(self, task: Task, progress: Progress) -> FitResult | None:
         """Return the solution in the span, or None if the rank is high."""
-        source, rng = task.source, _rng(task)
-        basis = probe(source, task.kernel, rng)
-        if basis is None:
-            return None
-        logger.info("the kernel has numerical rank %d on these rows", len(basis))
-        start = None if task.warm is None else _warm_weights(task, basis)
-        samples = self._samples(source, rng)
-        if start is not None:  # of remote rows a few, to know where they are
-            samples = [] if source.draws_cheaply else samples[:1]
-        tol = task.settings.tol
-        span_task = SpanTask(task.problems, source, basis, tol, progress, rng)
-        fits, basis, stopped_by = span.solve(span_task, samples, start)
-        if not np.isfinite(max(one.primal for one in fits)):
-            return None
-        if any(span.radius_sq(one, basis) < 0 for one in fits):
-            return (
-                None  # R^2 >= 0 binds, which the core set's solver knows how to treat
-            )
-        functions = expansion(fits, basis)
-        width = [len(basis) + int(one.problem.has_bias) for one in fits]
-        pairs = zip(fits, width, strict=True)
-        return FitResult(
-            functions=functions,
-            certificates=certificates_of(fits, functions, tol, progress, stopped_by),
-            offsets=np.array([float(f.v[-1]) * f.problem.has_offset for f in fits]),
-            norms_sq=np.array([float(one.v[:w] @ one.v[:w]) for one, w in pairs]),
-            support=[basis.rows.index] * len(fits),
-            multipliers=[],
-            n_core=[len(basis)] * len(fits),
-        )
+        from corevec.solvers.strategy.in_span import in_low_rank
+
+        return in_low_rank(task, progress, self.samples)
 
     def taken(self, task: Task, found: FitResult) -> str:
         """Return the rank that was found."""
@@ -200,9 +161,6 @@ class LowRank:
         if task.kernel.name == "sigmoid":
             return "a span of low rank needs a positive definite kernel"
         return "a probe found no low rank" if self.applies(task) else ""
-
-    def _samples(self, source: Source, rng: np.random.Generator) -> list[Array]:
-        return [source.draw(rng, size) for size in source.sample_sizes(self.samples)]
 
 
 @dataclass(frozen=True)
@@ -268,8 +226,9 @@ class CoreSet:
 
     def solve(self, task: Task, progress: Progress) -> FitResult:
         """Return the solution that the core set reaches."""
-        job = Job(task.source, task.kernel, task.settings, progress)
-        return coreset.run(task.problems, job, _warm_cores(task))
+        from corevec.solvers.strategy.core_set import by_core_set
+
+        return by_core_set(task, progress)
 
     def taken(self, task: Task, found: FitResult) -> str:
         """Return the size of the core set."""
@@ -301,21 +260,22 @@ class CoreSetOrSpan:
 
     def solve(self, task: Task, progress: Progress) -> FitResult:
         """Return the better of the two."""
+        from corevec.solvers.strategy.core_set import by_core_set
+        from corevec.solvers.strategy.in_span import in_basis
+
         attempts: list[FitResult] = []
         is_regression = self._is_regression(task)
         if is_regression:
-            found = self._in_span(task, progress)
+            found = in_basis(task, progress, self.core_share)
             if found is not None:
                 attempts.append(found[0])
                 if found[1] is None or _is_final(found[0], progress):
                     return found[0]
                 task = replace(task, warm=found[1])
         may_fall_back = not is_regression and self._may_fall_back(task)
-        job = Job(task.source, task.kernel, task.settings, progress)
-        first = _warm_cores(task)
-        attempts.append(coreset.run(task.problems, job, first, may_fall_back))
+        attempts.append(by_core_set(task, progress, may_fall_back))
         if may_fall_back and self._is_too_small(attempts[-1]):
-            found = self._in_span(task, progress)
+            found = in_basis(task, progress, self.core_share)
             if found is not None:
                 attempts.append(found[0])
         return _best(attempts, task.settings.tol)
@@ -345,26 +305,6 @@ class CoreSetOrSpan:
         full = any(one.stopped_by == "max_vectors" for one in found)
         return full and max(one.relative_gap for one in found) > self.min_gap
 
-    def _in_span(
-        self, task: Task, progress: Progress
-    ) -> tuple[FitResult, WarmStart | None] | None:
-        """Return the solution in the span of a basis, and a start for the core set.
-
-        No start where more rows are violated than a core set can hold; None where this
-        does not apply.
-        """
-        if task.kernel.name == "sigmoid":
-            return None
-        work = _SpanWork.of(task, progress)
-        n_present = len(weighted_rows(work.scaled, work.view))
-        most, budget = task.settings.max_vectors, work.task.source.memory_budget
-        size = basis_size(n_present, most, budget, len(task.problems))
-        given = work.scaled, work.view, task.kernel, size, progress, work.rng
-        basis = choose_basis(*given)
-        if basis is None:
-            return None
-        return work.solve(basis, self.core_share)
-
 
 AUTOMATIC: Sequence[Method] = (
     LowRank(),
@@ -372,71 +312,6 @@ AUTOMATIC: Sequence[Method] = (
     ExactMachine(),
     CoreSetOrSpan(),
 )
-
-
-@dataclass(frozen=True)
-class _SpanWork:
-    """A task whose weights are solved in the span of a basis, on the rows that fit."""
-
-    task: Task
-    view: Source
-    scaled: list[Problem]
-    progress: Progress
-    rng: np.random.Generator
-
-    @staticmethod
-    def of(task: Task, progress: Progress) -> _SpanWork:
-        """Return the work on as many rows as fit into the memory budget."""
-        rng = _rng(task)
-        view, scaled = view_that_fits(task.problems, task.source, rng)
-        if view.n_rows == task.source.n_rows:
-            task = replace(task, source=view)
-        return _SpanWork(task, view, scaled, progress, rng)
-
-    def solve(
-        self, basis: Basis, core_share: float = 0.0
-    ) -> tuple[FitResult, WarmStart | None]:
-        """Return the weights in the span of `basis`, and a start for a core set."""
-        logger.info("solving over all rows in the span of %d of them", len(basis))
-        task, source, progress = self.task, self.task.source, self.progress
-        tol = task.settings.tol
-        given = self.scaled, self.view, basis, tol, progress, self.rng
-        fits, stopped_by = subspace.solve(SpanTask(*given))
-        functions = expansion(fits, basis)
-        if self.view is source:
-            subspace.prove(fits, source, basis, progress)
-        else:
-            self._measure_on_all(fits, functions)
-        proofs = certificates_of(fits, functions, tol, progress, stopped_by)
-        result = FitResult(
-            functions=functions,
-            certificates=proofs,
-            offsets=np.array([fit.offset for fit in fits]),
-            norms_sq=np.array([float(fit.weights @ fit.weights) for fit in fits]),
-            support=[basis.rows.index] * len(fits),
-            multipliers=[],
-            n_core=[len(basis)] * len(fits),
-        )
-        most = core_share * coreset.largest_core_set(task.settings, source, len(fits))
-        if self.view is not source or max(one.n_violated for one in fits) > most:
-            return result, None
-        entries = [fit.violated(source) for fit in fits]
-        numbers = [np.zeros(len(few)) for few in entries]
-        return result, WarmStart(functions, entries, numbers, same_rows=True)
-
-    def _measure_on_all(self, fits: list[SpanFit], functions: KernelExpansion) -> None:
-        """Set the primal values over all rows; nothing is proved from below."""
-        nothing, source = np.empty(0, dtype=np.int64), self.task.source
-        questions = [
-            ScanRequest(problem, nothing, ((1.0, fit.offset),))
-            for problem, fit in zip(self.task.problems, fits, strict=True)
-        ]
-        seen = scan(source, functions, questions)
-        self.progress.rows_looked_at += source.n_rows
-        for fit, one in zip(fits, seen, strict=True):
-            regular = float(fit.weights @ fit.weights) / 2
-            fit.primal = regular + fit.problem.price * fit.offset + float(one.loss[0])
-            fit.dual = fit.problem.least
 
 
 def _rng(task: Task) -> np.random.Generator:
@@ -449,52 +324,6 @@ def _all_exactly(task: Task, found: FitResult) -> str:
     return (
         f"exact: all {task.source.n_rows:,} rows, {n_support:,} of them support vectors"
     )
-
-
-def _warm_weights(task: Task, basis: Basis) -> list[Array] | None:
-    """Return start weights whose functions agree with the old on the basis rows."""
-    warm = task.warm
-    if warm is None or warm.functions.coef.shape[1] != len(task.problems):
-        return None
-    values = warm.functions.evaluate(basis.rows, warm.functions.prepared())
-    start = []
-    for t, problem in enumerate(task.problems):
-        if problem.has_offset and warm.offsets is None:
-            return None
-        bias = float(warm.functions.intercept[t])
-        weights = basis.features((values[:, t] - bias)[None, :])[0]
-        if problem.has_bias:
-            weights = np.append(weights, bias)
-        if problem.has_offset and warm.offsets is not None:
-            weights = np.append(weights, warm.offsets[t])
-        start.append(weights)
-    return start
-
-
-def _warm_cores(task: Task) -> list[tuple[Array, Array]] | None:
-    """Return first core rows: the old ones, or the rows the old functions fail on."""
-    warm, problems, source = task.warm, task.problems, task.source
-    if warm is None or warm.functions.coef.shape[1] != len(problems):
-        return None
-    if warm.same_rows and len(warm.multipliers) == len(problems):
-        pairs = zip(problems, warm.support, warm.multipliers, strict=True)
-        return [_still_there(*pair, task) for pair in pairs]
-    view: Source = source
-    if source.n_rows > coreset.MAX_ROWS_WITHOUT_SUBSET:
-        view = Subset(source, source.draw(_rng(task), FIRST_SUBSET))
-    nothing = np.empty(0, dtype=np.int64)
-    questions = [ScanRequest(problem, nothing, n_worst=100) for problem in problems]
-    looks = scan(view, warm.functions, questions)
-    return [(seen.worst, np.zeros(len(seen.worst))) for seen in looks]
-
-
-def _still_there(
-    problem: Problem, entries: Array, b: Array, task: Task
-) -> tuple[Array, Array]:
-    """Return the old core entries that have a positive weight in the new problem."""
-    rows = task.source.take(problem.rows_of(entries))
-    keep = problem.terms(rows, task.kernel).omega > 0
-    return entries[keep], b[keep]
 
 
 def _is_final(result: FitResult, progress: Progress) -> bool:

@@ -50,7 +50,7 @@ from scipy.optimize import brentq
 
 from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
-from corevec.solvers.numeric import DualProblem, SmoRule, smo
+from corevec.solvers.numeric.dual_qp import DualProblem, SmoRule, smo
 
 # Inner products of the centres of the given elements, with the first one as the origin.
 Gram = Callable[[Array], Array]

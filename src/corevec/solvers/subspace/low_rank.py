@@ -52,8 +52,6 @@ from corevec.solvers.numeric.primal_value import primal_value, worst_violation
 from corevec.solvers.subspace.result import expansion
 from corevec.solvers.subspace.task import SpanTask
 
-# Fewer rows than this are solved exactly by the core set in well under a second.
-MIN_ROWS = 5000
 # Rows within this distance of the margin are worked on between passes: a full step
 # seldom moves a row by more. Of six seeds of the 1M checkerboard, two needed a third
 # pass at 0.6, none at 1.0.
