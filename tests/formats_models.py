@@ -5,12 +5,14 @@ import warnings
 
 import numpy as np
 from scipy import sparse
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_moons
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 import corevec
-from corevec import methods, reference
+from corevec import methods, reference, svm
 
 # What a model may be asked; each model has some of them.
 QUESTIONS = (
@@ -105,6 +107,29 @@ def _others():
     yield make_pipeline(StandardScaler(), corevec.CoreVectorRegressor()), X, target
 
 
+def _machines():
+    X, y = rows()
+    X3, y3 = three_classes()
+    yield svm.SVC(C=3.0, random_state=np.random.RandomState(3)), X3, y3
+    yield svm.SVC(class_weight={"über": 2.0, "under": 0.5}), sparse.csr_matrix(X), y
+    yield svm.SVC(kernel="precomputed"), X @ X.T + 1, y
+    yield svm.NuSVC(kernel="poly", coef0=1.0, nu=0.3, probability=True), X, y
+    yield svm.SVR(kernel="linear"), X, X[:, 0] ** 2
+    yield svm.NuSVR(nu=0.3), sparse.csr_matrix(X), X[:, 0] ** 2
+    yield svm.OneClassSVM(nu=0.2), X, None
+
+
+def _around():
+    X, y = rows()
+    cells = corevec.CoreVectorClassifier(method=methods.Cells(size=20), random_state=0)
+    yield cells, X, y
+    yield CalibratedClassifierCV(corevec.CoreVectorClassifier(), cv=2), X, y
+    columns = ColumnTransformer(
+        [("s", StandardScaler(), [1]), ("r", "passthrough", [0])]
+    )
+    yield make_pipeline(columns, corevec.CoreVectorOneClass(nu=0.2)), X, None
+
+
 def _compressed():
     X, y = rows()
     yield corevec.CoreVectorClassifier(random_state=0), X, y
@@ -114,7 +139,13 @@ def _compressed():
 
 
 def _named():
-    tables = ((_classifiers, "{}"), (_others, "{}"), (_compressed, "Compressed-{}"))
+    tables = (
+        (_classifiers, "{}"),
+        (_others, "{}"),
+        (_compressed, "Compressed-{}"),
+        (_machines, "{}"),
+        (_around, "{}"),
+    )
     for table, form in tables:
         for model, X, y in table():
             last = model[-1] if hasattr(model, "steps") else model
@@ -122,7 +153,9 @@ def _named():
 
 
 _UNFITTED = {f"{i}-{name}": rest for i, (name, *rest) in enumerate(_named())}
-NAMES = tuple(_UNFITTED)
+# The last are compared in tests of their own, and fuzzed with the others.
+FUZZED = tuple(_UNFITTED)
+NAMES = FUZZED[: -len(list(_around()))]
 
 
 def fitted_model(name):
@@ -136,6 +169,7 @@ def fitted_case(name):
     model, X, y = _UNFITTED[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", corevec.NotCertifiedWarning)
+        warnings.filterwarnings("ignore", "The `probability` parameter", FutureWarning)
         model = model.fit(X) if y is None else model.fit(X, y)
     if "Compressed" in name:
         model = corevec.compress(model, 5)

@@ -12,6 +12,7 @@ The files that failed are kept in ``fuzz-failures/``.
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import subprocess
 import sys
@@ -35,6 +36,8 @@ ALLOWED = (CorevecError, NotFittedError)
 # Of these rows a good model predicts in milliseconds and fits within seconds. What
 # takes longer was asked for by a changed parameter (tol=1e-300), and is given up.
 SECONDS = 10
+# Files of older versions of the container, each with some rows in a JSON file.
+OLDER = Path(__file__).parent / "files"
 # Share of the accepted files that are fitted again.
 REFITTED = 0.3
 
@@ -47,8 +50,11 @@ class AcceptedParameterError(Exception):
     """`load` accepted a parameter that `fit` refuses."""
 
 
-def use(model, X, y, *, refit):
-    """Ask a model for everything it offers."""
+def use(model, X, y, *, refit, is_older=False):
+    """Ask a model for everything it offers.
+
+    An older version allowed other parameters: `fit` may refuse those of its files.
+    """
     for ask in formats_models.QUESTIONS:
         try:
             method = getattr(model, ask, None)
@@ -63,9 +69,7 @@ def use(model, X, y, *, refit):
         try:
             _ = model.fit(X) if y is None else model.fit(X, y)
         except InvalidInputError as error:
-            # "precomputed" goes with other rows than these.
-            with_rows = getattr(model, "kernel", None) == "precomputed"
-            if error.parameter not in (None, "device") and not with_rows:
+            if error.parameter not in (None, "device") and not is_older:
                 raise AcceptedParameterError(str(error)) from error
         except (*ALLOWED, ValueError):
             pass  # the rows and labels here need not go with the parameters
@@ -74,6 +78,22 @@ def use(model, X, y, *, refit):
 def place_of(error):
     """Return the file that an error comes from."""
     return Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+
+
+def rows_of(name):
+    """Return rows and labels for the models of a name."""
+    if not name.startswith("container_"):
+        return formats_models.fitted_case(name)[1:]
+    wanted = json.loads((OLDER / f"{name}.json").read_text())
+    return np.array(wanted["rows"]), np.array(wanted["answers"]["predict"])
+
+
+def good_file(name, path):
+    """Write the model of a name, or copy the file of an older version."""
+    if name.startswith("container_"):
+        path.write_bytes((OLDER / f"{name}.npz").read_bytes())
+    else:
+        save(formats_models.fitted_case(name)[0], path)
 
 
 def child(folder: Path) -> None:
@@ -87,13 +107,14 @@ def child(folder: Path) -> None:
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     for name in sorted(path.name for path in folder.iterdir() if path.is_dir()):
-        _, X, y = formats_models.fitted_case(name)
+        X, y = rows_of(name)
         for path in sorted((folder / name).glob("*.model")):
             print(f"{name}/{path.name}", end="\t", flush=True)
             signal.alarm(SECONDS)
             try:
                 loaded = load(path)
-                use(loaded, X, y, refit=rng.random() < REFITTED)
+                refit = rng.random() < REFITTED
+                use(loaded, X, y, refit=refit, is_older=name.startswith("container_"))
                 print("used")
             except CorevecError as error:
                 print("refused" if str(error).strip() else "FAILED: no words")
@@ -110,9 +131,8 @@ def child(folder: Path) -> None:
 def batch(folder: Path, names, each: int, rng) -> dict[str, str]:
     """Write changed files of each model, use them in a child; return what it said."""
     for name in names:
-        model, *_ = formats_models.fitted_case(name)
         (folder / name).mkdir()
-        save(model, folder / name / "good.npz")
+        good_file(name, folder / name / "good.npz")
         header, arrays = mutants.entries_of(folder / name / "good.npz")
         for number in range(each):
             path = folder / name / f"{number}.model"
@@ -150,7 +170,9 @@ def main() -> int:
     if words.child:
         child(words.child)
         return 0
-    names = words.models.split(",") if words.models else list(formats_models.NAMES)
+    names = words.models.split(",") if words.models else [*formats_models.FUZZED]
+    if not words.models:
+        names += sorted(path.stem for path in OLDER.glob("container_*.npz"))
     rng = np.random.default_rng(words.seed)
     end = time.monotonic() + 60 * words.minutes
     counts: Counter[str] = Counter()

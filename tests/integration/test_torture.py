@@ -29,6 +29,14 @@ def test_a_light_query_beside_a_heavy_one_keeps_its_pair_weight():
     assert pairs.pair_weight == pytest.approx([1e12, 3e-10], rel=1e-14)
 
 
+@pytest.mark.parametrize("seed", [101, 167, 189, 257, 224, 199])
+def test_machines_with_a_free_bias_claim_no_more_than_their_sums_have_digits(seed):
+    # Targets far from 0 and bounds of 1e8: sums that cancel, and miss by rounding.
+    counts, findings, _ = run(seed, 1, ("corevec.svm",), loud=False)
+    assert findings == []
+    assert counts.total() == 1
+
+
 def test_a_sample_of_random_problems_has_no_finding():
     counts, findings, brackets = run(50_000, 40, loud=False)
     assert findings == []

@@ -68,7 +68,12 @@ def certificate_of(model, trial, found, X):
     if trial.task == "certify":
         return corevec.certify(model, X, found.classes, found.weights), ""
     certificate = model.certificate_
-    if certificate.converged and not certificate.relative_gap <= model.tol:
+    if trial.task == "violation":  # LIBSVM's criterion, measured on all rows
+        parts = judge.parts_of(certificate)
+        reached = max(part.largest_violation for part in parts)
+        if certificate.converged and not reached <= model.tol:
+            return certificate, f"converged at violation {reached} > {model.tol}"
+    elif certificate.converged and not certificate.relative_gap <= model.tol:
         return certificate, f"converged at gap {certificate.relative_gap} > {model.tol}"
     if certificate.primal < certificate.dual * (1 - 1e-14 * np.sign(certificate.dual)):
         return certificate, f"primal {certificate.primal} < dual {certificate.dual}"

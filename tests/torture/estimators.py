@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import corevec
-from corevec import methods
+from corevec import methods, svm
 from torture import judge
 
 
@@ -107,6 +107,60 @@ def ranker(rng, found):
     return Trial(model, fit, judge.ranker_claims, "rows", {})
 
 
+def machine(rng, found):
+    """Return one of the five machines of `corevec.svm`."""
+    name = str(rng.choice(["SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"]))
+    cls = getattr(svm, name)
+    deviation = float(np.std(found.targets)) or 1.0
+    own = {
+        "C": penalty(rng),
+        "nu": float(rng.uniform(0.01, 0.9)),
+        "epsilon": deviation * float(rng.choice([0.0, 0.1, 0.1, 10.0])),
+        "max_iter": int(rng.choice([-1, -1, -1, -1, 1, 20])),
+    }
+    has = inspect.signature(cls).parameters
+    own = {name: value for name, value in own.items() if name in has}
+    given = common(rng, cls, found) | own
+    given["max_time"] = 10.0
+    if found.place == "dask":
+        found.place = "C"  # scikit-learn's classes take arrays
+    y = None if name == "OneClassSVM" else found.targets
+    y = found.classes if name in ("SVC", "NuSVC") else y
+    return Trial(cls(**given), _with(y, found), judge.machine_claims, "violation", {})
+
+
+def hinge(rng, found):
+    """Return a classifier with the problem of SVC, stopped by the gap."""
+    cls = corevec.CoreVectorClassifier
+    given = common(rng, cls, found)
+    given |= {"method": str(rng.choice(["auto", "exact"])), "loss": "hinge"}
+    given.pop("max_iter", None)
+    model = cls(C=penalty(rng), multi_class="ovo", **given)
+    how = {"is_hinge": True, "free_bias": True}
+    return Trial(
+        model, _with(found.classes, found), judge.classifier_claims, "rows", how
+    )
+
+
+def by_method(rng, found):
+    """Return an estimator solved by one of the other methods."""
+    name = str(rng.choice(["Exact", "LowRank", "Sample", "Cells"]))
+    made = {
+        "Exact": methods.Exact,
+        "LowRank": methods.LowRank,
+        "Sample": lambda: methods.Sample(int(rng.integers(4, 60))),
+        "Cells": lambda: methods.Cells(int(rng.integers(10, 60))),
+    }[name]
+    make = [classifier, regressor, one_class, ball][int(rng.integers(4))]
+    if name == "Cells" and make is ball:
+        make = classifier
+    trial = make(rng, found)
+    trial.model.set_params(method=made())
+    if name == "Cells":  # each cell has a problem of its own
+        trial.task = "none"
+    return trial
+
+
 def few_vectors(rng, found):
     cls = corevec.CoreVectorClassifier
     loss = str(rng.choice(["squared_hinge", "squared_hinge", "hinge"]))
@@ -173,6 +227,9 @@ KINDS = {
     "CoreVectorRanker": (ranker, 1),
     "few vectors": (few_vectors, 2),
     "few vectors, regression": (few_vectors_regressor, 1),
+    "corevec.svm": (machine, 5),
+    "hinge": (hinge, 1),
+    "by method": (by_method, 2),
     "StreamingBallClassifier": (stream, 1),
     "StructuralSVM": (structural, 0.3),
 }

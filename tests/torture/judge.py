@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
 from scipy import sparse
+from sklearn import svm
 
 from torture import evaluator as ev
 
@@ -23,6 +27,10 @@ class Claim:
     dual: float
     gap: float
     at_best_multiple: bool = False
+    # Returns coefficients of a low value, from the matrix of all rows; or `ev.solve`.
+    witness: Callable[[np.ndarray], np.ndarray] | None = None
+    # What eigenvalues below 0 that count as rounding may take off the optimum.
+    allowance: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ def judge(claim, candidates):
     zero = ev.Function(0 * claim.function.f, LD(0), 0.0, 0.0)
     values.append(ev.primal(claim.task, zero))
     best = min(value.most for value in values)
-    return verdict(claim, own, min(best, own.most))
+    return verdict(claim, own, min(best, own.most) + claim.allowance)
 
 
 def verdict(claim, own, best):
@@ -139,7 +147,9 @@ def weights_of(found):
     return np.ones(n) if found.weights is None else found.weights.astype(float)
 
 
-def classifier_claims(model, found, certificate, *, is_hinge=False, multiple=False):
+def classifier_claims(
+    model, found, certificate, *, is_hinge=False, multiple=False, free_bias=False
+):
     """Yield a claim per machine of a classifier."""
     y, s = found.classes, weights_of(found)
     present = np.unique(y[s > 0])
@@ -157,11 +167,21 @@ def classifier_claims(model, found, certificate, *, is_hinge=False, multiple=Fal
     for (positive, negative), (gram, own, c, b0), part in sides:
         sign = np.where(y == positive, 1.0, -1.0)
         here = (sign > 0) | (negative is None) | (y == negative)
+        bias = {"totals": (0.0,)} if free_bias else {"has_bias": True}
         task = ev.Task(
-            sign, np.ones(len(y)), model.C * s * here, has_bias=True, is_hinge=is_hinge
+            sign, np.ones(len(y)), model.C * s * here, is_hinge=is_hinge, **bias
         )
-        function = ev.Function.of(gram, own, c, b0)
-        yield Claim(task, function, part.primal, part.dual, part.relative_gap, multiple)
+        function = ev.Function.of(gram, own, c, 0.0 if free_bias else b0)
+        witness = partial(_of_libsvm, svm.SVC(C=model.C), task, s * here)
+        yield Claim(
+            task,
+            function,
+            part.primal,
+            part.dual,
+            part.relative_gap,
+            multiple,
+            witness if free_bias else None,
+        )
 
 
 def one_class_claims(model, found, certificate, *, multiple=False):
@@ -213,6 +233,97 @@ def regressor_claims(model, found, certificate):
     yield Claim(task, function, part.primal, part.dual, part.relative_gap)
 
 
+def machine_claims(model, found, certificate):
+    """Yield a claim per machine of `corevec.svm`, whose biases are free."""
+    s, name = weights_of(found), type(model).__name__
+    vectors = found.X[model.support_]
+    gram = ev.Gram.of(found.X, vectors, found.kernel)
+    own = ev.Gram.of(vectors, vectors, found.kernel)
+    parts = parts_of(certificate)
+    if name in ("SVC", "NuSVC"):
+        machines = _pair_machines(model, found, s)
+    else:
+        machines = [(_task_of_one(model, found, s), dense(model.dual_coef_)[0], s)]
+    for (task, coef, mass), part in zip(machines, parts, strict=True):
+        unit = ev.EPS
+        if name == "NuSVC":
+            # The function was divided by the margin r; its multipliers had this sum.
+            total = np.abs(coef).sum()
+            coef = np.asarray(coef, ev.LD) * (
+                2 * task.totals[0] / total if total else 1
+            )
+            unit = 4 * ev.UNIT
+        function = ev.Function.of(gram, own, coef, unit=unit)
+        witness = partial(_of_libsvm, model, task, mass)
+        allowance = 0.0
+        if found.kernel["kernel"] == "sigmoid":
+            largest = float(np.abs(own.K).max(initial=0))
+            allowance = 1e-9 * largest * float((coef**2).sum())
+        gap, bounds = part.relative_gap, (part.primal, part.dual)
+        terms = float(np.abs(own.K).max(initial=0) * np.abs(coef).sum() ** 2)
+        if abs(part.primal) <= 1e-9 * terms:
+            gap = np.inf  # within rounding of the terms it is relative to these
+        yield Claim(task, function, *bounds, gap, False, witness, allowance)
+
+
+def _task_of_one(model, found, s):
+    n, name = len(s), type(model).__name__
+    if name == "OneClassSVM":
+        one = np.ones(n)
+        return ev.Task(one, 0 * one, s, is_hinge=True, totals=(model.nu * s.sum(),))
+    y = np.repeat([1.0, -1.0], n)
+    p, omega = y.astype(LD) * np.tile(found.targets, 2), np.tile(model.C * s, 2)
+    if name == "SVR":
+        return ev.Task(y, p - LD(model.epsilon), omega, is_hinge=True, totals=(0.0,))
+    half = model.C * model.nu * s.sum() / 2
+    return ev.Task(y, p, omega, is_hinge=True, totals=(half, -half))
+
+
+def _pair_machines(model, found, s):
+    """Yield the task of each pair of classes, its coefficients, and its weights."""
+    codes = found.classes[model.support_]
+    dual, n_classes = dense(model.dual_coef_), len(model.classes_)
+    for i, j in combinations(range(n_classes), 2):
+        here = (found.classes == i) | (found.classes == j)
+        y, mass = np.where(found.classes == i, 1.0, -1.0), s * here
+        if n_classes == 2:
+            coef = -dual[0]
+        else:
+            coef = np.where(codes == i, dual[j - 1], np.where(codes == j, dual[i], 0.0))
+        if type(model).__name__ == "SVC":
+            given = {"p": np.ones(len(y)), "omega": model.C * mass, "totals": (0.0,)}
+        else:
+            half = model.nu * mass.sum() / 2
+            given = {"p": 0 * mass, "omega": mass, "totals": (half, -half)}
+        yield ev.Task(y, **given, is_hinge=True), coef, mass
+
+
+def _of_libsvm(model, task, mass, K):
+    """Return the coefficients of scikit-learn's machine, which is LIBSVM's."""
+    name, here = type(model).__name__, np.flatnonzero(mass > 0)
+    n, params = len(mass), model.get_params()
+    given = {word: params[word] for word in ("C", "nu", "epsilon") if word in params}
+    theirs = getattr(svm, name)(
+        kernel="precomputed", tol=1e-9, max_iter=100_000, **given
+    )
+    y = task.y[:n] * (np.asarray(task.p[:n], float) + given.get("epsilon", 0.0))
+    labels = None if name == "OneClassSVM" else y[here]
+    if name in ("SVC", "NuSVC"):
+        labels = task.y[here]
+    coef = np.zeros(n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            theirs.fit(K[np.ix_(here, here)], labels, sample_weight=mass[here])
+        except ValueError:  # of weights or values it cannot take
+            return coef
+    coef[here[theirs.support_]] = theirs.dual_coef_[0]
+    if name == "NuSVC":
+        total = np.abs(coef).sum()
+        coef *= 2 * task.totals[0] / total if total else 1.0
+    return coef
+
+
 def ranker_claims(model, found, certificate):
     """Yield the claim of a ranker, over every pair written out."""
     y, q, s = found.targets, found.groups, weights_of(found)
@@ -238,8 +349,11 @@ def ranker_claims(model, found, certificate):
 def candidates_for(claim, found):
     """Return independently found functions of low value for the task of a claim."""
     gram = ev.Gram.of(found.X, found.X, found.kernel)
-    find = ev.solve_hinge if claim.task.is_hinge else ev.solve
-    coef, bias = find(claim.task, gram.K)
+    if claim.witness is not None:
+        coef, bias = claim.witness(gram.K.astype(float)), 0.0
+    else:
+        find = ev.solve_hinge if claim.task.is_hinge else ev.solve
+        coef, bias = find(claim.task, gram.K)
     if not np.isfinite(coef).all():
         return []
     one = ev.Function.of(gram, gram, coef, bias)

@@ -389,6 +389,12 @@ class FewVectors(Method):
                     " or an array of vectors.",
                     parameter="method__basis",
                 )
+        elif np.ndim(getattr(self.basis, "shape", None) or self.basis) == 0:
+            raise InvalidInputError(
+                f"{who}: method__basis={self.basis!r} must be an array with one vector "
+                "per row, or the name of a basis.",
+                parameter="method__basis",
+            )
 
     def _check_size(self, who: str) -> None:
         n = self.n_vectors

@@ -119,9 +119,9 @@ class BoxProblem:
             own = np.flatnonzero(self.group == g)
             own = own[np.argsort(last[own], kind="stable")]
             missing = total - float(a[own].sum())
-            size = float(self.upper[own].sum()) + abs(total)
-            if abs(missing) <= SUM_ROUNDING * EPS * size:
+            if abs(missing) <= EPS * (float(np.abs(a[own]).sum()) + abs(total)):
                 continue
+            size = float(self.upper[own].sum()) + abs(total)
             room = (
                 self.higher[own] - a[own] if missing > 0 else a[own] - self.lower[own]
             )
@@ -156,9 +156,15 @@ class BoxProblem:
         slack = self.sign * (residual - biases[self.group])
         loss = self.upper * np.maximum(slack, 0.0)
         norm_sq = float(signed @ values)
-        primal = norm_sq / 2 + float(loss.sum()) + float(biases @ np.array(self.totals))
-        dual = float(self.target @ signed) - norm_sq / 2
-        return Measured(biases, primal, dual, norm_sq, slack)
+        price = float(biases @ np.array(self.totals))
+        primal = norm_sq / 2 + float(loss.sum()) + price
+        # The Lagrangian at these biases: as sum t a where the sums are as fixed, and
+        # without what targets far from 0 cancel, or sums that are off by rounding.
+        edge = self.target - biases[self.group]
+        dual = float(edge @ signed) + price - norm_sq / 2
+        sums = np.bincount(self.group, signed, minlength=len(self.totals))
+        missed = float(np.abs(biases) @ np.abs(sums - self.totals))
+        return Measured(biases, primal, dual, norm_sq, slack, missed)
 
     def violation(self, signed: Array, values: Array) -> float:
         """Return LIBSVM's criterion: the largest violation of an optimality condition.
@@ -177,13 +183,17 @@ class BoxProblem:
 
 
 class Measured(NamedTuple):
-    """What `BoxProblem.measure` returns; `slack` is ``p_e - y_e (f_e + bias)``."""
+    """What `BoxProblem.measure` returns; `slack` is ``p_e - y_e (f_e + bias)``.
+
+    `missed` is what sums of multipliers that are off by rounding may add to `dual`.
+    """
 
     biases: Array
     primal: float
     dual: float
     norm_sq: float
     slack: Array
+    missed: float
 
     @property
     def bias(self) -> float:

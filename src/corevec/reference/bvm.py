@@ -290,7 +290,7 @@ class Ball:
         """Return whether any row is farther away than ``1 + epsilon`` radii."""
         self.product = self.products(self.all_rows)
         self.norm_sq = float(self.weights @ self.product)  # no accumulated rounding
-        outside = self.ratios() > (1 + epsilon) ** 2
+        outside = self.ratios() > (1 + epsilon) * (1 + epsilon)
         self.was_outside |= outside
         return bool(outside.any())
 
@@ -313,7 +313,7 @@ class Ball:
 
     def _go_through(self, looked: Array, epsilon: float, sample: int) -> int:
         K = self.rows.block(looked, self.rows.prepared(looked))
-        limit, state = (1 + epsilon) ** 2, self._state(looked)
+        limit, state = (1 + epsilon) * (1 + epsilon), self._state(looked)
         moves = int(loops.sampled_moves(K, state, limit, sample))
         self._take(looked, state)
         self.moves += moves
@@ -328,7 +328,7 @@ class Ball:
             moves, state = np.array([0, allowed]), self._state(pool)
             lacking = 0
             while lacking >= 0:
-                most = (1 + epsilon) ** 2
+                most = (1 + epsilon) * (1 + epsilon)
                 lacking = loops.farthest_moves(kept, state, most, moves)
                 if lacking >= 0:
                     rows.fetch([lacking])

@@ -20,7 +20,7 @@ from corevec.formats.native.random_states import (
     check_generator,
     check_random_state,
 )
-from corevec.formats.native.scikit_learn import derive
+from corevec.formats.native.scikit_learn import SCALERS, derive
 from corevec.formats.native.trial import try_parameters, try_prediction
 from corevec.formats.native.validate import check_sound
 from corevec.formats.native.validate_models import check_model
@@ -264,7 +264,7 @@ class Decoder:
             width = None if made._any_width else made.n_features_in_
             made._take(made.text_, width)
         if entry.is_estimator:
-            if self.refuses_parameters:
+            if self.refuses_parameters or isinstance(made, SCALERS):
                 try_parameters(made, lambda what: self.wrong(place, what))
             try_prediction(made, lambda what: self.wrong(place, what))
         return made

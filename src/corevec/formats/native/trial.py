@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
+from sklearn.isotonic import IsotonicRegression
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import check_random_state
 
-from corevec.estimators import Method
+from corevec.estimators import Method, StructuralSVM
 from corevec.exceptions import CorevecError, InvalidInputError
 from corevec.formats.libsvm.base import LibsvmModel
 from corevec.formats.native.scikit_learn import SCALERS
@@ -33,7 +36,17 @@ _BROKEN = (
     TypeError,
     ValueError,
 )
-_METHODS = ("predict", "transform", "decision_function", "score_samples")
+_METHODS = (
+    "predict",
+    "transform",
+    "decision_function",
+    "score_samples",
+    "predict_proba",
+)
+# More than one: an array in place of a number would go with a single row.
+_ROWS_TRIED = 3
+# A part of a calibrated classifier, which takes values, and what may know no 0.
+_PICKY = (OneHotEncoder, SimpleImputer, IsotonicRegression)
 # A dense row of zeros of more columns would take more than 8 MB.
 _MOST_DENSE_COLUMNS = 1_000_000
 
@@ -55,6 +68,11 @@ def try_parameters(made: Any, wrong: Wrong) -> None:
     parameters = made.get_params(deep=False)
     _check_shared(parameters, wrong)
     _check_arrays(made, wrong)
+    if isinstance(made, StructuralSVM) and hasattr(made, "classes_"):
+        try:
+            made._costs(len(made.classes_))
+        except _BROKEN as error:
+            wrong(str(error))
     if "random_state" in parameters:
         parameters["random_state"] = copy(parameters["random_state"])
     width = getattr(made, "n_features_in_", 1)
@@ -77,6 +95,15 @@ def _is_composition(made: Any) -> bool:
     """Whether an estimator is scikit-learn's, and more than a scaler."""
     is_theirs = type(made).__module__.startswith("sklearn.")
     return is_theirs and not isinstance(made, SCALERS)
+
+
+def _takes_numbers(made: Any) -> bool:
+    """Whether rows of zeros can be tried: no frame is needed, no category known."""
+    if hasattr(made, "feature_names_in_") or isinstance(made, _PICKY):
+        return False
+    parts = list(getattr(made, "steps", ()))
+    parts += [entry[:2] for entry in getattr(made, "transformers_", ())]
+    return all(_takes_numbers(part) for _, part in parts)
 
 
 def _check_shared(parameters: dict[str, Any], wrong: Wrong) -> None:
@@ -109,17 +136,19 @@ def _check_arrays(made: Any, wrong: Wrong) -> None:
 
 
 def try_prediction(model: Any, wrong: Wrong) -> None:
-    """Call `wrong` if a fitted model cannot predict a row of zeros.
+    """Call `wrong` if a fitted model cannot predict rows of zeros.
 
-    Compositions are left out: they may need a frame, or a category that is known. Their
+    Compositions that need a frame, or a category that is known, are left out. Their
     parts are tried one by one.
     """
-    if _is_composition(model):
-        return
-    width = getattr(model, "n_features_in_", None)
+    try:
+        tried = not _is_composition(model) or _takes_numbers(model)
+        width = getattr(model, "n_features_in_", None) if tried else None
+    except _BROKEN as error:
+        wrong(f"its parts do not go together ({error!s:.200})")
     if not isinstance(width, int | np.integer):
         return  # not fitted
-    row: Any = sparse.csr_matrix((1, int(width)))
+    row: Any = sparse.csr_matrix((_ROWS_TRIED, int(width)))
     if width <= _MOST_DENSE_COLUMNS:
         row = row.toarray()
     for name in _METHODS:

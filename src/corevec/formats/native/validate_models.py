@@ -62,6 +62,8 @@ _KINDS_OF_MACHINES: dict[str, tuple[type, ...]] = {
     "_intercept_": (np.ndarray,),
     "_kernel": (Kernel, PrecomputedKernel),
     "_n_support": (np.ndarray,),
+    "_probA": (np.ndarray,),
+    "_probB": (np.ndarray,),
     "_sparse": (bool,),
     "dual_coef_": (np.ndarray, sparse.csr_matrix),
     "_dual_coef_": (np.ndarray, sparse.csr_matrix),
@@ -73,8 +75,6 @@ _KINDS_OF_MACHINES: dict[str, tuple[type, ...]] = {
 # What every fitted one has.
 _OF_MACHINES = (
     *sorted({*_KINDS_OF_MACHINES} - {"memory_budget", "offset_"}),
-    "_probA",
-    "_probB",
     "intercept_",
     "support_",
 )
@@ -162,8 +162,8 @@ def _check_machine(
         wrong(f"a fitted {type(made).__name__} needs {', '.join(missing)}")
     numbers, n_machines, n_lines = made.support_, 1, 1
     if is_classifier(made):
-        k = len(inside.get("classes_", ()))
-        if k < 2:
+        k = np.size(inside.get("classes_", ()))
+        if k < 2 or made.classes_.ndim != 1:
             wrong("a classifier needs two classes")
         n_machines, n_lines = k * (k - 1) // 2, k - 1
         check_floats(made._probA, (len(made._probA),), "_probA", wrong)
@@ -176,8 +176,9 @@ def _check_machine(
     for name in ("_dual_coef_", "dual_coef_"):
         if inside[name].shape != (n_lines, n):
             wrong(f"{name} must have the shape {(n_lines, n)}")
-    for name in ("_intercept_", "intercept_"):
-        check_floats(inside[name], (n_machines,), name, wrong)
+    for name in ("_intercept_", "intercept_", "offset_"):
+        if name != "offset_" or name in inside:
+            check_floats(inside[name], (n_machines,), name, wrong)
     counts = made._n_support
     shape = (n_lines + 1,) if is_classifier(made) else (2,)
     total = n if is_classifier(made) else 2 * n

@@ -17,7 +17,7 @@ import numpy as np
 
 from corevec._runtime.enumerations import StopReason
 from corevec._runtime.progress import Progress
-from corevec._runtime.types import Array
+from corevec._runtime.types import EPS, Array
 from corevec.backend.arrays import to_numpy
 from corevec.certificates import (
     definite_on_rows,
@@ -44,6 +44,8 @@ from corevec.solvers.hinge.result import GAP, BoxSolution, HingeSettings
 
 # Rows of a pass that a thread takes at a time.
 PASS_ROWS = 2048
+# Units of rounding of a sum's terms that the sum is off by: pairwise, or by BLAS.
+SUM_UNITS = 4.0
 # Share of the memory budget for rows of the kernel matrix.
 CACHE_SHARE = 0.6
 # A round that leaves more than this share of the gap has met the limit of float32.
@@ -283,6 +285,9 @@ class _Run:
         values, added = self._values(problem.rows, changed, np.float64)
         values, error = before + values, error + added
         measured = problem.measure(signed, values)
+        # What is left of target, value and bias is rounded by a unit of each.
+        largest = np.abs(problem.target).max(initial=0.0) + np.abs(values).max()
+        error += SUM_UNITS * EPS * float(largest + np.abs(measured.biases).max())
         mass = float(np.abs(signed).sum())
         near = float(problem.upper[measured.slack > -error].sum())
         upper = measured.primal + error * (mass / 2 + near)
@@ -296,7 +301,7 @@ class _Run:
             values=values,
             error=error,
             measured=measured,
-            bounds=(upper, measured.dual - error * mass / 2),
+            bounds=(upper, measured.dual - error * mass / 2 - measured.missed),
             rounding=relative_gap(upper + error * mass / 2, measured.primal),
             violation=problem.violation(signed, values),
             cancelled=Cancellation(error * (mass + near), terms),
