@@ -168,7 +168,7 @@ def test_several_targets_have_a_quantile_each():
         ({"loss": "quantile", "level": 1.0}, "level"),
         ({"loss": "expectile", "method": "cells"}, "method"),
         ({"loss": "quantile", "fit_intercept": False}, "fit_intercept"),
-        ({"loss": "quantile", "checkpoint": "state"}, "checkpoint"),
+        ({"loss": "quantile", "method": "coreset"}, "loss"),
     ],
     ids=str,
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -30,7 +30,15 @@ from corevec.estimators._dataset import Dataset
 from corevec.estimators._parameters import seed_of
 from corevec.estimators._rows import TakesRows, check_square, named
 from corevec.estimators._validation import NO_LABELS
-from corevec.estimators.methods import Cells, FewVectors, Fit, Method, method_of
+from corevec.estimators.methods import (
+    Auto,
+    Cells,
+    Exact,
+    FewVectors,
+    Fit,
+    Method,
+    method_of,
+)
 from corevec.exceptions import (
     InvalidInputError,
     KernelError,
@@ -44,6 +52,9 @@ from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult, Settings, WarmStart
 from corevec.problems.family import Problem
 from corevec.problems.task import Task
+
+if TYPE_CHECKING:
+    from corevec.solvers.strategy.boxes import Form, Given
 
 REMEDIES = {
     "max_vectors": "Raise max_vectors or memory_budget, or relax tol.",
@@ -197,8 +208,12 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         """Return the solution of a task, resumed from `saved` or an earlier fit."""
         warm = self._warm(task.source) if saved is None else _resumed(saved, task)
         loss = getattr(self, "loss", "squared_hinge")
-        fit = Fit(replace(task, warm=warm), progress, saved, loss)
+        fit = Fit(replace(task, warm=warm), progress, saved, loss, self._box_form())
         return method_of(self).solve(fit)
+
+    def _box_form(self) -> Form | None:
+        """Return how the problems read with a free bias; None for squared losses."""
+        return None
 
     def _validate_fit(self, X: Any, y: Any = NO_LABELS, **checks: Any) -> Any:
         method = method_of(self)
@@ -215,6 +230,27 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
             self.__dict__.pop(name, None)
         if isinstance(method, Cells):
             method.check_for(self)
+        if self._box_form() is not None:
+            self._check_free_bias(method)
+
+    def _check_free_bias(self, method: Method) -> None:
+        """Raise for what a loss with a free bias does not know."""
+        who = type(self).__name__
+        if not isinstance(method, Auto | Exact):
+            others = ", 'few-vectors'" if self._serves == "classifier" else ""
+            raise InvalidInputError(
+                f"{who}: loss={self.loss!r} needs a method that solves it, but method="
+                f"{self.method!r} was given. Use 'auto', 'exact'{others}, or "
+                "loss='squared_hinge'.",
+                parameter="loss",
+            )
+        if not getattr(self, "fit_intercept", True):
+            raise InvalidInputError(
+                f"{who}: fit_intercept={self.fit_intercept!r} was given, but loss="
+                f"{self.loss!r} has a bias that is not penalised. Use "
+                "fit_intercept=True, or loss='squared_hinge'.",
+                parameter="fit_intercept",
+            )
 
     def _settings(self) -> Settings:
         own = Settings(tol=self.tol, random_state=seed_of(self.random_state))
@@ -359,6 +395,12 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
 
     def _certify_one(self, t: int, problem: Problem, source: Source) -> Certificate:
         outcome: FitResult = self._outcome
+        form = self._box_form()
+        if form is not None:
+            from corevec.solvers.strategy.boxes import certify_box
+
+            given = self._given_function(t, source)
+            return certify_box(form, problem, given, source, self.tol)
         functions = self._functions
         column = np.flatnonzero(functions.coef[:, t])
         one = KernelExpansion(
@@ -375,6 +417,17 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         return verify(
             problem, one, float(outcome.offsets[t]), source, multipliers, self.tol
         )
+
+    def _given_function(self, t: int, source: Source) -> Given:
+        """Return one function with a free bias, as it is certified on these rows."""
+        outcome: FitResult = self._outcome
+        from corevec.solvers.strategy.boxes import Given
+
+        known = None
+        if outcome.multipliers and _rows_are_there(source, outcome.functions.basis):
+            known = outcome.support[t], outcome.multipliers[t]
+        function = outcome.functions.output(t)
+        return Given(function, float(outcome.offsets[t]), known)
 
     @property
     def coef_(self) -> Array:

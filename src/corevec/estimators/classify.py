@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from os import PathLike
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -22,6 +22,9 @@ from corevec.estimators.methods import Cells, FewVectors, Method, method_of
 from corevec.exceptions import InvalidInputError
 from corevec.models.certificate import Certificate
 from corevec.problems.family import Problem, two_class
+
+if TYPE_CHECKING:
+    from corevec.solvers.strategy.boxes import Form
 
 # "auto" takes pairs of classes up to here: their number grows with the square of the
 # classes (496 for 32), and their rows are sorted in memory.
@@ -363,53 +366,29 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         return [two_class(labels, C, *pair, has_bias=bias) for pair in sides]
 
     def _check_method(self, method: Method) -> None:
-        super()._check_method(method)
         who = type(self).__name__
         check_choice(who, "loss", self.loss, LOSSES)
+        super()._check_method(method)
         if self.loss != "hinge":
             return
-        if "hinge" not in method.losses:
-            raise InvalidInputError(
-                f"{who}: loss='hinge' needs a method that solves it, but method="
-                f"{self.method!r} was given. Use 'auto', 'exact', 'few-vectors', or "
-                "loss='squared_hinge'.",
-                parameter="loss",
-            )
-        if not isinstance(method, FewVectors):
-            self._check_exact_hinge(who)
-        elif method.regulariser != "norm":
+        if isinstance(method, FewVectors) and method.regulariser != "norm":
             raise InvalidInputError(
                 f"{who}: method__regulariser='coefficients' needs "
                 "loss='squared_hinge'.",
                 parameter="method__regulariser",
             )
 
-    def _check_exact_hinge(self, who: str) -> None:
-        """Raise for what the exact solution with the hinge does not know."""
-        for name, value, usual in (
-            ("checkpoint", self.checkpoint, None),
-            ("device", self.device, None),
-            ("fit_intercept", bool(self.fit_intercept), True),
-        ):
-            if value != usual:
-                raise InvalidInputError(
-                    f"{who}: {name}={value!r} was given, but loss='hinge' with method="
-                    f"{self.method!r} is solved on all rows in memory, with a free "
-                    f"bias. Use {name}={usual!r}, or method='few-vectors'.",
-                    parameter=name,
-                )
+    def _box_form(self) -> Form | None:
+        if self.loss == "hinge" and not isinstance(method_of(self), FewVectors):
+            from corevec.solvers.strategy.boxes import classification
+
+            return classification
+        return None
 
     def _certify_one(self, t: int, problem: Problem, source: Source) -> Certificate:
-        if self.loss != "hinge":
-            return super()._certify_one(t, problem, source)
         method = method_of(self)
-        if not isinstance(method, FewVectors):
-            raise InvalidInputError(
-                f"certify: a {type(self).__name__} with loss='hinge' and a free bias "
-                "was given, whose certificate on other rows is not implemented. That "
-                "of the fit is its certificate_.",
-                parameter="loss",
-            )
+        if self.loss != "hinge" or not isinstance(method, FewVectors):
+            return super()._certify_one(t, problem, source)
         from corevec.solvers.strategy import hinge
 
         how = method.certificate

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from os import PathLike
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -21,7 +22,13 @@ from corevec.estimators._base import CoreVectorEstimator, kernel_for
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._dataset import Dataset, weights_of
 from corevec.estimators._outliers import BallDetector, ScoredDetector, constant_of
-from corevec.estimators._parameters import check_positive, check_share, store
+from corevec.estimators._parameters import (
+    LOSSES,
+    check_choice,
+    check_positive,
+    check_share,
+    store,
+)
 from corevec.estimators._rows import lazily
 from corevec.estimators.methods import Cells, CoreSet, Method, method_of
 from corevec.exceptions import InvalidInputError
@@ -30,6 +37,9 @@ from corevec.models.checkpoint import Checkpoint
 from corevec.models.result import FitResult
 from corevec.problems.family import Problem, one_class, svdd
 from corevec.problems.task import Task
+
+if TYPE_CHECKING:
+    from corevec.solvers.strategy.boxes import Form
 
 # nu is reached within this relative deviation, or within one row.
 NU_TOLERANCE = 0.02
@@ -69,7 +79,13 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
 
     with :math:`f(x) = \langle w, \varphi(x) \rangle`; rows with f(x) < 1 are outliers.
     For a kernel with constant k(x, x) the solution is the ball of `SVDD` with a quarter
-    of this C.
+    of this C. With ``loss="hinge"`` it solves the problem of scikit-learn's
+    `OneClassSVM`,
+
+    .. math:: \min_{w, \rho} \tfrac12 \|w\|^2 + \sum_i s_i \max(0, \rho - f(x_i))
+              - \nu \rho \sum_i s_i,
+
+    whose outliers are the rows with :math:`f(x) < \rho`.
 
     Parameters
     ----------
@@ -79,7 +95,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         lowers `offset_` where no C does.
     C : float, default="auto"
         Weight of the squared slack. "auto": the one that `nu` asks for; with a number
-        `nu` is not used.
+        `nu` is not used. The hinge has `nu` only.
     kernel : str or callable, default="rbf"
         Kernel function: a name, "precomputed", or a function ``k(X, Z)``. See
         `CoreVectorClassifier`.
@@ -89,6 +105,9 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         Degree of the "poly" kernel.
     coef0 : float, default=0.0
         Constant term of the "poly" and "sigmoid" kernels.
+    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        Loss function. "hinge" needs no search for C: at most the share `nu` of the rows
+        is outside, and at least that share are support vectors.
     method : str or object of `corevec.methods`, default="auto"
         How the problem is solved: "auto", "exact", "lowrank",
         "coreset", "cells" or "sample", or an object with parameters, such as
@@ -124,10 +143,11 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
     Attributes
     ----------
     C_ : float
-        The C of the solution: the given one, or the one found for nu.
+        The C of the solution: the given one, or the one found for nu. Not set by
+        ``loss="hinge"``.
     offset_ : float
         ``decision_function = score_samples - offset_``: 1, or less where every C
-        leaves more than the share nu of the rows below 1.
+        leaves more than the share nu of the rows below 1; rho with ``loss="hinge"``.
     support_ : ndarray of shape (n_support,)
         Row numbers of the support vectors.
     support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
@@ -170,6 +190,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         gamma: Any = "scale",
         degree: float = 3,
         coef0: float = 0.0,
+        loss: str = "squared_hinge",
         method: Any = "auto",
         tol: float = 1e-3,
         max_iter: int | None = None,
@@ -203,12 +224,17 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
             The fitted detector, with `certificate_`.
         """
         who = type(self).__name__
+        check_choice(who, "loss", self.loss, LOSSES)
         if not self._seeks_C:
-            check_positive(who, "C", self.C)
+            self._check_C(who)
         check_share(who, "nu", self.nu)
         nu = self.nu
         with self._fitting_rows(X, sample_weight) as (given, reporter):
-            if isinstance(method_of(self), Cells):
+            if self.loss == "hinge":
+                self.__dict__.pop("C_", None)
+                problems = self._problems_for(given)
+                self._fit_problems(given, problems, "one-class", reporter)
+            elif isinstance(method_of(self), Cells):
                 self._fit_locally(given, nu, reporter)
             elif not self._seeks_C:
                 self.C_, self.offset_ = float(self.C), 1.0
@@ -235,13 +261,35 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         """
         return column_of(self._values(X), 0)
 
+    def _check_C(self, who: str) -> None:
+        check_positive(who, "C", self.C)
+        if self.loss == "hinge":
+            raise InvalidInputError(
+                f"{who}: C={self.C!r} was given, but loss='hinge' is the problem of "
+                "OneClassSVM, which has nu in its place. Use C='auto', or loss="
+                "'squared_hinge'.",
+                parameter="C",
+            )
+
+    def _box_form(self) -> Form | None:
+        if self.loss == "hinge":
+            from corevec.solvers.strategy import boxes
+
+            return partial(boxes.one_class, nu=float(self.nu))
+        return None
+
     def _attributes(self, functions: Any) -> dict[str, Any]:
+        if self.loss == "hinge":  # the bias is minus rho, which scores do not have
+            offset = -float(functions.intercept[0])
+            functions = replace(functions, intercept=np.zeros(1))
+        else:
+            offset = getattr(self, "offset_", 1.0)
         found = super()._attributes(functions)
-        offset = getattr(self, "offset_", 1.0)
         return {**found, "offset_": offset, "intercept_": np.array([-offset])}
 
     def _problems_for(self, given: Dataset) -> list[Problem]:
-        return [one_class(given.problem_labels(), self.C_)]
+        C = 1.0 if self.loss == "hinge" else self.C_
+        return [one_class(given.problem_labels(), C)]
 
     @property
     def _seeks_C(self) -> bool:

@@ -43,6 +43,7 @@ from corevec.solvers.strategy import auto as strategy
 
 if TYPE_CHECKING:
     from corevec.solvers.basis.choose import Wanted
+    from corevec.solvers.strategy.boxes import Form
 
 BASES = (
     "pursuit",
@@ -69,12 +70,15 @@ class Fit:
         The state of a checkpoint that the fit resumes from.
     loss : str
         The loss that the estimator names.
+    form : Form or None
+        How the problems read where the loss has a free bias; None for squared losses.
     """
 
     task: Task
     progress: Progress
     saved: Saved | None = None
     loss: str = "squared_hinge"
+    form: Form | None = None
 
 
 class Method(BaseEstimator):
@@ -102,11 +106,11 @@ class Method(BaseEstimator):
         raise NotImplementedError
 
 
-def _with_the_hinge(fit: Fit) -> FitResult:
-    """Return the solution of all rows with the hinge, as SVC's."""
-    from corevec.solvers.strategy.svc import fit_svc
+def _with_a_free_bias(fit: Fit, form: Form) -> FitResult:
+    """Return the solution of all rows for a loss with a free bias."""
+    from corevec.solvers.strategy.boxes import fit_boxes
 
-    return fit_svc(fit.task, fit.progress)
+    return fit_boxes(fit.task, form, fit.progress)
 
 
 class Auto(Method):
@@ -118,8 +122,8 @@ class Auto(Method):
 
     def solve(self, fit: Fit) -> FitResult:
         """Return the solution of a fit."""
-        if fit.loss == "hinge":
-            return _with_the_hinge(fit)
+        if fit.form is not None:
+            return _with_a_free_bias(fit, fit.form)
         return super().solve(fit)
 
     def _tried(self) -> Sequence[strategy.Method]:
@@ -149,8 +153,8 @@ class Exact(Method):
 
     def solve(self, fit: Fit) -> FitResult:
         """Return the solution of a fit."""
-        if fit.loss == "hinge":
-            return _with_the_hinge(fit)
+        if fit.form is not None:
+            return _with_a_free_bias(fit, fit.form)
         return super().solve(fit)
 
     def _tried(self) -> Sequence[strategy.Method]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Real
 from os import PathLike
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.backend.arrays import column_of, tensors_to_numpy, to_device_of
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Column
@@ -17,6 +17,7 @@ from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._dataset import Dataset
 from corevec.estimators._parameters import (
+    LOSSES,
     check_choice,
     check_number,
     check_positive,
@@ -24,19 +25,9 @@ from corevec.estimators._parameters import (
     store,
 )
 from corevec.estimators._rows import lazily
-from corevec.estimators.methods import (
-    Auto,
-    Cells,
-    CoreSet,
-    Exact,
-    Method,
-    method_of,
-)
+from corevec.estimators.methods import Cells, CoreSet, Method, method_of
 from corevec.exceptions import InvalidInputError
-from corevec.models.certificate import Certificate
-from corevec.models.checkpoint import Saved
 from corevec.models.expansion import KernelExpansion
-from corevec.models.result import FitResult
 from corevec.problems.family import (
     AutomaticTube,
     Labels,
@@ -44,7 +35,9 @@ from corevec.problems.family import (
     expectile,
     regression,
 )
-from corevec.problems.task import Task
+
+if TYPE_CHECKING:
+    from corevec.solvers.strategy.boxes import Form
 
 # Losses at a level, which have no tube.
 AT_A_LEVEL = ("expectile", "quantile")
@@ -79,8 +72,11 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         Degree of the "poly" kernel.
     coef0 : float, default=0.0
         Constant term of the "poly" and "sigmoid" kernels.
-    loss : {"squared_hinge", "expectile", "quantile"}, default="squared_hinge"
-        "squared_hinge": the loss above, squared outside the tube. "expectile": the
+    loss : {"squared_hinge", "hinge", "expectile", "quantile"}, default="squared_hinge"
+        "squared_hinge": the loss above, squared outside the tube. "hinge": the problem
+        of scikit-learn's `SVR`, :math:`\tfrac12 \|w\|^2 + C \sum_i s_i \max(0, |z_i -
+        f(x_i)| - e)` with a bias that is not penalised (the C of `SVR` is ``C d``);
+        with the automatic tube that of `NuSVR`, whose nu is `mu`. "expectile": the
         squared loss with the weight ``2 level`` of a row above f and ``2 (1 - level)``
         below. "quantile": the absolute loss with the weights `level` and ``1 - level``,
         and a bias that is not penalised. The last two have no tube (`mu` and `tube` are
@@ -96,7 +92,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         Mean slack outside the automatic tube, in standard deviations of y: where the
         tube is positive, the weighted mean of ``max(0, |z - f| - e)`` is `mu`. A
         smaller `mu` gives a wider tube and fewer support vectors; if it is too small,
-        the flattest function within the tube explains nothing. It is ignored (and may
+        the flattest function within the tube explains nothing. With ``loss="hinge"``
+        it is the share of the rows outside the tube, at most 1. It is ignored (and may
         be None) with a fixed tube.
     fit_intercept : bool, default=True
         Whether to fit a (penalised) bias b0. Without it y is not
@@ -227,12 +224,6 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         X, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
         with self._fitting(X, y, sample_weight) as (given, reporter):
             in_memory = isinstance(given.target, np.ndarray)
-            if self.loss == "quantile" and not in_memory:
-                raise InvalidInputError(
-                    f"{type(self).__name__}: loss='quantile' needs the rows in memory. "
-                    "Load them first, or use loss='expectile'.",
-                    parameter="loss",
-                )
             self._one_target = y.ndim == 1 if in_memory else given.n_targets == 1
             self._fit_targets(given, reporter)
         return self
@@ -384,59 +375,34 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         tube = self._tube_of(t)
         return regression(labels, C, z, tube, units=units, has_bias=has_bias)
 
-    def _solve(self, task: Task, progress: Progress, saved: Saved | None) -> FitResult:
-        """Return the solution of a task; quantiles have a solver of their own."""
+    def _box_form(self) -> Form | None:
         if self.loss == "quantile":
-            from corevec.solvers.strategy.quantile import fit_quantiles
+            from corevec.solvers.strategy.boxes import pinball
 
-            outcome = fit_quantiles(task, self.level, progress)
-            n_rows = task.source.n_rows
-            outcome.method = f"exact: all {n_rows:,} rows, by decomposition"
-            return outcome
-        return super()._solve(task, progress, saved)
+            return partial(pinball, level=float(self.level))
+        if self.loss == "hinge":
+            from corevec.solvers.strategy import boxes
 
-    def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
-        if self.loss == "quantile":
-            raise InvalidInputError(
-                f"certify: a {type(self).__name__} with loss='quantile' was given, "
-                "whose certificate on other rows is not implemented. That of the fit "
-                "is its certificate_.",
-                parameter="loss",
-            )
-        return super()._certify(X, y, sample_weight)
+            return boxes.regression
+        return None
 
     def _check_loss(self) -> None:
         who = type(self).__name__
-        check_choice(who, "loss", self.loss, allowed=("squared_hinge", *AT_A_LEVEL))
-        if self.loss == "squared_hinge":
-            return
-        check_share(who, "level", self.level)
-        self._check_method_at_a_level()
-        wrong: dict[str, Any] = {}
-        if self.loss == "quantile":
-            wrong |= {"checkpoint": self.checkpoint, "device": self.device}
-            if not self.fit_intercept:
-                wrong |= {"fit_intercept": False}
-        for name, value in wrong.items():
-            if value is not None:
-                raise InvalidInputError(
-                    f"{who}: {name}={value!r} was given, but loss={self.loss!r} is "
-                    "solved on all rows in memory. Use "
-                    f"{name}={name == 'fit_intercept' or None}.",
-                    parameter=name,
-                )
-
-    def _check_method_at_a_level(self) -> None:
-        """Raise for a method that does not solve losses at a level."""
-        method = method_of(self)
-        allowed = isinstance(method, Auto | Exact)
-        if self.loss == "expectile":
-            is_ball = isinstance(method, CoreSet) and method.ball_epsilon is not None
-            allowed = not isinstance(method, Cells) and not is_ball
-        if not allowed:
+        check_choice(who, "loss", self.loss, allowed=(*LOSSES, *AT_A_LEVEL))
+        if self.loss in AT_A_LEVEL:
+            check_share(who, "level", self.level)
+        if self.loss == "hinge" and isinstance(self.tube, str) and self.mu > 1:
             raise InvalidInputError(
-                f"{type(self).__name__}: method={self.method!r} was given, but loss="
-                f"{self.loss!r} is solved on all rows in memory. Use method='auto'.",
+                f"{who}: mu={self.mu!r} must be at most 1 with loss='hinge': it is the "
+                "share of the rows outside the tube, the nu of NuSVR.",
+                parameter="mu",
+            )
+        method = method_of(self)
+        is_ball = isinstance(method, CoreSet) and method.ball_epsilon is not None
+        if self.loss == "expectile" and (is_ball or isinstance(method, Cells)):
+            raise InvalidInputError(
+                f"{who}: method={self.method!r} was given, but loss='expectile' is "
+                "solved on all rows at once. Use method='auto'.",
                 parameter="method",
             )
 

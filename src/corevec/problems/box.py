@@ -147,24 +147,30 @@ class BoxProblem:
         """
         residual = self.target - values
         biases = np.empty(len(self.totals))
-        loss = np.zeros(len(signed))
         for g, total in enumerate(self.totals):
             own = self.group == g
             biases[g] = best_bias(
                 residual[own], self.lower[own], self.higher[own], total
             )
-        slack = self.sign * (residual - biases[self.group])
-        loss = self.upper * np.maximum(slack, 0.0)
         norm_sq = float(signed @ values)
-        price = float(biases @ np.array(self.totals))
-        primal = norm_sq / 2 + float(loss.sum()) + price
+        primal = self.primal(values, biases, norm_sq)
         # The Lagrangian at these biases: as sum t a where the sums are as fixed, and
         # without what targets far from 0 cancel, or sums that are off by rounding.
         edge = self.target - biases[self.group]
-        dual = float(edge @ signed) + price - norm_sq / 2
+        dual = float(edge @ signed) + float(biases @ np.array(self.totals))
         sums = np.bincount(self.group, signed, minlength=len(self.totals))
         missed = float(np.abs(biases) @ np.abs(sums - self.totals))
-        return Measured(biases, primal, dual, norm_sq, slack, missed)
+        slack = self.slack(values, biases)
+        return Measured(biases, primal, dual - norm_sq / 2, norm_sq, slack, missed)
+
+    def slack(self, values: Array, biases: Array) -> Array:
+        """Return ``p_e - y_e (f_e + bias)`` of each entry."""
+        return np.asarray(self.sign * (self.target - values - biases[self.group]))
+
+    def primal(self, values: Array, biases: Array, norm_sq: float) -> float:
+        """Return the primal value of a function with these values and biases."""
+        loss = float((self.upper * np.maximum(self.slack(values, biases), 0.0)).sum())
+        return norm_sq / 2 + loss + float(biases @ np.array(self.totals))
 
     def violation(self, signed: Array, values: Array) -> float:
         """Return LIBSVM's criterion: the largest violation of an optimality condition.

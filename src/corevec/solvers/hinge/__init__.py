@@ -10,7 +10,7 @@ from corevec.problems import (
     nu_svr,
     one_class_nu,
 )
-from corevec.solvers.hinge.result import BoxSolution, HingeSettings
+from corevec.solvers.hinge.result import BoxSolution, HingeSettings, joint_functions
 from corevec.solvers.hinge.solve import solve_boxes
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "best_bias",
     "c_svc",
     "epsilon_svr",
+    "joint_functions",
     "nu_svc",
     "nu_svr",
     "one_class_nu",

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from corevec._runtime.types import Array
+from corevec.data.sources import Source
+from corevec.kernels import AnyKernel, Rows
 from corevec.models.certificate import Certificate
+from corevec.models.expansion import KernelExpansion
 from corevec.problems.box import BoxProblem
 
 GAP, VIOLATION = "gap", "violation"
@@ -94,8 +97,29 @@ class BoxSolution:
 
     def coefficients(self) -> tuple[Array, Array]:
         """Return the numbers of the rows with a coefficient, sorted, and these."""
-        signed = self.problem.sign * self.multipliers
-        rows, place = np.unique(self.problem.rows, return_inverse=True)
-        coef = np.bincount(place, weights=signed, minlength=len(rows))
-        used = coef != 0
-        return rows[used], coef[used]
+        return coefficients_of(self.problem, self.problem.sign * self.multipliers)
+
+
+def coefficients_of(problem: BoxProblem, signed: Array) -> tuple[Array, Array]:
+    """Return the numbers of the rows with a coefficient, sorted, and these."""
+    rows, place = np.unique(problem.rows, return_inverse=True)
+    coef = np.bincount(place, weights=signed, minlength=len(rows))
+    used = coef != 0
+    return rows[used], coef[used]
+
+
+def joint_functions(
+    parts: list[tuple[Array, Array]], biases: Array, source: Source, kernel: AnyKernel
+) -> KernelExpansion:
+    """Return the functions of several problems over the rows that any of them needs.
+
+    `parts` holds the row numbers and coefficients of each problem.
+    """
+    used = np.unique(np.concatenate([rows for rows, _ in parts]))
+    if len(used) == 0:  # the constant function is optimal
+        used = source.numbers[:1]
+    coef = np.zeros((len(used), len(parts)))
+    for t, (rows, own) in enumerate(parts):
+        coef[np.searchsorted(used, rows), t] = own
+    basis = Rows(source.take(used).values, used)
+    return KernelExpansion(kernel, basis, coef, biases)

@@ -40,6 +40,7 @@ from corevec.solvers.hinge.active import (
 )
 from corevec.solvers.hinge.decomposition import WORKING_SET, Decomposition
 from corevec.solvers.hinge.kernel_rows import KernelRows
+from corevec.solvers.hinge.latest import Latest
 from corevec.solvers.hinge.result import GAP, BoxSolution, HingeSettings
 
 # Rows of a pass that a thread takes at a time.
@@ -98,18 +99,20 @@ def solve_boxes(
         In the order of the problems.
     """
     given = starts or [None] * len(problems)
-    pairs = list(zip(problems, given, strict=True))
     is_small = all(len(one.rows) <= SMALL_ROWS for one in problems)
-    if len(problems) == 1 or not is_small:
-        runs = [_Run(one, source, kernel, settings, progress) for one in problems]
-        return [run.solve(start) for run, (_, start) in zip(runs, pairs, strict=True)]
-    workers = source.workers
-    alone = source.using(source.memory_budget / workers.n_threads, Workers(1))
+    latest = Latest(problems, source, kernel, progress)
+    workers, own = source.workers, source
+    is_alone = len(problems) == 1 or not is_small
+    if not is_alone:
+        own = source.using(source.memory_budget / workers.n_threads, Workers(1))
 
-    def solve(pair: tuple[BoxProblem, Array | None]) -> BoxSolution:
-        return _Run(pair[0], alone, kernel, settings, progress).solve(pair[1])
+    def solve(number: int) -> BoxSolution:
+        return _Run(number, latest, own, settings).solve(given[number])
 
-    return list(workers.run(solve, pairs))
+    numbers = range(len(problems))
+    if is_alone:
+        return [solve(number) for number in numbers]
+    return list(workers.run(solve, numbers))
 
 
 @dataclass(frozen=True)
@@ -134,15 +137,12 @@ class _Run:
     """The solution of one problem."""
 
     def __init__(
-        self,
-        problem: BoxProblem,
-        source: Source,
-        kernel: AnyKernel,
-        settings: HingeSettings,
-        progress: Progress,
+        self, number: int, latest: Latest, source: Source, settings: HingeSettings
     ):
+        problem, kernel = latest.problems[number], latest.kernel
         self.problem, self.source, self.kernel = problem, source, kernel
-        self.settings, self.progress = settings, progress
+        self.settings, self.progress = settings, latest.progress
+        self.latest, self.number = latest, number
         self.numbers, self.place = numbered(problem.rows)
         self.steps = 0
         self._largest_diagonal = 0.0
@@ -154,6 +154,8 @@ class _Run:
         best: _Seen | None = None
         if start is not None:
             best = self._seen(problem.feasible(problem.sign * start), None)
+            if self._is_met(best):
+                self._record(best)
         guess = self._sampled() if best is None else best.guess
         seen, rows = best, None
         active = np.empty(0, dtype=np.int64)
@@ -321,7 +323,10 @@ class _Run:
 
     def _record(self, seen: _Seen) -> None:
         support = int(np.count_nonzero(seen.guess.signed))
-        self.progress.record(
+        self.latest.record(
+            self.number,
+            seen.guess.signed,
+            seen.measured,
             core=support,
             support=support,
             gap=seen.gap,
