@@ -5,6 +5,7 @@ from corevec._runtime.rooms import on_demand
 __all__, __getattr__ = on_demand(
     __name__,
     {
+        "active_rows": "ActiveRows",
         "ascent": "Ascent",
         "components": "Components",
         "gram": "BlockGram SquareGram TiledGram",

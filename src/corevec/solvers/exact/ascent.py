@@ -20,18 +20,17 @@ from corevec._runtime.types import Array
 from corevec.backend.arrays import to_numpy
 from corevec.backend.loops.ascent import ascend
 from corevec.certificates.scan import Subset
-from corevec.data.sources import Workers, of_rows
+from corevec.data.sources import of_rows
 from corevec.kernels import AnyKernel, Rows, finite
 from corevec.models.certificate import relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
 from corevec.problems.family import Problem
 from corevec.problems.task import Task
+from corevec.solvers.exact.active_rows import ActiveRows, PairTerms
+from corevec.solvers.exact.pairs import PASS_ROWS, values_of_pairs
 from corevec.solvers.exact.result import Solution, support
 from corevec.solvers.exact.solve import Exact, searching_precision, serves
-
-# Rows of one class that a pass over pairs evaluates at a time.
-PASS_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,10 @@ class Ascent:
     gap_share: float = 0.3
     steps_per_row: int = 20
     most_refinements: int = 8
+    # Rows of a problem up to which its whole matrix is computed, and how larger ones
+    # are solved.
+    whole_rows: int = 2500
+    active: ActiveRows = field(default_factory=ActiveRows)
     # Takes the pairs that are too large or too stiff.
     exact: Exact = field(default_factory=Exact)
 
@@ -141,21 +144,32 @@ class _Work:
         sign, omega = to_numpy(terms.sign), to_numpy(terms.omega)
         b, gradient = np.zeros(n), np.full(n, -1.0)
         start = _Solved(positions, b, sign, omega, is_solved=False)
-        dtype = np.dtype(self.dtype)
-        most = method.matrix_share * task.source.memory_budget
-        matrices = 3 * n * n * dtype.itemsize * task.source.workers.n_threads
-        if self.progress.spent() is not None or matrices > most:
+        if self.progress.spent() is not None:
             return start
-        points = task.kernel.prepare(Rows(rows.values, rows.index), dtype)
+        given = Rows(rows.values, rows.index), task.kernel, sign, omega
+        pair = PairTerms(*given, float(problem.has_bias), np.dtype(self.dtype))
+        if n > method.whole_rows:
+            return self._on_active_rows(pair, start, t)
+        points = task.kernel.prepare(pair.rows, pair.dtype)
         K = finite(task.kernel.block(points, points), task.kernel)
         tol = method.gap_share * task.settings.tol
         most_steps = method.steps_per_row * n + 100
-        given = sign, omega, b, gradient, tol, most_steps
-        taken = ascend(K, float(problem.has_bias), *given)
+        taken = ascend(K, pair.bias, sign, omega, b, gradient, tol, most_steps)
         near = replace(start, coef=sign * b, is_solved=taken >= 0)
         if self.is_refined:
             return self._refined(near, K, float(problem.has_bias))
         return near
+
+    def _on_active_rows(self, pair: PairTerms, start: _Solved, t: int) -> _Solved:
+        """Return the solution of a large pair: unsolved where too many are active."""
+        source, settings = self.task.source, self.task.settings
+        share = self.method.matrix_share * source.memory_budget
+        most_values = share / (pair.dtype.itemsize * source.workers.n_threads)
+        rng = np.random.default_rng([settings.random_state or 0, t])
+        tol = self.method.gap_share * settings.tol
+        given = tol, most_values, rng, lambda: self.progress.spent() is None
+        coef = self.method.active.solve(pair, *given)
+        return start if coef is None else replace(start, coef=coef, is_solved=True)
 
     @property
     def is_refined(self) -> bool:
@@ -274,7 +288,10 @@ class _Work:
         """Return the solutions with values in float64, by one more pass."""
         self.progress.rows_looked_at += len(self.rows)
         if all(_is_pair(one) for one in self.task.problems) and len(solved) > 1:
-            values = self._values_of_pairs(coef) + functions.intercept
+            given = self.task.kernel, self.rows, self.codes
+            pairs = [(one.positive, one.negative) for one in self.task.problems]
+            values = values_of_pairs(*given, coef, pairs, self.task.source.workers)
+            values += functions.intercept
         else:
             ready = functions.ready(np.float64)
             parts = [
@@ -290,60 +307,6 @@ class _Work:
         return [
             replace(one, values=values[one.rows, t]) for t, one in enumerate(solved)
         ]
-
-    def _values_of_pairs(self, coef: Array) -> Array:
-        """Return the values of each pair's function on the rows of its two classes.
-
-        A support vector of class c serves the pairs of c alone: of K (K - 1) / 2
-        columns of `coef` K - 1 are not zero.
-        """
-        given = self.task.kernel, self.rows, self.codes
-        pairs = [(one.positive, one.negative) for one in self.task.problems]
-        return values_of_pairs(*given, coef, pairs, self.task.source.workers)
-
-
-def values_of_pairs(
-    kernel: AnyKernel,
-    rows: Rows,
-    codes: Array,
-    coef: Array,
-    pairs: list[tuple[int | None, int | None]],
-    workers: Workers,
-) -> Array:
-    """Return values of one function per pair of classes, 0 at rows of other classes.
-
-    Rows are sorted by `codes`; `coef` has shape (rows, pairs).
-    """
-    own = {
-        c: [t for t, pair in enumerate(pairs) if c in pair] for c in np.unique(codes)
-    }
-    basis, columns = {}, {}
-    for c, which in own.items():
-        found = np.flatnonzero((codes == c) & coef[:, which].any(axis=1))
-        few = Rows(rows.values[found], rows.index[found])
-        basis[c] = kernel.prepare_basis(few, np.float64) if len(found) else None
-        columns[c] = coef[found][:, which]
-    out = np.zeros(coef.shape)
-
-    def fill(part: slice) -> None:
-        few = Rows(rows.values[part], rows.index[part])
-        points, mine = kernel.prepare(few, np.float64), int(codes[part.start])
-        for c, prepared in basis.items():
-            if prepared is None:
-                continue
-            shared = [k for k, t in enumerate(own[c]) if mine in pairs[t]]
-            where = [own[c][k] for k in shared]
-            values = kernel.block(points, prepared)
-            out[part, where] += values @ columns[c][:, shared]
-
-    parts = []
-    for c in own:
-        start, stop = np.searchsorted(codes, (c, c + 1))
-        parts += [
-            slice(s, min(s + PASS_ROWS, stop)) for s in range(start, stop, PASS_ROWS)
-        ]
-    list(workers.run(fill, parts))
-    return out
 
 
 def _bounds(one: _Solved, largest: float) -> tuple[float, float]:
