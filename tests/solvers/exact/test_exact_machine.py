@@ -358,6 +358,27 @@ def test_pairs_of_classes_are_that_many_two_class_problems(method, absent):
         assert one.primal - twin.primal <= tol * one.primal + twin.rounding
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_large_problem_is_solved_on_its_active_rows(weighted):
+    X, z, s = cloud(500)
+    codes = (z > 1.0).astype(np.int64)
+    s = s if weighted else None
+    method = Ascent(most_rows=0, refined_rows=0, alone=FEW)
+    problems = [two_class(Labels(500, codes, s), 1.0, 1, 0)]
+    found = solved(problems, X, KERNELS[0], tol=1e-6, method=method)
+    twin = naive.hinge(naive.gram(X, **KERNELS[0]), 2.0 * codes - 1, 1.0, s)
+    assert found.certificates[0].converged
+    assert_optimal(found.certificates[0], twin)
+
+
+def test_a_problem_with_many_active_rows_is_left_to_newton_steps():
+    X, z, _ = cloud(500)
+    few = ActiveRows(sample_rows=20, most_active=50)
+    problems = [two_class(Labels(500, (z > 0).astype(np.int64)), 1.0, 1, 0)]
+    method = Ascent(most_rows=0, refined_rows=0, alone=few)
+    assert solved(problems, X, KERNELS[0], tol=1e-3, method=method) is None
+
+
 def test_a_step_limit_is_reported():
     X, z, _ = cloud(50)
     K = naive.gram(X, gamma=0.5)

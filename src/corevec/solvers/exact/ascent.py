@@ -2,9 +2,9 @@
 
 A class against another has few active rows, and one multiplier at a time solves it in
 some five steps per support vector: 2 ms for 1,150 rows, where Newton steps cost as much
-in Python alone. All problems share one kernel matrix. Few rows are then solved to the
-last digits by Newton steps with a Cholesky factor, so that a model does not depend on
-the layout or the place of its rows.
+in Python alone. Large problems are solved on their active rows (`active_rows`), few
+rows to the last digits by Newton steps with a Cholesky factor, so that a model does not
+depend on the layout or the place of its rows.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from corevec._runtime.types import Array
 from corevec.backend.arrays import to_numpy
 from corevec.backend.loops.ascent import ascend
 from corevec.certificates.scan import Subset
-from corevec.data.sources import of_rows
-from corevec.kernels import AnyKernel, Rows, finite
+from corevec.data.sources import Workers, of_rows
+from corevec.kernels import Rows, finite
 from corevec.models.certificate import relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
 from corevec.problems.family import Problem
 from corevec.problems.task import Task
-from corevec.solvers.exact.active_rows import ActiveRows, PairTerms
+from corevec.solvers.exact.active_rows import ActiveRows, Hinge
 from corevec.solvers.exact.pairs import PASS_ROWS, values_of_pairs
 from corevec.solvers.exact.result import Solution, support
 from corevec.solvers.exact.solve import Exact, searching_precision, serves
@@ -54,6 +54,10 @@ class Ascent:
     # are solved.
     whole_rows: int = 2500
     active: ActiveRows = field(default_factory=ActiveRows)
+    # A problem of its own beyond `most_rows`, where a sample says that few are active.
+    alone: ActiveRows = field(
+        default_factory=lambda: ActiveRows(sample_rows=1500, most_active=8000)
+    )
     # Takes the pairs that are too large or too stiff.
     exact: Exact = field(default_factory=Exact)
 
@@ -62,6 +66,7 @@ class Ascent:
         source, problems = task.source, task.problems
         plain = all(one.has_unit_targets and not one.is_hard for one in problems)
         few = source.n_rows <= self.most_rows or all(_is_pair(one) for one in problems)
+        few = few or (len(problems) == 1 and source.draws_cheaply)
         row_bytes = 8 * (source.row_entries + 2 * len(problems))
         fits = source.n_rows * row_bytes <= self.rows_share * source.memory_budget
         return plain and few and fits and task.warm is None and serves(task)
@@ -147,8 +152,11 @@ class _Work:
         if self.progress.spent() is not None:
             return start
         given = Rows(rows.values, rows.index), task.kernel, sign, omega
-        pair = PairTerms(*given, float(problem.has_bias), np.dtype(self.dtype))
-        if n > method.whole_rows:
+        # Several problems are shared out to the threads; one shares out its products.
+        workers = task.source.workers if self.is_alone else Workers(1)
+        how = float(problem.has_bias), np.dtype(self.dtype), workers
+        pair = Hinge(*given, *how)
+        if n > (method.most_rows if self.is_alone else method.whole_rows):
             return self._on_active_rows(pair, start, t)
         points = task.kernel.prepare(pair.rows, pair.dtype)
         K = finite(task.kernel.block(points, points), task.kernel)
@@ -160,7 +168,7 @@ class _Work:
             return self._refined(near, K, float(problem.has_bias))
         return near
 
-    def _on_active_rows(self, pair: PairTerms, start: _Solved, t: int) -> _Solved:
+    def _on_active_rows(self, pair: Hinge, start: _Solved, t: int) -> _Solved:
         """Return the solution of a large pair: unsolved where too many are active."""
         source, settings = self.task.source, self.task.settings
         share = self.method.matrix_share * source.memory_budget
@@ -168,8 +176,14 @@ class _Work:
         rng = np.random.default_rng([settings.random_state or 0, t])
         tol = self.method.gap_share * settings.tol
         given = tol, most_values, rng, lambda: self.progress.spent() is None
-        coef = self.method.active.solve(pair, *given)
+        active = self.method.alone if self.is_alone else self.method.active
+        coef = active.solve(pair, *given)
         return start if coef is None else replace(start, coef=coef, is_solved=True)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one problem."""
+        return len(self.task.problems) == 1
 
     @property
     def is_refined(self) -> bool:

@@ -48,7 +48,7 @@ def values_of_pairs(
     def fill(block: _Block) -> None:
         few = Rows(rows.values[block.basis], rows.index[block.basis])
         basis = kernel.prepare_basis(few, np.float64)
-        own = coef[np.ix_(block.basis, block.pairs)]
+        own = coef[block.basis][:, block.pairs]
         for start in range(block.start, block.stop, PASS_ROWS):
             part = slice(start, min(start + PASS_ROWS, block.stop))
             points = Rows(rows.values[part], rows.index[part])
