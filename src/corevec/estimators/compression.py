@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from corevec._runtime.types import Array
 from corevec.data.sources import (
     DEFAULT_MEMORY_BUDGET,
     Workers,
@@ -250,7 +251,7 @@ def _read_theirs(model: Any, X: Any, workers: Workers) -> tuple[KernelExpansion,
 
 def _kernel_and_vectors(model: Any, X: Any, workers: Workers) -> tuple[AnyKernel, Rows]:
     """Return the kernel and the support vectors of a scikit-learn model."""
-    who, numbers = type(model).__name__, model.support_.astype(np.int64)
+    numbers = model.support_.astype(np.int64)
     by_rows = callable(model.kernel) or model.kernel == "precomputed"
     if isinstance(model, SupportVectorMachine) and not by_rows:
         return model._kernel, Rows(model.support_vectors_, numbers)
@@ -260,23 +261,9 @@ def _kernel_and_vectors(model: Any, X: Any, workers: Workers) -> tuple[AnyKernel
         gamma = float(model._gamma)
     in_words = gamma == "scale" and model.kernel in ("rbf", "poly", "sigmoid")
     if X is None and (by_rows or in_words):
-        word = "callable" if callable(model.kernel) else repr(model.kernel)
-        reason = f"kernel={word}" if by_rows else "gamma='scale'"
-        raise InvalidInputError(
-            f"compress: a {who} with {reason} was given, whose fitted attributes do "
-            "not define its kernel values. Give the rows it was fitted on: compress("
-            f"model, n_vectors, X=X_train){'' if by_rows else ', or set gamma'}."
-        )
+        raise _needs_rows(model, by_rows)
     if X is not None:
-        X = check_array(X, **CHECKS)
-        # With a callable kernel scikit-learn does not store the number of columns.
-        n_columns = getattr(model, "n_features_in_", X.shape[1])
-        if X.shape[1] != n_columns or X.shape[0] <= numbers.max(initial=-1):
-            raise InvalidInputError(
-                f"compress: X has shape {X.shape}, but the {who} was fitted on "
-                f"{n_columns} columns and more than {numbers.max()} rows. "
-                "Give the rows it was fitted on."
-            )
+        X = _checked_rows(model, X, numbers)
     if by_rows:
         return make_kernel(model.kernel), Rows(X[numbers], numbers)
     vectors = model.support_vectors_
@@ -286,6 +273,31 @@ def _kernel_and_vectors(model: Any, X: Any, workers: Workers) -> tuple[AnyKernel
     statistics = row_statistics(as_source(seen, workers=workers))
     kernel = make_kernel(model.kernel, gamma, model.degree, model.coef0, statistics)
     return kernel, Rows(vectors, numbers)
+
+
+def _needs_rows(model: Any, by_rows: bool) -> InvalidInputError:
+    """Return the error for a model whose attributes do not define its kernel."""
+    word = "callable" if callable(model.kernel) else repr(model.kernel)
+    reason = f"kernel={word}" if by_rows else "gamma='scale'"
+    return InvalidInputError(
+        f"compress: a {type(model).__name__} with {reason} was given, whose fitted "
+        "attributes do not define its kernel values. Give the rows it was fitted on: "
+        f"compress(model, n_vectors, X=X_train){'' if by_rows else ', or set gamma'}."
+    )
+
+
+def _checked_rows(model: Any, X: Any, numbers: Array) -> Any:
+    """Return the rows that a model was fitted on, as far as their shape tells."""
+    X = check_array(X, **CHECKS)
+    # With a callable kernel scikit-learn does not store the number of columns.
+    n_columns = getattr(model, "n_features_in_", X.shape[1])
+    if X.shape[1] != n_columns or X.shape[0] <= numbers.max(initial=-1):
+        raise InvalidInputError(
+            f"compress: X has shape {X.shape}, but the {type(model).__name__} was "
+            f"fitted on {n_columns} columns and more than {numbers.max()} rows. "
+            "Give the rows it was fitted on."
+        )
+    return X
 
 
 def _class_for(form: Form) -> type[CompressedModel]:

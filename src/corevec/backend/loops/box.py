@@ -35,6 +35,14 @@ class Box(NamedTuple):
     residual: Any
 
 
+class _Free(NamedTuple):
+    """What bars the entries from growing and from falling, and the diagonal of K."""
+
+    up: Any
+    down: Any
+    diagonal: Any
+
+
 class _Side(NamedTuple):
     """The entries of a group that may fall: those that may not are barred."""
 
@@ -132,55 +140,61 @@ def _move_pair(box, i, j, step):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def _best_pair(K, box, g, moved, free, parts):
+    """Take the last move off the residuals of a group, and choose its next pair.
+
+    Returns the largest difference of residuals, the gain of the pair, and the pair: the
+    entry that may grow with the largest residual, and the partner that gains most.
+    """
+    first, last = box.cuts[g], box.cuts[g + 1]
+    if first == last:
+        return _BARRED, 0.0, 0, -1
+    i, j, step = moved
+    r, up = box.residual[first:last], free.up[first:last]
+    n_parts = _follow((K[i, first:last], K[j, first:last]), step, r, up, parts)
+    at = _best_up(r, up, _largest_part(parts, n_parts))
+    if up[at] < 0.0:
+        return _BARRED, 0.0, 0, -1
+    own, row = free.diagonal[first + at], K[first + at, first:last]
+    side = _Side(r, free.down[first:last], free.diagonal[first:last])
+    violation = _gains(row, own, r[at], side, parts)
+    part = _largest_part(parts, n_parts)
+    k = _best_down(row, own, r[at], side, part)
+    return violation, parts[part], first + at, first + k
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def smo_pairs(K, box, tol, max_steps, found):
     """Maximise ``t'a - a'Ka/2`` over the box, sums per group fixed, by pairs, in place.
 
-    Each step takes the entry whose multiplier may grow with the largest residual, and
-    the partner in its group that gains most (second order; Fan, Chen and Lin 2005).
-    Stops when no difference of residuals exceeds `tol`. `found` gets the last largest
-    difference and the gain of the objective. Returns the steps taken. Twin: LIBSVM and
-    SciPy in the tests.
+    Each step takes the pair of one group that gains most (second order; Fan, Chen and
+    Lin 2005). Stops when no difference of residuals exceeds `tol`. `found` gets the
+    last largest difference and the gain of the objective. Returns the steps taken.
+    Twin: LIBSVM and SciPy in the tests.
     """
-    cuts, residual = box.cuts, box.residual
+    residual = box.residual
     n = residual.shape[0]
-    parts = np.empty(n // _PART + 2)
-    up, down, diagonal = np.empty(n), np.empty(n), np.empty(n)
+    parts, free = np.empty(n // _PART + 2), _Free(np.empty(n), np.empty(n), np.empty(n))
     for e in range(n):
-        diagonal[e] = K[e, e]
-        _bar(box, e, up, down)
-    gained, step, steps = 0.0, 0.0, 0
-    i, j = 0, 0
+        free.diagonal[e] = K[e, e]
+        _bar(box, e, free.up, free.down)
+    gained, steps, moved = 0.0, 0, (0, 0, 0.0)
     while True:
-        last_i, last_j = i, j
-        violation, best_gain, j = -2e300, 0.0, -1
-        for g in range(cuts.shape[0] - 1):
-            first, last = cuts[g], cuts[g + 1]
-            if first == last:
-                continue
-            r, rows = (
-                residual[first:last],
-                (K[last_i, first:last], K[last_j, first:last]),
-            )
-            n_parts = _follow(rows, step, r, up[first:last], parts)
-            at = _best_up(r, up[first:last], _largest_part(parts, n_parts))
-            if up[first + at] < 0.0:
-                continue
-            own, row = diagonal[first + at], K[first + at, first:last]
-            side = _Side(r, down[first:last], diagonal[first:last])
-            violation = max(violation, _gains(row, own, r[at], side, parts))
-            k = _largest_part(parts, n_parts)
-            if parts[k] > best_gain:
-                best_gain, i = parts[k], first + at
-                j = first + _best_down(row, own, r[at], side, k)
+        violation, most, i, j = _BARRED, 0.0, 0, -1
+        for g in range(box.cuts.shape[0] - 1):
+            widest, gain, up, down = _best_pair(K, box, g, moved, free, parts)
+            violation = max(violation, widest)
+            if gain > most:
+                most, i, j = gain, up, down
         if violation <= tol or j < 0 or steps >= max_steps:
             break
-        curve = diagonal[i] + diagonal[j] - 2.0 * K[i, j]
-        curve = max(curve, _FLAT)
+        curve = max(free.diagonal[i] + free.diagonal[j] - 2.0 * K[i, j], _FLAT)
         d = residual[i] - residual[j]
         step = _move_pair(box, i, j, d / curve)
         gained += step * d - 0.5 * step * step * curve
-        _bar(box, i, up, down)
-        _bar(box, j, up, down)
+        _bar(box, i, free.up, free.down)
+        _bar(box, j, free.up, free.down)
+        moved = i, j, step
         steps += 1
     found[0], found[1] = max(violation, 0.0), gained
     return steps

@@ -264,10 +264,14 @@ class Decoder:
             width = None if made._any_width else made.n_features_in_
             made._take(made.text_, width)
         if entry.is_estimator:
-            if self.refuses_parameters or isinstance(made, SCALERS):
-                try_parameters(made, lambda what: self.wrong(place, what))
-            try_prediction(made, lambda what: self.wrong(place, what))
+            self._try(made, place)
         return made
+
+    def _try(self, made: Any, place: str) -> None:
+        """Check an estimator by what it does with its parameters and with rows."""
+        if self.refuses_parameters or isinstance(made, SCALERS):
+            try_parameters(made, lambda what: self.wrong(place, what))
+        try_prediction(made, lambda what: self.wrong(place, what))
 
     def _prepared(self, given: dict[str, Any], place: str) -> Any:
         check_sound(

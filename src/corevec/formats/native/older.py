@@ -63,33 +63,41 @@ def translated(name: str, content: dict[str, Any]) -> dict[str, Any]:
         for key, value in content.items()
         if key not in _KNOWN[name] or key in _ATTRIBUTES
     }
-    if name.startswith("Compressed"):
-        return kept
-    if name == "StreamingOneClass":
-        C = np.inf if kept.get("C") is None else kept["C"]
-        return kept | {"C": C, "nu": content["contamination"]}
-    if name == "ImplicitSurface":
-        return kept | {"max_vectors": content["max_core"]}
-    if name == "CoreVectorOneClass":
-        kept["C"] = "auto" if kept.get("C") is None else kept["C"]
-        kept["nu"] = 0.1 if kept.get("nu") is None else kept["nu"]
-    if name == "SVDD" and kept.get("C") is None:
+    change = _CHANGES.get(name, _with_method)
+    return change(kept, content, name)
+
+
+def _with_method(
+    kept: dict[str, Any], given: dict[str, Any], name: str
+) -> dict[str, Any]:
+    """Return the parameters of a machine, with the `method` that they told."""
+    C = kept.get("C")
+    if C is None and name == "CoreVectorOneClass":
+        kept["C"] = "auto"
+    if C is None and name == "SVDD":
         kept["C"] = np.inf
-    kept["method"] = _method(name, content)
+    if name == "CoreVectorOneClass" and kept.get("nu") is None:
+        kept["nu"] = 0.1
+    kept["method"] = _METHODS.get(name, _of_machine)(given)
     if _is(kept.get("gamma"), "tune"):
         kept["gamma"] = "scale"
     return kept
 
 
-def _method(name: str, given: dict[str, Any]) -> Any:
-    """Return what `method` says today of the parameters of an older file."""
-    if name.startswith("Subspace"):
-        own = {key: given[key] for key in _SPAN if key in given}
-        return methods.FewVectors(given.get("n_basis", 100), **own)
+def _of_span(given: dict[str, Any]) -> Any:
+    """Return the method of the Subspace classes."""
+    own = {key: given[key] for key in _SPAN if key in given}
+    return methods.FewVectors(given.get("n_basis", 100), **own)
+
+
+def _of_ranker(given: dict[str, Any]) -> Any:
+    """Return the method of a ranker."""
     most = given.get("max_core")
-    if name == "CoreVectorRanker":
-        random = methods.FewVectors(100 if most is None else most, basis="nystroem")
-        return "auto" if most is None else random
+    return "auto" if most is None else methods.FewVectors(most, basis="nystroem")
+
+
+def _of_machine(given: dict[str, Any]) -> Any:
+    """Return the method of the other machines."""
     if given.get("cells") is not None:
         tune = _is(given.get("gamma"), "tune")
         trees = given.get("n_trees", 1)
@@ -101,12 +109,46 @@ def _method(name: str, given: dict[str, Any]) -> Any:
         core.pop("ball_epsilon", None)
         if not isinstance(core.get("sampling", "auto"), str):
             return methods.Sample(core["sampling"])
+    return _of_global(given, core)
+
+
+def _of_global(given: dict[str, Any], core: dict[str, Any]) -> Any:
+    """Return the method of one machine of all rows; `core`: what a core set takes."""
+    most = given.get("max_core")
     if _is(given.get("weights"), "all") and not core:
         return methods.FewVectors(100 if most is None else most, basis="coreset")
     is_core = _is(given.get("weights"), "core") or given.get("low_rank") is False
     if core or is_core or most is not None:
         return methods.CoreSet(max_vectors=most, **core)
     return "lowrank" if given.get("low_rank") is True else "auto"
+
+
+_METHODS = {
+    "SubspaceClassifier": _of_span,
+    "SubspaceRegressor": _of_span,
+    "CoreVectorRanker": _of_ranker,
+}
+
+
+def _stream(kept: dict[str, Any], given: dict[str, Any], name: str) -> dict[str, Any]:
+    C = np.inf if kept.get("C") is None else kept["C"]
+    return kept | {"C": C, "nu": given["contamination"]}
+
+
+def _surface(kept: dict[str, Any], given: dict[str, Any], name: str) -> dict[str, Any]:
+    return kept | {"max_vectors": given["max_core"]}
+
+
+def _renamed(kept: dict[str, Any], given: dict[str, Any], name: str) -> dict[str, Any]:
+    return kept
+
+
+# What changed in the classes that take no method.
+_CHANGES = {
+    "StreamingOneClass": _stream,
+    "ImplicitSurface": _surface,
+    **{name: _renamed for name in _KNOWN if name.startswith("Compressed")},
+}
 
 
 def _is(value: Any, word: str) -> bool:

@@ -160,32 +160,54 @@ def _check_machine(
     missing = sorted(set(_OF_MACHINES) - set(inside))
     if missing:
         wrong(f"a fitted {type(made).__name__} needs {', '.join(missing)}")
-    numbers, n_machines, n_lines = made.support_, 1, 1
+    n_machines, n_lines = 1, 1
     if is_classifier(made):
-        k = np.size(inside.get("classes_", ()))
-        if k < 2 or made.classes_.ndim != 1:
-            wrong("a classifier needs two classes")
-        n_machines, n_lines = k * (k - 1) // 2, k - 1
-        check_floats(made._probA, (len(made._probA),), "_probA", wrong)
-        check_floats(made._probB, made._probA.shape, "_probB", wrong)
-        if len(made._probA) not in (0, n_machines):
-            wrong("_probA must have one entry per machine")
+        n_machines, n_lines = _check_pairs(made, inside, wrong)
+    numbers = made.support_
     if numbers.ndim != 1 or numbers.dtype.kind != "i":
         wrong("support_ must be row numbers")
-    n = len(numbers)
     for name in ("_dual_coef_", "dual_coef_"):
-        if inside[name].shape != (n_lines, n):
-            wrong(f"{name} must have the shape {(n_lines, n)}")
+        if inside[name].shape != (n_lines, len(numbers)):
+            wrong(f"{name} must have the shape {(n_lines, len(numbers))}")
     for name in ("_intercept_", "intercept_", "offset_"):
         if name != "offset_" or name in inside:
             check_floats(inside[name], (n_machines,), name, wrong)
-    counts = made._n_support
-    shape = (n_lines + 1,) if is_classifier(made) else (2,)
-    total = n if is_classifier(made) else 2 * n
+    _check_counts(made, n_lines, wrong)
+    _check_vectors(made, inside, wrong)
+
+
+def _check_pairs(
+    made: SupportVectorMachine, inside: dict[str, Any], wrong: Wrong
+) -> tuple[int, int]:
+    """Return the number of pairs of classes, and of the lines of coefficients."""
+    k = np.size(inside.get("classes_", ()))
+    if k < 2 or made.classes_.ndim != 1:
+        wrong("a classifier needs two classes")
+    n_machines = k * (k - 1) // 2
+    check_floats(made._probA, (len(made._probA),), "_probA", wrong)
+    check_floats(made._probB, made._probA.shape, "_probB", wrong)
+    if len(made._probA) not in (0, n_machines):
+        wrong("_probA must have one entry per machine")
+    return n_machines, k - 1
+
+
+def _check_counts(made: SupportVectorMachine, n_lines: int, wrong: Wrong) -> None:
+    """Check the numbers of support vectors per class."""
+    n, counts = len(made.support_), made._n_support
+    # A regressor or detector, as LIBSVM, counts all of them twice.
+    shape, total = ((n_lines + 1,), n) if is_classifier(made) else ((2,), 2 * n)
     if counts.shape != shape or counts.dtype.kind != "i" or (counts < 0).any():
         wrong("_n_support must be numbers of support vectors")
     if counts.sum() != total:
         wrong("_n_support must sum to the number of support vectors")
+
+
+def _check_vectors(
+    made: SupportVectorMachine, inside: dict[str, Any], wrong: Wrong
+) -> None:
+    """Check that there is a row for each support vector."""
+    numbers = made.support_
+    n = len(numbers)
     if isinstance(made._kernel, PrecomputedKernel):
         rows = inside["shape_fit_"][:1]
         if n and not (rows and 0 <= numbers.min() <= numbers.max() < rows[0]):

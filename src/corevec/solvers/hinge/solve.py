@@ -151,11 +151,7 @@ class _Run:
     def solve(self, start: Array | None) -> BoxSolution:
         """Return the solution."""
         problem = self.problem
-        best: _Seen | None = None
-        if start is not None:
-            best = self._seen(problem.feasible(problem.sign * start), None)
-            if self._is_met(best):
-                self._record(best)
+        best = None if start is None else self._started(start)
         guess = self._sampled() if best is None else best.guess
         seen, rows = best, None
         active = np.empty(0, dtype=np.int64)
@@ -169,15 +165,7 @@ class _Run:
                 break
             n_before = len(active)
             active = np.union1d(active, active_entries(guess, problem))
-            part = problem.restricted(active)
-            rows = self._rows(part, rows)
-            values = None if seen is None else seen.values[active]
-            work = Decomposition(
-                part, guess.signed[active], rows, values, self._may_go_on
-            )
-            self._improve(work, self.settings.rule, INNER_SHARE * self.settings.tol)
-            signed = np.zeros(len(problem.rows))
-            signed[active] = work.signed
+            signed, rows = self._on_active(active, guess, seen, rows)
             last, seen = seen, self._seen(problem.feasible(signed), seen)
             self._record(seen)
             guess = seen.guess
@@ -191,6 +179,27 @@ class _Run:
         if best is None:
             best = self._seen(guess.signed, None)
         return self._solution(best, stopped_by)
+
+    def _started(self, start: Array) -> _Seen:
+        """Return what a warm start proves."""
+        problem = self.problem
+        seen = self._seen(problem.feasible(problem.sign * start), None)
+        if self._is_met(seen):
+            self._record(seen)
+        return seen
+
+    def _on_active(
+        self, active: Array, guess: Guess, seen: _Seen | None, rows: KernelRows | None
+    ) -> tuple[Array, KernelRows]:
+        """Return all multipliers after work on the active ones, and the kernel rows."""
+        part, start = self.problem.restricted(active), guess.signed[active]
+        rows = self._rows(part, rows)
+        values = None if seen is None else seen.values[active]
+        work = Decomposition(part, start, rows, values, self._may_go_on)
+        self._improve(work, self.settings.rule, INNER_SHARE * self.settings.tol)
+        signed = np.zeros(len(self.problem.rows))
+        signed[active] = work.signed
+        return signed, rows
 
     def _has_stalled(self, seen: _Seen, last: _Seen | None) -> bool:
         return last is None or self._excess(seen) > STALLED * self._excess(last)
