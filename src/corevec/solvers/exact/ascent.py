@@ -56,7 +56,9 @@ class Ascent:
     active: ActiveRows = field(default_factory=ActiveRows)
     # A problem of its own beyond `most_rows`, where a sample says that few are active.
     alone: ActiveRows = field(
-        default_factory=lambda: ActiveRows(sample_rows=1500, most_active=8000)
+        default_factory=lambda: ActiveRows(
+            sample_rows=1500, most_active=8000, sample_steps=3.0
+        )
     )
     # Takes the pairs that are too large or too stiff.
     exact: Exact = field(default_factory=Exact)
@@ -172,13 +174,16 @@ class _Work:
         """Return the solution of a large pair: unsolved where too many are active."""
         source, settings = self.task.source, self.task.settings
         share = self.method.matrix_share * source.memory_budget
-        most_values = share / (pair.dtype.itemsize * source.workers.n_threads)
+        n_sets = 1 if self.is_alone else source.workers.n_threads
+        most_values = share / (pair.dtype.itemsize * n_sets)
         rng = np.random.default_rng([settings.random_state or 0, t])
         tol = self.method.gap_share * settings.tol
         given = tol, most_values, rng, lambda: self.progress.spent() is None
         active = self.method.alone if self.is_alone else self.method.active
-        coef = active.solve(pair, *given)
-        return start if coef is None else replace(start, coef=coef, is_solved=True)
+        found = active.solve(pair, *given)
+        if found is None:
+            return start
+        return replace(start, coef=found.coef, values=found.values, is_solved=True)
 
     @property
     def is_alone(self) -> bool:
