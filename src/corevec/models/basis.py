@@ -144,10 +144,12 @@ def probe(source: Source, kernel: AnyKernel, rng: np.random.Generator) -> Basis 
 
     Pivoted Cholesky of `PROBE_ROWS` random rows; cost PROBE_ROWS * rank^2. Gives up as
     soon as the decay of the pivots, continued, would not reach the threshold within
-    `MAX_RANK`.
+    `MAX_RANK`. Up to `MAX_RANK` rows every rank is low.
     """
     size = min(PROBE_ROWS, max(PROBE_ROWS // 4, source.n_rows // 4), source.n_rows)
     rows = source.take(source.draw(rng, size))
+    if source.n_rows <= MAX_RANK:
+        return basis_from(rows, kernel)
     return basis_from(rows, kernel, min(MAX_RANK, len(rows) // 4))
 
 
