@@ -176,3 +176,50 @@ def test_a_small_ball_has_a_gap_all_the_same():
     X = 1e-3 * np.random.default_rng(0).normal(size=(50, 3))
     found = SVDD(gamma=1.0).fit(X).certificate_
     assert 0.0 < found.relative_gap <= 1e-3
+
+
+PROBABILITIES = np.arange(0.05, 1.0, 0.1)
+
+
+@pytest.mark.parametrize("asked", [{}, {"loss": "hinge"}, {"method": "cells"}])
+def test_the_probabilities_of_a_detector_cut_each_side_into_five_bins(asked):
+    X = np.random.default_rng(0).normal(size=(2000, 2))
+    s = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
+    model = CoreVectorOneClass(nu=0.2, **asked).fit(X, sample_weight=s)
+    found, inside = model.predict_proba(X), model.predict(X) == 1
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    assert np.array_equal(found[:, 1] > 0.5, inside)
+    # Monotone in the decision value, and a fifth of the weight of a side in each bin.
+    order = np.argsort(model.decision_function(X))
+    assert (np.diff(found[order, 1]) >= 0).all()
+    for side in (inside, ~inside):
+        values, place = np.unique(found[side, 1].round(12), return_inverse=True)
+        assert len(values) == 5
+        shares = np.bincount(place, weights=s[side]) / s[side].sum()
+        np.testing.assert_allclose(shares, 0.2, atol=0.02)
+    assert np.unique(found[:, 1]) == pytest.approx(PROBABILITIES)
+
+
+def test_the_probabilities_of_a_sample_are_nearly_those_of_all_rows():
+    X = np.random.default_rng(0).normal(size=(45_000, 2))
+    model = CoreVectorOneClass(nu=0.3, tol=1e-2).fit(X)
+    found = model.predict_proba(X)[:, 1]
+    for side in (found < 0.5, found > 0.5):
+        _, counts = np.unique(found[side], return_counts=True)
+        # 20,000 rows, at least 6,000 of them on a side: within four deviations.
+        np.testing.assert_allclose(counts / side.sum(), 0.2, atol=0.02)
+
+
+def test_equal_rows_are_one_bin_and_a_side_may_be_empty():
+    model = CoreVectorOneClass(nu=0.1).fit(np.ones((20, 1)))
+    found = model.predict_proba([[1.0], [5.0]])
+    assert found[0, 1] > 0.5 > found[1, 1]
+
+
+def test_a_model_without_marks_has_no_probabilities():
+    model = CoreVectorOneClass(nu=0.1).fit(
+        np.random.default_rng(0).normal(size=(50, 1))
+    )
+    del model.probability_marks_  # as a file of an older version
+    assert not hasattr(model, "predict_proba")
+    assert hasattr(CoreVectorOneClass(), "predict_proba")

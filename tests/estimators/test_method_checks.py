@@ -11,8 +11,8 @@ from corevec import (
     methods,
 )
 
-# Every object with every estimator that it serves, but those that are checked elsewhere:
-# `FewVectors` of classifiers in test_sklearn_checks.py, `Cells` with its own tests.
+# Every object with every estimator that it serves. `FewVectors` of classifiers is in
+# test_sklearn_checks.py, `Cells` with its own tests.
 TAKEN = {
     CoreVectorClassifier: (
         methods.Exact(),

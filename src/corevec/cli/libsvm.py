@@ -246,8 +246,11 @@ def _with_probabilities(
     model: Any, table: Table, model_file: str
 ) -> tuple[Any, list[str]]:
     """Return the predictions, and the lines that svm-predict -b 1 writes."""
+    import numpy as np
+
     if hasattr(model, "predict_proba"):
-        labels, shares = model.classes_, model.predict_proba(table.X)
+        labels = getattr(model, "classes_", np.array([-1, 1]))  # none of a detector
+        shares = model.predict_proba(table.X)
     else:
         labels, shares = _of_libsvm(model, table, model_file)
     predicted = labels[shares.argmax(axis=1)]

@@ -11,16 +11,23 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.utils import ClassifierTags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.progress import Progress, RoundState
 from corevec._runtime.types import Array
-from corevec.backend.arrays import column_of, namespace, to_device_of
-from corevec.certificates.scan import Subset
+from corevec.backend.arrays import column_of, to_device_of
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET
 from corevec.estimators._base import CoreVectorEstimator, kernel_for
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._dataset import Dataset, weights_of
+from corevec.estimators._outlier_probability import (
+    MARKED_ROWS,
+    marks_of,
+    probabilities,
+    scores_of,
+)
 from corevec.estimators._outliers import BallDetector, ScoredDetector, constant_of
 from corevec.estimators._parameters import (
     LOSSES,
@@ -68,6 +75,16 @@ class _Detector(CoreVectorEstimator):
         X = self._validate_fit(X)
         with self._fitting(X, None, sample_weight) as found:
             yield found
+
+
+def _has_marks(model: Any) -> bool:
+    """Whether probabilities can be had; a model of an older file has no marks."""
+    if model.__sklearn_is_fitted__() and not hasattr(model, "probability_marks_"):
+        raise AttributeError(
+            "predict_proba needs probability_marks_, which models of older files do "
+            "not have: fit again"
+        )
+    return True
 
 
 class CoreVectorOneClass(ScoredDetector, _Detector):
@@ -148,6 +165,8 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
     offset_ : float
         ``decision_function = score_samples - offset_``: 1, or less where every C
         leaves more than the share nu of the rows below 1; rho with ``loss="hinge"``.
+    probability_marks_ : ndarray of shape (9,)
+        Decision values between the bins of `predict_proba`.
     support_ : ndarray of shape (n_support,)
         Row numbers of the support vectors.
     support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
@@ -243,7 +262,49 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
             else:
                 self._fit_to_share(given, nu, reporter)
             self.n_support_ = np.array([len(self.support_)], dtype=np.int32)
+            self._mark(given)
         return self
+
+    def _mark(self, given: Dataset) -> None:
+        """Note the decision values between the bins of `predict_proba`."""
+        functions, source = self.__dict__.get("_functions"), given.source
+        if "_forest" in self.__dict__:
+            functions, source = self._forest, source.host_copy()
+        # A matrix has no rows to draw from it.
+        most = source.n_rows if self.kernel == "precomputed" else MARKED_ROWS
+        seed = self._settings().random_state
+        with source.at_work():
+            values, own = scores_of(functions, source, given.weight, most, seed)
+        self.probability_marks_ = marks_of(values - self.offset_, own)
+
+    @available_if(_has_marks)
+    @lazily
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability that each row is an outlier, and an inlier.
+
+        Without labels these are not calibrated: as in LIBSVM since version 3.31, they
+        say in which bin of the training rows a decision value lies. The training rows
+        on each side of the boundary are cut into five bins of equal weight, with the
+        probabilities 0.05, 0.15, ..., 0.45 of an inlier outside, and 0.55, ..., 0.95
+        inside (the bins of LIBSVM may differ).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_rows, n_features)
+            Rows to judge.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, 2)
+            Probabilities of the labels -1 and +1.
+        """
+        return probabilities(self.decision_function(X), self.probability_marks_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # scikit-learn asks whatever has `predict_proba` for how many classes.
+        tags.classifier_tags = ClassifierTags(multi_class=False)
+        return tags
 
     @lazily
     def score_samples(self, X: Any) -> Array:
@@ -393,18 +454,11 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
 
     def _quantile(self, functions: Any, source: Any, weights: Any, nu: float) -> float:
         """Return the nu-quantile of the scores, by weight."""
-        view = source
-        if 32 * source.n_rows > self.memory_budget:  # values, weights, sort order
-            rng = np.random.default_rng(self._settings().random_state)
-            view = Subset(source, source.draw(rng, int(self.memory_budget // 64)))
-        ready = functions.ready()
-
-        def score(rows: Rows) -> Array:
-            values = ready(rows)[:, 0]
-            own = weights_of(weights, rows)
-            return namespace(values).stack([values, own], axis=1)
-
-        values, own = view.map(score).T
+        # Values, weights and the order of all rows, or of as many as fit.
+        few = int(self.memory_budget // 64)
+        most = source.n_rows if 2 * few >= source.n_rows else few
+        seed = self._settings().random_state
+        values, own = scores_of(functions, source, weights, most, seed)
         order = np.argsort(values)
         below = np.cumsum(own[order]) / own.sum()
         first_kept = min(int(np.searchsorted(below, nu, side="right")), len(order) - 1)

@@ -166,7 +166,8 @@ class Exact(Method):
 class LowRank(Method):
     """All rows in the span of a few of them, where the kernel is of low rank.
 
-    A probe computes the numerical rank of the kernel on a sample. The fit raises
+    A probe computes the numerical rank of the kernel on a sample; up to 512 rows every
+    rank is low. The fit raises
     `InvalidInputError` where it is not low ("auto" then goes on).
 
     Examples

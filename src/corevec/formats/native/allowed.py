@@ -114,7 +114,13 @@ _ESTIMATORS: dict[type, tuple[str, ...]] = {
         "classes_",
         "n_support_",
     ),
-    estimators.CoreVectorOneClass: (*_ROWS, *_CELLS, "n_support_", "offset_"),
+    estimators.CoreVectorOneClass: (
+        *_ROWS,
+        *_CELLS,
+        "n_support_",
+        "offset_",
+        "probability_marks_",
+    ),
     estimators.CoreVectorRanker: (*_ROWS, "n_pairs_", "n_queries_"),
     estimators.CoreVectorRegressor: (*_ROWS, *_CELLS, *_TARGETS),
     estimators.SVDD: (

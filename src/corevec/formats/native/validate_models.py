@@ -54,6 +54,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "n_features_in_": (int, np.integer),
     "n_jobs": (int, np.integer, type(None)),
     "offset_": (float, np.floating),
+    "probability_marks_": (np.ndarray,),
     "support_": (np.ndarray,),
     "text_": (LibsvmText,),
 }
@@ -264,6 +265,10 @@ def _check_numbers(made: Any, inside: dict[str, Any], wrong: Wrong) -> None:
     for name in ("target_mean_", "target_scale_"):
         if name in inside:
             check_floats(inside[name], (n_outputs,), name, wrong)
+    if "probability_marks_" in inside:
+        check_floats(made.probability_marks_, (9,), "probability_marks_", wrong)
+        if (np.diff(made.probability_marks_) < 0).any():
+            wrong("probability_marks_ must ascend")
     columns = inside.get("n_features_in_")
     for name in _SCALES.get(type(made), ()):
         value = inside.get(name)
