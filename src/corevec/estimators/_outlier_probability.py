@@ -25,6 +25,9 @@ N_BINS = 5
 # Training rows that the marks are measured on: the share of a bin is then within 0.003
 # (one standard deviation of 20 % of the rows).
 MARKED_ROWS = 20_000
+# Scores closer than this, relative to the largest, may be equal but for rounding: the
+# sums behind them are taken in blocks whose shape depends on the other rows.
+_SAME_SCORE = 1e-10
 
 
 def marks_of(decisions: Array, weights: Array) -> Array:
@@ -34,7 +37,7 @@ def marks_of(decisions: Array, weights: Array) -> Array:
     """
     sides = [decisions < 0, decisions >= 0]
     low, high = (_between_bins(decisions[own], weights[own]) for own in sides)
-    return np.concatenate([low, [0.0], high])
+    return np.concatenate([low, [0.0], np.maximum(high, 0.0)])
 
 
 def _between_bins(values: Array, weights: Array) -> Array:
@@ -44,7 +47,20 @@ def _between_bins(values: Array, weights: Array) -> Array:
     if len(below) == 0 or below[-1] <= 0:
         return np.zeros(N_BINS - 1)
     shares = np.arange(1, N_BINS) / N_BINS
-    return np.asarray(values[order][np.searchsorted(below, shares * below[-1])])
+    firsts = np.searchsorted(below, shares * below[-1], side="right")
+    return np.array([just_below(values[order], first) for first in firsts])
+
+
+def just_below(scores: Array, first: int) -> float:
+    """Return a number below the score at `first` that is the score of no row.
+
+    `scores` are sorted. A row whose score were the offset itself would change its label
+    with the rounding of that score.
+    """
+    kept = float(scores[first])
+    space = _SAME_SCORE * float(np.abs(scores).max())
+    lower = scores[:first][scores[:first] < kept - space]
+    return (kept + float(lower[-1])) / 2 if len(lower) else kept - space
 
 
 def probabilities(decisions: Array, marks: Array) -> Array:
@@ -74,4 +90,4 @@ def scores_of(
     return values, own
 
 
-__all__ = ["MARKED_ROWS", "marks_of", "probabilities", "scores_of"]
+__all__ = ["MARKED_ROWS", "just_below", "marks_of", "probabilities", "scores_of"]

@@ -24,6 +24,7 @@ from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._dataset import Dataset, weights_of
 from corevec.estimators._outlier_probability import (
     MARKED_ROWS,
+    just_below,
     marks_of,
     probabilities,
     scores_of,
@@ -462,7 +463,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         order = np.argsort(values)
         below = np.cumsum(own[order]) / own.sum()
         first_kept = min(int(np.searchsorted(below, nu, side="right")), len(order) - 1)
-        return _between(values[order], first_kept)
+        return just_below(values[order], first_kept)
 
 
 @dataclass(frozen=True)
@@ -472,23 +473,6 @@ class _Found:
     outcome: FitResult
     progress: Progress
     offset: float
-
-
-# Scores closer than this, relative to the largest, may be equal but for rounding: the
-# sums behind them are taken in blocks whose shape depends on the other rows.
-_SAME_SCORE = 1e-10
-
-
-def _between(scores: Array, first: int) -> float:
-    """Return a number below the score at `first` that is the score of no row.
-
-    `scores` are sorted. A row whose score were the offset itself would change its label
-    with the rounding of that score.
-    """
-    kept = float(scores[first])
-    space = _SAME_SCORE * float(np.abs(scores).max())
-    lower = scores[:first][scores[:first] < kept - space]
-    return (kept + float(lower[-1])) / 2 if len(lower) else kept - space
 
 
 def _next_C(C: float, low: float, high: float, excess: float) -> float:
