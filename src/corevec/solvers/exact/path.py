@@ -234,14 +234,17 @@ class _Ascent:
 
     def run(self) -> _Ascended:
         """Return the solutions as far as this method reaches."""
-        state, K = self._begin()
+        sign, omega = self._terms(self.path[0])
+        state, K = self._begin(sign, omega)
         points: list[PathPoint] = []
         most, taken, last = STEPS_PER_ROW * len(state.b) + 100, 0, self.path[0].slack
         for problem in self.path:
             expected = taken * (problem.slack / last) ** STEPS_POWER
             if not self.may_go_on() or expected > most:
                 break
-            state.move_to(self.matrix.terms(problem)[2][0, state.own])
+            if problem is not self.path[0]:
+                omega = self._terms(problem)[1]
+            state.move_to(omega[state.own])
             given = state.sign, state.omega, state.b, state.g
             bias = float(problem.has_bias)
             taken = ascend(K, bias, *given, self.matrix.tol, most)
@@ -252,16 +255,20 @@ class _Ascent:
             last = problem.slack
         return _Ascended(points, None)
 
-    def _begin(self) -> tuple[_AscentState, Array]:
+    def _terms(self, problem: Problem) -> tuple[Array, Array]:
+        """Return sign and omega of all rows, of a problem with one entry per row."""
+        found = problem.terms(self.matrix.rows, self.matrix.kernel)
+        return to_numpy(found.sign), to_numpy(found.omega)
+
+    def _begin(self, sign: Array, omega: Array) -> tuple[_AscentState, Array]:
         """Return the zero function on the rows of the path, and their matrix."""
-        sign, _, omega = self.matrix.terms(self.path[0])
-        own, K = np.flatnonzero(omega[0] > 0), self.matrix.gram.values
+        own, K = np.flatnonzero(omega > 0), self.matrix.gram.values
         if len(own) > GATHERED_SHARE * len(self.matrix):
             own = np.arange(len(self.matrix))
         else:
             K = K[np.ix_(own, own)]
         zero = np.zeros(len(own))
-        return _AscentState(own, sign[0, own], zero, zero - 1.0, zero, zero), K
+        return _AscentState(own, sign[own], zero, zero - 1.0, zero, zero), K
 
     def _point(self, problem: Problem, state: _AscentState) -> PathPoint:
         b, sign, has_bias = state.b, state.sign, problem.has_bias
