@@ -96,7 +96,7 @@ def test_the_bias_couples_the_preconditioners_of_the_components():
     gram = BlockGram(
         Rows(X, np.arange(150)), components, np.float64, Workers(1), 1 << 28
     )
-    working = WorkingSet(np.arange(150), gram, 150, np.random.default_rng(0))
+    working = WorkingSet(np.arange(150), gram, 150, 1 << 28, np.random.default_rng(0))
     made = working.preconditioner(0.02)
     active, mu = np.arange(0, 150, 2), np.full(75, 0.02)
     with_bias = made.inverse(active, mu, has_bias=True)

@@ -259,7 +259,7 @@ def test_every_kind_of_matrix_has_the_same_products(dtype, n_vectors):
 def test_the_preconditioner_is_the_inverse_of_what_it_says():
     X, _, _ = cloud(120)
     kernel, rows = make_kernel("rbf", 0.5), Rows(X, np.arange(120))
-    later, rng = Later.whole(120), np.random.default_rng(0)
+    later, rng = Later.whole(120, 1 << 28), np.random.default_rng(0)
     landmarks = Landmarks.choose(rows, kernel, 1e-3, later, rng)
     factor = LowRank(landmarks, Rows(X[:70], np.arange(70)), Workers(1))
     factor.extend(Rows(X[70:], np.arange(70, 120)))

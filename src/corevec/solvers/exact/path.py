@@ -157,7 +157,9 @@ class PathMatrix:
         first = min(path[at].slack for path in paths if at < len(path))
         largest = max(path[-1].slack for path in paths)
         n, rng = len(self), np.random.default_rng(0)
-        return WorkingSet(np.arange(n), self.gram, n, rng, slack_ratio=first / largest)
+        memory = self.gram.values.nbytes / MATRIX_SHARE
+        given = np.arange(n), self.gram, n, memory, rng
+        return WorkingSet(*given, slack_ratio=first / largest)
 
     def terms(self, problem: Problem) -> tuple[Array, Array, Array]:
         """Return sign, target and omega of all rows, a row per side."""

@@ -59,16 +59,21 @@ class Later:
     most: int
 
     @staticmethod
-    def whole(n_rows: int) -> Later:
+    def whole(n_rows: int, memory: float) -> Later:
         """Return the most landmarks for a matrix as one."""
-        return Later(n_rows, min(int(RANK_FACTOR * np.sqrt(n_rows)), MOST_RANK))
+        most = min(int(RANK_FACTOR * np.sqrt(n_rows)), MOST_RANK)
+        return Later(n_rows, max(1, min(most, _that_fit(n_rows, memory))))
 
     @staticmethod
     def component(n_rows: int, n_all: int, memory: float) -> Later:
         """Return the most landmarks of a component of `n_all` rows altogether."""
         most = min(int(COMPONENT_FACTOR * np.sqrt(n_rows)), MOST_COMPONENT_RANK)
-        fits = COORDINATES_SHARE * memory / (4 * n_all)
-        return Later(n_rows, max(1, min(most, int(fits))))
+        return Later(n_rows, max(1, min(most, _that_fit(n_all, memory))))
+
+
+def _that_fit(n_rows: int, memory: float) -> int:
+    """Return how many coordinates of each row fit into their share of the memory."""
+    return int(COORDINATES_SHARE * memory / (4 * n_rows))
 
 
 @dataclass(frozen=True)
@@ -158,10 +163,9 @@ class Landmarks:
         )
         return np.ascontiguousarray(inverse.T, dtype=np.float32)
 
-    def coordinates(self, rows: Rows, workers: Workers) -> Array:
-        """Return ``F`` of some rows, float32, shape (len(rows), landmarks)."""
+    def coordinates(self, rows: Rows, workers: Workers, out: Array) -> None:
+        """Write ``F`` of some rows, float32, to `out`: (len(rows), landmarks)."""
         prepared, to_coordinates = self.points, self.to_coordinates
-        out = np.empty((len(rows), len(self.rows)), dtype=np.float32)
 
         def fill(start: int) -> None:
             part = slice(start, start + BLOCK)
@@ -170,7 +174,6 @@ class Landmarks:
             np.matmul(values, to_coordinates, out=out[part])
 
         list(workers.run(fill, range(0, len(rows), BLOCK)))
-        return out
 
 
 class Preconditioner(Protocol):
@@ -263,16 +266,28 @@ class LowRank:
 
     def __init__(self, landmarks: Landmarks, rows: Rows, workers: Workers):
         self.landmarks, self.workers = landmarks, workers
-        empty = np.empty((0, len(landmarks.rows)), dtype=np.float32)
-        self.features, self.left = empty, np.empty(0)
+        self.left = np.empty(0)
+        self._reserved = np.empty((0, len(landmarks.rows)), dtype=np.float32)
         self.extend(rows)
+
+    @property
+    def features(self) -> Array:
+        """``F`` of the rows."""
+        return self._reserved[: len(self.left)]
 
     def extend(self, rows: Rows) -> None:
         """Add rows to the working set."""
-        new = self.landmarks.coordinates(rows, self.workers)
+        before, n = len(self.left), len(self.left) + len(rows)
+        if n > len(self._reserved):
+            # Twice the rows: pages that are never written to take no memory, and what
+            # is there is rarely copied (both at once were half of a small budget).
+            larger = np.empty((2 * n, self._reserved.shape[1]), dtype=np.float32)
+            larger[:before] = self.features
+            self._reserved = larger
+        new = self._reserved[before:n]
+        self.landmarks.coordinates(rows, self.workers, new)
         own = np.asarray(self.landmarks.kernel.diagonal(rows), dtype=np.float64)
         left = np.maximum(own - np.einsum("ij,ij->i", new, new), 0)
-        self.features = np.concatenate([self.features, new])
         self.left = np.concatenate([self.left, left])
 
     def inverse(

@@ -144,7 +144,9 @@ class Exact:
             ratio = source.n_rows / size
             scaled = [_for_sample(one, ratio) for one in task.problems]
             part = replace(task, problems=scaled, source=view)
-            if state is None and all(one.has_unit_targets for one in scaled):
+            fits = 4 * size**2 <= self.full_share * source.memory_budget
+            is_plain = all(one.has_unit_targets for one in scaled)
+            if state is None and is_plain and fits:
                 state = _ascended(part, self)
             else:
                 applied = scaled[0].slack / task.problems[0].slack
@@ -526,7 +528,7 @@ class _Run:
         else:
             self._sets.pop(key, None)  # its memory is needed
             gram = self._gram(self._rows(few), self.dtype, view.memory_budget)
-        given = few, gram, self._n_later, self.rng
+        given = few, gram, self._n_later, view.memory_budget, self.rng
         shared = self.stage.landmarks, self.stage.slack_ratio
         self._sets[key] = WorkingSet(*given, *shared)
         return self._sets[key]

@@ -31,6 +31,8 @@ class WorkingSet:
         Their kernel matrix.
     n_view : int
         Rows that the landmarks have to serve later on: their number grows with it.
+    memory : float
+        The memory budget, in bytes.
     rng : numpy Generator
         For the choice of the landmarks.
     landmarks : dict
@@ -42,6 +44,7 @@ class WorkingSet:
     positions: Array
     gram: Gram
     n_view: int
+    memory: float
     rng: np.random.Generator
     landmarks: dict[int, Landmarks] = field(default_factory=dict)
     slack_ratio: float = 1.0
@@ -68,7 +71,7 @@ class WorkingSet:
         """Return the preconditioner of a matrix, or of one component of it."""
         known = self.landmarks.get(c)
         if known is None or known.is_short_for(len(gram)):
-            later = Later.whole(self.n_view)
+            later = Later.whole(self.n_view, self.memory)
             if whole is not None:
                 n_rows = int(whole.components.sizes[c])
                 later = Later.component(n_rows, len(whole), whole.memory)
