@@ -1,5 +1,7 @@
 """The exact machine over all rows, against dense algebra and independent optima."""
 
+import tracemalloc
+
 import hypothesis.strategies as st
 import naive
 import numpy as np
@@ -452,3 +454,25 @@ def test_a_warm_start_goes_on_from_the_last_solution():
     assert path.certificate_.primal == pytest.approx(
         other.certificate_.primal, rel=2e-3
     )
+
+
+def test_a_fit_takes_its_budget_some_tiles_and_some_numbers_per_row():
+    """Cached tiles take half of the budget, coordinates 0.3 (twice that is reserved).
+
+    Each of two threads computes a tile of 1024 x 1024 values in float64 at a time, and
+    sums by it.
+    """
+    X, z, _ = cloud(12_000, d=8)
+    budget, tiles = 16 << 20, 2 * 2 * (8 << 20)
+    given = {"gamma": 0.2, "memory_budget": budget, "random_state": 0, "n_jobs": 2}
+    model = CoreVectorClassifier(**given)
+    model.fit(X[:600], z[:600] > 0)  # compiled
+    tracemalloc.start()
+    try:
+        model.fit(X, z > 0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert model.certificate_.converged
+    assert len(model.support_) > 5000  # whose matrix takes 400 MB in float32
+    assert peak <= 1.1 * budget + tiles + 8 * 50 * len(X)

@@ -112,6 +112,8 @@ class ActiveRows:
             None: another solver is better.
         """
         most_rows = np.sqrt(most_values / 2)
+        if min(2 * self.sample_rows, len(hinge)) > most_rows:
+            return None
         joining = self._first(hinge, min(self.most_active, most_rows), rng)
         if joining is None:
             return None
