@@ -50,6 +50,10 @@ def calibrator(header):
     return part["calibrators"][0]["state"]
 
 
+def no_name(header, _):
+    at(header, "steps", 0, "tuple", 1)["state"]["transformers"][0]["tuple"][0] = 0.5
+
+
 def no_column(header, _):
     step = at(header, "steps", 0, "tuple", 1)["state"]["transformers_"]
     step[0]["tuple"][2] = [2**31]
@@ -78,6 +82,7 @@ FILES = {
         lambda header, _: calibrator(header).pop("a_"),
     ),
     "a column that is not there": ("ColumnTransformer", no_column),
+    "a step without name": ("ColumnTransformer", no_name),
     "given vectors that are NaN": ("given vectors", vectors_without_number),
 }
 

@@ -20,8 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
-import corevec
-from corevec import InvalidInputError, methods, reference
+import corevec.svm
+from corevec import InvalidInputError, formats, methods, reference
 from corevec.formats import load_libsvm, save_libsvm
 
 needs_libsvm = pytest.mark.skipif(
@@ -574,21 +574,10 @@ def test_kernels_that_libsvm_lacks_are_refused(kernel, tmp_path):
     refused(tmp_path, model, f"does not have the kernel '{kernel}', only linear, poly")
 
 
-def test_functions_and_matrices_as_kernels_are_refused(tmp_path):
+def test_functions_as_kernels_are_refused(tmp_path):
     X, y = two_classes()
     model = corevec.CoreVectorClassifier(kernel=lambda A, B: A @ B.T).fit(X, y)
     refused(tmp_path, model, "does not have the kernel 'callable'")
-    model = corevec.CoreVectorClassifier(kernel="precomputed").fit(X @ X.T, y)
-    refused(tmp_path, model, "does not have the kernel 'precomputed'")
-    refused(
-        tmp_path,
-        SVC(kernel="precomputed").fit(X @ X.T, y),
-        "does not have the kernel 'precomputed'",
-    )
-    model = fitted(
-        corevec.CoreVectorClassifier(kernel="poly", degree=2.5, coef0=9.0), X, y
-    )
-    refused(tmp_path, model, "degree=2.5 must be a whole number")
 
 
 @pytest.mark.parametrize(
@@ -648,3 +637,30 @@ def test_certify_asks_for_what_a_libsvm_file_does_not_hold(tmp_path):
     with pytest.raises(InvalidInputError, match=r"nu=None must be .*set_params\(nu="):
         corevec.certify(loaded, X)
     assert corevec.certify(loaded.set_params(nu=0.2), X).relative_gap < 1e-2
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SVC(kernel="precomputed"),
+        corevec.svm.NuSVC(kernel="precomputed", nu=0.2),
+        corevec.CoreVectorClassifier(kernel="precomputed", multi_class="ovo"),
+        corevec.CoreVectorRegressor(kernel="precomputed"),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_matrix_as_kernel_is_written_by_the_numbers_of_rows(model, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    K, path = X @ X.T, tmp_path / "model"
+    save_libsvm(model.fit(K, y), path)
+    assert "kernel_type precomputed\n" in path.read_text()
+    found = load_libsvm(path)
+    # The sums of some hundred terms of up to 100.
+    assert np.allclose(found.predict(K), model.predict(K), rtol=1e-10)
+    formats.save(found, tmp_path / "model.npz")
+    assert (formats.load(tmp_path / "model.npz").predict(K) == found.predict(K)).all()
+    few = K[:5, : found.n_features_in_ - 1]
+    with pytest.raises(InvalidInputError, match="training rows"):
+        found.predict(few)
+    if isinstance(model, SVC):
+        assert corevec.certify(found.set_params(C=1.0), K, y).converged

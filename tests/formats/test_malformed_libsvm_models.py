@@ -76,7 +76,7 @@ TEXTS = {
     "kernel_type": (swap("rbf", "gauss"), "line 2: kernel_type 'gauss' must be one of"),
     "precomputed": (
         swap("rbf", "precomputed"),
-        "line 2: kernel_type precomputed cannot be read: .*Train with -t 0, 1, 2 or 3",
+        "line 10: expected '0:number' behind the 2 coefficient.*of a training row",
     ),
     "no gamma": (swap("gamma 0.5\n", ""), "gamma is missing from the header above"),
     "negative gamma": (

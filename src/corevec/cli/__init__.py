@@ -20,6 +20,7 @@ _LAZY = {
     "ReadingOptions": "data",
     "TRAINABLE": "parameters",
     "TRAIN_FILES": "letters",
+    "estimator_for": "letters",
     "fit_sigmoids": "probability",
     "predict_letters": "letters",
     "read_table": "data",

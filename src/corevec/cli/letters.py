@@ -8,19 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from corevec.cli.errors import usage_error
-from corevec.cli.models import LIBSVM_KERNELS
 
+KERNELS_BY_LETTER = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 TRAIN_FILES = "training_set_file [model_file]"
 PREDICT_FILES = "test_file model_file output_file"
 SCALE_FILES = "data_file"
-DIFFERENCE = (
-    "unlike LIBSVM: squared slack (L2-SVM), penalised bias, -e is the relative duality "
-    "gap; -h is ignored"
-)
-_NO_NU = (
-    "-s {}: {} is not there yet: the nu machines come with a later version of corevec. "
-    "Use -s {} until then."
-)
 
 
 @dataclass
@@ -43,6 +35,11 @@ class TrainLetters:
     q: bool = False
     weights: dict[float, float] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether labels are classes."""
+        return self.s in (0, 1)
 
     @property
     def data(self) -> str:
@@ -98,18 +95,10 @@ def train_letters(arguments: list[str]) -> TrainLetters:
     words, weights = _without_weights(arguments)
     found = TrainLetters(**_parsed(words, _TRAIN), weights=weights)
     _check_files(found.files, TRAIN_FILES, (1, 2))
-    if found.s in (1, 4):
-        nu = {1: ("nu-SVC", 0), 4: ("nu-SVR", 3)}[found.s]
-        raise usage_error(_NO_NU.format(found.s, *nu))
-    if found.t == 4:
-        raise usage_error(
-            "-t 4: LIBSVM's files of a precomputed kernel are not read. In Python: "
-            "CoreVectorClassifier(kernel='precomputed')."
-        )
-    _check_choice("-s", found.s, (0, 2, 3))
-    _check_choice("-t", found.t, (0, 1, 2, 3))
+    _check_choice("-s", found.s, (0, 1, 2, 3, 4))
+    _check_choice("-t", found.t, (0, 1, 2, 3, 4))
     _check_choice("-h", found.h, (0, 1))
-    _check_choice("-b", found.b, (0, 1) if found.s == 0 else (0,))
+    _check_choice("-b", found.b, (0,) if found.s == 2 else (0, 1))
     if found.v and found.v < 2:
         raise usage_error(f"-v {found.v} must be at least 2 folds.")
     return found
@@ -193,28 +182,27 @@ def _check_choice(word: str, value: int, allowed: tuple[int, ...]) -> None:
 
 
 def estimator_for(letters: TrainLetters, verbose: int) -> Any:
-    """Return the estimator for these options."""
-    import corevec
+    """Return the machine of `corevec.svm` for these options: LIBSVM's own problem."""
+    from corevec import svm
 
     shared: dict[str, Any] = {
-        "kernel": LIBSVM_KERNELS[letters.t],
+        "kernel": KERNELS_BY_LETTER[letters.t],
         # In LIBSVM gamma = 0 also means 1/num_features.
         "gamma": letters.g or "auto",
         "degree": letters.d,
         "coef0": letters.r,
         "tol": letters.e,
-        "memory_budget": letters.m * 2**20,
-        "random_state": 0,
-        "verbose": verbose,
+        "cache_size": letters.m,
+        "shrinking": bool(letters.h),
+        "verbose": bool(verbose),
     }
+    C, nu, weights = letters.c, letters.n, letters.weights or None
+    if letters.s == 0:
+        return svm.SVC(C=C, class_weight=weights, random_state=0, **shared)
+    if letters.s == 1:
+        return svm.NuSVC(nu=nu, random_state=0, **shared)
     if letters.s == 2:
-        # LIBSVM's -n 1 makes every row a vector; our nu is below 1 and does so there.
-        nu = 1 - 1e-9 if letters.n == 1 else letters.n
-        return corevec.CoreVectorOneClass(nu=nu, **shared)
+        return svm.OneClassSVM(nu=nu, **shared)
     if letters.s == 3:
-        C, tube = letters.c, letters.p
-        return corevec.CoreVectorRegressor(C=C, mu=None, tube=tube, **shared)
-    weights = letters.weights or None
-    return corevec.CoreVectorClassifier(
-        C=letters.c, multi_class="ovo", class_weight=weights, **shared
-    )
+        return svm.SVR(C=C, epsilon=letters.p, **shared)
+    return svm.NuSVR(C=C, nu=nu, **shared)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,15 @@ from corevec.cli.console import OutputOptions, note
 from corevec.cli.data import ReadingOptions, Table, read_table
 from corevec.cli.errors import CliError, ExitCode, data_error, reading, writing
 from corevec.cli.fitting import Stages, ending, fit_model, or_nothing, state_of
+from corevec.cli.kernel_values import read_training_matrix
 from corevec.cli.letters import (
-    DIFFERENCE,
     TrainLetters,
     estimator_for,
     predict_letters,
     scale_letters,
     train_letters,
 )
+from corevec.cli.libsvm_lines import laplace_lines, trained_lines
 from corevec.cli.models import check_model_name, load_model, replaced_when_done
 from corevec.cli.predict import read_for
 from corevec.cli.scoring import compared, predictions_of, score_of, write_lines
@@ -32,24 +33,23 @@ _AS_LIBSVM = ReadingOptions(format="libsvm")
 def svm_train(arguments: list[str]) -> ExitCode:
     """Fit by the option letters of LIBSVM's svm-train.
 
-    The model file is LIBSVM's text, which its svm-predict reads. Solved differently:
-    the slack is squared (L2-SVM) and the bias is penalised; -e is the relative duality
-    gap.
+    The machines of `corevec.svm`, which solve LIBSVM's own problems; the model file is
+    LIBSVM's text, which its svm-predict reads. For very many rows use `corevec train`.
 
-    -s svm_type      0 C-SVC, 2 one-class, 3 epsilon-SVR (default 0; 1 and 4, the nu
-                     machines, are not there yet)
-    -t kernel_type   0 linear, 1 polynomial, 2 RBF, 3 sigmoid (default 2)
+    -s svm_type      0 C-SVC, 1 nu-SVC, 2 one-class, 3 epsilon-SVR, 4 nu-SVR (default 0)
+    -t kernel_type   0 linear, 1 polynomial, 2 RBF, 3 sigmoid, 4 precomputed: rows of
+                     kernel values, `label 0:i 1:K(x_i,x_1) ...` (default 2)
     -d degree        of the polynomial kernel (default 3)
     -g gamma         of the kernel (default 1/num_features)
     -r coef0         of the polynomial and sigmoid kernels (default 0)
-    -c cost          C of C-SVC and epsilon-SVR (default 1)
-    -n nu            of one-class: the share of rows outside (default 0.5)
+    -c cost          C of C-SVC, epsilon-SVR and nu-SVR (default 1)
+    -n nu            of nu-SVC, one-class and nu-SVR (default 0.5)
     -p epsilon       width of the tube of epsilon-SVR (default 0.1)
-    -m memory        megabytes for kernel values (default 256)
-    -e tolerance     relative duality gap (default 0.001)
-    -h shrinking     0 or 1, ignored: there is no shrinking
-    -b probability   1 adds the sigmoids of Platt, by five folds, for svm-predict -b 1
-                     (C-SVC; default 0)
+    -m memory        megabytes for kernel values (default 256 at least)
+    -e tolerance     largest violation of an optimality condition (default 0.001)
+    -h shrinking     0 or 1: the result does not depend on it
+    -b probability   1 adds what svm-predict -b 1 needs, by five folds: sigmoids of
+                     Platt, or the scale of the errors of a regression (default 0)
     -wi weight       multiplies C of class i, as in -w1 5 -w-1 1
     -v n             n-fold cross-validation; writes no model
     -q               quiet
@@ -64,22 +64,40 @@ def svm_train(arguments: list[str]) -> ExitCode:
     out = OutputOptions(quiet=letters.q)
     if not letters.v:
         check_model_name(letters.model, letters.data)
-    if not letters.q:
-        note(DIFFERENCE)
     stages = Stages()
     with or_nothing(letters.model):
         with stages.stage("read"):
-            table = read_table(letters.data, _AS_LIBSVM)
-        if letters.s == 0:
+            table, numbers = _training_rows(letters)
+        if letters.is_classifier:
             table = _with_whole_labels(table)
         _say_unused_weights(letters, table)
         if letters.v:
             return _cross_validate(estimator_for(letters, 0), table, letters.v)
         with stages.stage("fit"):
             model, labels = _fitted(letters, table, out.verbosity)
-    text = _write(model, labels, letters, table)
-    _say(model, text, letters, table, out)
+    text = _write(model, _Source(table, labels, numbers), letters)
+    if letters.b and not letters.is_classifier:
+        out.say(laplace_lines(float(text.extras["probA"][0])))
+    for line in trained_lines(model, text, letters, table):
+        out.say(line)
+    out.say(state_of(model)[0])
     return ending(model, letters.model, require_certificate=False)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The rows of a fit, the labels of its classes, and the numbers of its rows."""
+
+    table: Table
+    labels: Any
+    numbers: Any
+
+
+def _training_rows(letters: TrainLetters) -> tuple[Table, Any]:
+    """Return the rows and, of a file of kernel values, their numbers."""
+    if letters.t == 4:
+        return read_training_matrix(letters.data, _AS_LIBSVM)
+    return read_table(letters.data, _AS_LIBSVM), None
 
 
 def _with_whole_labels(table: Table) -> Table:
@@ -96,12 +114,12 @@ def _fitted(letters: TrainLetters, table: Table, verbosity: int) -> tuple[Any, A
     """Return the fitted model, and the label of each of its classes.
 
     A classifier is fitted on numbers of classes, so that its file lists the labels in
-    the order of LIBSVM: that seen first comes first.
+    the order of LIBSVM: that seen first comes first; 1 comes before -1.
     """
     import numpy as np
 
     model = estimator_for(letters, verbosity)
-    if letters.s != 0:
+    if not letters.is_classifier:
         return fit_model(model, table), None
     labels, first, codes = np.unique(table.y, return_index=True, return_inverse=True)
     if len(labels) == 1:
@@ -110,8 +128,8 @@ def _fitted(letters: TrainLetters, table: Table, verbosity: int) -> tuple[Any, A
             "two classes at least."
         )
     order = np.argsort(first)
-    if len(order) == 2:  # the file begins with the class of positive values, 1
-        order = order[::-1]
+    if labels.tolist() == [-1, 1]:  # these two in this order, as LIBSVM since 3.17
+        order = np.array([1, 0])
     codes = np.argsort(order)[codes]
     weights = {
         code: letters.weights.get(labels[k], 1.0) for code, k in enumerate(order)
@@ -127,7 +145,7 @@ def _say_unused_weights(letters: TrainLetters, table: Table) -> None:
         del letters.weights[label]
 
 
-def _write(model: Any, labels: Any, letters: TrainLetters, table: Table) -> Any:
+def _write(model: Any, given: _Source, letters: TrainLetters) -> Any:
     """Write a LIBSVM model file, for any suffix; return what it contains."""
     from corevec import formats
 
@@ -136,38 +154,26 @@ def _write(model: Any, labels: Any, letters: TrainLetters, table: Table) -> Any:
         formats.save_libsvm(model, path)
     with reading(ExitCode.BAD_MODEL):
         written = formats.load_libsvm(path)
-    if labels is None:
-        return written.text_
-    named = labels[written.text_.labels].astype("int64")
-    extras = {}
+    changes: dict[str, Any] = {}
+    if given.labels is not None:
+        named = given.labels[written.text_.labels].astype("int64")
+        changes["labels"] = named
+    if given.numbers is not None:
+        vectors = written.text_.vectors
+        vectors.data = given.numbers[written.text_.row_numbers].astype(float)
     if letters.b:
-        from corevec.cli.probability import fit_sigmoids
+        from corevec.cli.probability import fit_laplace, fit_sigmoids
 
         fresh = estimator_for(letters, 0)
-        extras = fit_sigmoids(fresh, table, named, letters.weights)
-    written.text_ = replace(written.text_, labels=named, extras=extras)
+        changes["extras"] = (
+            fit_sigmoids(fresh, given.table, named, letters.weights)
+            if letters.is_classifier
+            else fit_laplace(fresh, given.table)
+        )
+    written.text_ = replace(written.text_, **changes)
     with writing(path):
         formats.save_libsvm(written, path)
     return written.text_
-
-
-def _say(
-    model: Any, text: Any, letters: TrainLetters, table: Table, out: OutputOptions
-) -> None:
-    """Print what svm-train prints; the slack is squared, so no vector is bounded."""
-    import numpy as np
-
-    certificate = model.certificate_
-    out.say(f"optimization finished, #iter = {int(np.max(model.n_iter_))}")
-    parts = certificate.parts or (certificate,)
-    for part, rho in zip(parts, text.rho, strict=False):
-        out.say(f"obj = {-part.dual:.6f}, rho = {rho:.6f}")
-    if letters.s == 0 and len(text.labels) == 2:
-        nu = np.abs(text.coef).sum() / (letters.c * len(table.y))
-        out.say(f"nu = {nu:.6f}")
-    out.say(f"nSV = {len(text.coef)}, nBSV = 0")
-    out.say(f"Total nSV = {len(text.coef)}")
-    out.say(state_of(model)[0])
 
 
 def _cross_validate(model: Any, table: Table, folds: int) -> ExitCode:
@@ -215,19 +221,23 @@ def svm_predict(arguments: list[str]) -> ExitCode:
     Reads LIBSVM's model text and corevec's own models.
 
     -b probability   1 writes the labels first, then the label of each row and the
-                     probability of each label (default 0)
+                     probability of each label; of a regression it prints the scale of
+                     the errors (default 0)
     -q               quiet
 
     Examples
     --------
       corevec svm-predict a9a.t a9a.model a9a.predicted
     """
+    from sklearn.base import is_regressor
+
     letters = predict_letters(arguments)
     test, model_file, output = letters.files
     model = load_model(model_file)
     table = read_for(model, test, _AS_LIBSVM)
     lines: list[str] = []
-    if letters.b:
+    note_first = _about_probabilities(model, letters.b, model_file)
+    if letters.b and not is_regressor(model):
         predicted, lines = _with_probabilities(model, table, model_file)
     else:
         predicted = predictions_of(model, table)
@@ -238,8 +248,36 @@ def svm_predict(arguments: list[str]) -> ExitCode:
         else:
             write_lines(part, predicted)
     if not letters.q:
+        if note_first:
+            typer.echo(note_first)
         _print_score(score_of(model, table, predicted), "", "of a file")
     return ExitCode.OK
+
+
+def _about_probabilities(model: Any, wanted: int, model_file: str) -> str:
+    """Return what svm-predict prints first; raise where the model lacks what is asked.
+
+    A regression's probability is one number, the scale of its errors.
+    """
+    from sklearn.base import is_regressor
+
+    extras = getattr(getattr(model, "text_", None), "extras", {})
+    if not wanted:
+        unused = "probA" in extras
+        said = "Model supports probability estimates, but disabled in prediction."
+        return said if unused else ""
+    if not is_regressor(model):
+        return ""
+    if "probA" not in extras:
+        raise _no_probabilities(model_file)
+    return laplace_lines(float(extras["probA"][0]))
+
+
+def _no_probabilities(model_file: str) -> CliError:
+    return CliError(
+        f"{model_file}: -b 1: the model has no probabilities. Train it with -b 1.",
+        ExitCode.BAD_MODEL,
+    )
 
 
 def _with_probabilities(
@@ -270,10 +308,7 @@ def _of_libsvm(model: Any, table: Table, model_file: str) -> tuple[Any, Any]:
         or text.labels is None
         or not {"probA", "probB"} <= set(text.extras)
     ):
-        raise CliError(
-            f"{model_file}: -b 1: the model has no probabilities. Train it with -b 1.",
-            ExitCode.BAD_MODEL,
-        )
+        raise _no_probabilities(model_file)
     values = model.pair_values(table.X)
     A, B = text.extras["probA"], text.extras["probB"]
     return text.labels, probabilities(values, A, B, len(text.labels))

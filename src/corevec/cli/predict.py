@@ -13,6 +13,8 @@ from corevec.cli.console import OutputOptions, certificate_fields
 from corevec.cli.data import ReadingOptions, Table, read_encoded
 from corevec.cli.errors import ExitCode, usage_error, writing
 from corevec.cli.fitting import Stages, explained, peak_memory
+from corevec.cli.guess import existing, format_of
+from corevec.cli.kernel_values import read_kernel_values, takes_kernel_values
 from corevec.cli.models import (
     check_model_name,
     entered,
@@ -157,6 +159,8 @@ def certify(
 def read_for(model: Any, data: str, options: ReadingOptions) -> Table:
     """Return the rows for a fitted model, with its columns in its order."""
     known = known_columns(model)
+    if takes_kernel_values(model) and _is_libsvm_text(data, options):
+        return read_kernel_values(data, replace(options, n_features=known.width))[0]
     if known.width is not None:
         if options.n_features not in (None, known.width):
             raise usage_error(
@@ -168,3 +172,10 @@ def read_for(model: Any, data: str, options: ReadingOptions) -> Table:
     table = read_encoded(data, options, known)
     forget_names(model)
     return table
+
+
+def _is_libsvm_text(data: str, options: ReadingOptions) -> bool:
+    """Whether a file is LIBSVM's text; standard input where the format says so."""
+    if data == "-" or options.format != "auto":
+        return options.format == "libsvm"
+    return format_of(existing(data)) == "libsvm"

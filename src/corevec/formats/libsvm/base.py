@@ -37,7 +37,10 @@ class LibsvmModel(BaseEstimator):
     ----------
     support_vectors_ : ndarray or csr_matrix of shape (n_vectors, n_features)
         In the order of ``classes_``; dense if at least a quarter of the entries is
-        there.
+        there. Empty for a precomputed kernel, where rows to predict are kernel values
+        against the training rows.
+    support_ : ndarray of shape (n_vectors,)
+        Numbers of training rows, from 0; of a precomputed kernel only.
     dual_coef_, intercept_ : ndarray
         As scikit-learn has them.
     n_features_in_ : int
@@ -92,6 +95,11 @@ class LibsvmModel(BaseEstimator):
             With rows of X as ``support_vectors_``.
         """
         check_is_fitted(self)
+        if self.text_.is_precomputed:
+            raise InvalidInputError(
+                "match_rows: the file of a precomputed kernel holds no vectors to look "
+                "up, but numbers of training rows (support_). Leave the call out."
+            )
         X = check_array(X, **CHECKS)
         numbers = {text: row for row, text in enumerate(_texts(X))}
         found = [numbers.get(text, -1) for text in _texts(self.support_vectors_)]
@@ -109,6 +117,8 @@ class LibsvmModel(BaseEstimator):
         """Set the attributes that follow from the file."""
         self.text_ = text
         columns = text.vectors.shape[1]
+        if text.is_precomputed:
+            columns = int(text.row_numbers.max(initial=-1)) + 1
         self._any_width = n_features is None
         self.n_features_in_ = columns if n_features is None else n_features
         if self.n_features_in_ < columns:
@@ -118,9 +128,12 @@ class LibsvmModel(BaseEstimator):
                 parameter="n_features",
             )
         order = self._order()
-        self.support_vectors_ = _stored(_widened(text.vectors, self.n_features_in_))[
-            order
-        ]
+        vectors = _widened(text.vectors, self.n_features_in_)
+        if text.is_precomputed:
+            self.support_ = text.row_numbers[order]
+            self.support_vectors_ = np.empty((0, 0))
+        else:
+            self.support_vectors_ = _stored(vectors)[order]
         dual = text.coef[order].T
         self.dual_coef_, self.intercept_ = np.ascontiguousarray(dual), -text.rho
 
@@ -136,6 +149,12 @@ class LibsvmModel(BaseEstimator):
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
+        if self.text_.is_precomputed and X.shape[1] < self.n_features_in_:
+            raise InvalidInputError(
+                f"X has {X.shape[1]} columns, but {type(self).__name__} needs the "
+                "kernel values against all training rows, "
+                f"{self.n_features_in_} at least."
+            )
         with Workers(self.n_jobs) as workers:
             machines = Machines(self.text_, max(X.shape[1], self.n_features_in_))
             wide = _widened(X, machines.width)
@@ -149,6 +168,7 @@ class LibsvmModel(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
 
@@ -158,6 +178,9 @@ class Machines:
     def __init__(self, text: LibsvmText, width: int):
         self.text, self.width = text, max(width, 1)
         vectors = _stored(_widened(text.vectors, self.width))
+        numbers = np.arange(len(text.coef))
+        if text.is_precomputed:
+            vectors, numbers = np.empty((len(numbers), 0)), text.row_numbers
         name = KERNELS[text.kernel_type]
         statistics = None
         if name == "rbf" and vectors.shape[0]:
@@ -168,7 +191,7 @@ class Machines:
         ends = np.concatenate([[0], np.cumsum(counts)])
         self.parts: list[tuple[KernelExpansion, Points]] = []
         for start, stop in pairwise(ends.tolist()):
-            rows = Rows(vectors[start:stop], np.arange(stop - start))
+            rows = Rows(vectors[start:stop], numbers[start:stop])
             coef = text.coef[start:stop]
             part = KernelExpansion(kernel, rows, coef, np.zeros(coef.shape[1]))
             self.parts.append((part, part.prepared()))

@@ -23,7 +23,13 @@ from corevec.estimators.svm import columns_of_pairs
 from corevec.exceptions import InvalidInputError
 from corevec.formats.libsvm.pairs import Listing, listed_by_class
 from corevec.formats.libsvm.text import KERNELS, PARAMETERS, LibsvmText
-from corevec.kernels import AnyKernel, Kernel, Rows, make_kernel
+from corevec.kernels import (
+    AnyKernel,
+    Kernel,
+    PrecomputedKernel,
+    Rows,
+    make_kernel,
+)
 from corevec.models.expansion import KernelExpansion
 from corevec.reference import ReferenceClassifier
 
@@ -214,6 +220,12 @@ def _one_vs_one(model: Any) -> LibsvmText:
         sign = -1.0 if form.upright else 1.0  # value above 0 for the pair's first
         found.append((pair, functions, sign))
     kernel = _same_kernel(model, [functions for _, functions, _ in found])
+    if isinstance(kernel, PrecomputedKernel):
+        raise _no_machine(
+            model,
+            "its machines number the rows of their own pairs, a file those of all. Fit "
+            "corevec.svm.SVC(kernel='precomputed')",
+        )
     vectors, coef = _joined(
         [functions.basis.values for _, functions, _ in found],
         [sign * functions.coef[:, 0] for _, functions, sign in found],
@@ -266,8 +278,11 @@ def _text(
     labels: Array | None = None,
 ) -> LibsvmText:
     kernel_type, parameters = _kernel_lines(model, functions.kernel)
-    vectors = sparse.csr_matrix(functions.basis.values).astype(np.float64)
-    vectors = vectors[listing.vectors]
+    basis = functions.basis
+    rows = basis.values
+    if isinstance(functions.kernel, PrecomputedKernel):
+        rows = basis.index[:, None] + 1.0
+    vectors = sparse.csr_matrix(rows).astype(np.float64)[listing.vectors]
     for part in (listing.packed, rho, vectors.data):
         if not np.isfinite(part).all():
             raise _no_machine(model, "it holds numbers that are not finite")
@@ -285,12 +300,14 @@ def _text(
 
 def _kernel_lines(model: Any, kernel: AnyKernel) -> tuple[str, dict[str, float]]:
     """Return the name and the parameters of a kernel in LIBSVM, or raise."""
+    if isinstance(kernel, PrecomputedKernel):
+        return kernel.name, {}
     name = f"normalized-{kernel.name}" if kernel.normalized else kernel.name
     if not isinstance(kernel, Kernel) or name not in _OUR_NAMES:
         raise _no_machine(
             model,
-            f"LIBSVM does not have the kernel {name!r}, only linear, poly, rbf and "
-            "sigmoid",
+            f"LIBSVM does not have the kernel {name!r}, only linear, poly, rbf, "
+            "sigmoid and precomputed",
         )
     if name == "poly" and kernel.degree != int(kernel.degree):
         raise _no_machine(

@@ -41,6 +41,7 @@ _ENTRIES = re.compile(
 )
 _LONGEST_NUMBER = 1000  # a complete double has 767 digits after leading zeros
 _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_ROW_NUMBER = re.compile(r"0:([1-9]\d{0,9})", re.ASCII)
 _ENTRY = re.compile(r"([+-]?\d{1,18}):(\S+)", re.ASCII)
 _MARKS = {
     b"PK\x03\x04": "a zip file, as corevec's own models are: use corevec.formats.load",
@@ -146,12 +147,6 @@ class _Header:
     def check(self) -> None:
         """Raise for the first entry that is missing or inconsistent."""
         self._word("svm_type", SVM_TYPES)
-        if self.found.get("kernel_type") == "precomputed":
-            self.wrong(
-                "kernel_type",
-                "kernel_type precomputed cannot be read: the file holds numbers of "
-                "training rows instead of support vectors. Train with -t 0, 1, 2 or 3.",
-            )
         self._word("kernel_type", tuple(KERNELS))
         for name in PARAMETERS[self.found["kernel_type"]]:
             self._one(name)
@@ -231,8 +226,8 @@ class _Header:
 class _VectorParts:
     """Coefficients and entries of the lines so far, in growing arrays."""
 
-    def __init__(self, lines: _Lines, width: int):
-        self.lines, self.width = lines, width
+    def __init__(self, lines: _Lines, width: int, *, of_numbers: bool):
+        self.lines, self.width, self.of_numbers = lines, width, of_numbers
         self.coef, self.values = array("d"), array("d")
         self.indices, self.indptr = array("q"), array("q", [0])
 
@@ -253,7 +248,9 @@ class _VectorParts:
             for word in words[: self.width]:
                 self.coef.append(_number(word, "as a coefficient"))
             entries = words[self.width :]
-            if not self._quick_entries(" ".join([*entries, ""])):
+            if self.of_numbers:
+                self._row_number(entries)
+            elif not self._quick_entries(" ".join([*entries, ""])):
                 self._entries(entries)
         except BadRecordError as bad:
             self.lines.wrong(f"{bad}.")
@@ -273,6 +270,19 @@ class _VectorParts:
         self.values.extend(numbers)
         self.indptr.append(len(self.indices))
         return True
+
+    def _row_number(self, words: list[str]) -> None:
+        """Parse the entry of a precomputed kernel, the number of a training row."""
+        entry = _ROW_NUMBER.fullmatch(" ".join(words))
+        if entry is None or int(entry[1]) > MOST_COLUMNS:
+            raise BadRecordError(
+                f"expected '0:number' behind the {self.width} coefficient(s), the "
+                "number of a training row from 1 (kernel_type precomputed), got "
+                f"{shown(' '.join(words))}"
+            )
+        self.indices.append(0)
+        self.values.append(float(entry[1]))
+        self.indptr.append(len(self.indices))
 
     def _entries(self, words: list[str]) -> None:
         """Parse the entries one by one, and raise for the first invalid one."""
@@ -334,7 +344,8 @@ def _read_lines(
     """Return the numbers of the vectors, read line by line."""
     lines, found = header.lines, header.found
     total, start = found["total_sv"][0], header.lines.number
-    parts = _VectorParts(lines, found["nr_class"][0] - 1)
+    of_numbers = found["kernel_type"] == "precomputed"
+    parts = _VectorParts(lines, found["nr_class"][0] - 1, of_numbers=of_numbers)
     n = 0
     for line in words:
         if n == total:

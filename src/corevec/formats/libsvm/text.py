@@ -25,6 +25,7 @@ KERNELS = {
     "polynomial": "poly",
     "rbf": "rbf",
     "sigmoid": "sigmoid",
+    "precomputed": "precomputed",
 }
 # The parameters that each kernel needs, in the order of the file.
 PARAMETERS = {
@@ -32,6 +33,7 @@ PARAMETERS = {
     "polynomial": ("degree", "gamma", "coef0"),
     "rbf": ("gamma",),
     "sigmoid": ("gamma", "coef0"),
+    "precomputed": (),
 }
 
 
@@ -56,7 +58,8 @@ class LibsvmText:
     coef : ndarray of shape (n_vectors, n_classes - 1)
         Coefficients as in the lines of the file.
     vectors : csr_matrix of shape (n_vectors, n_columns)
-        Support vectors; as many columns as the largest index.
+        Support vectors; as many columns as the largest index. Of a precomputed kernel
+        one column: the number of the training row, from 1 (``0:number`` in the file).
     """
 
     svm_type: str
@@ -73,6 +76,16 @@ class LibsvmText:
     def n_classes(self) -> int:
         """Number of classes; 2 if there are none, as in LIBSVM."""
         return 2 if self.labels is None else len(self.labels)
+
+    @property
+    def is_precomputed(self) -> bool:
+        """Whether the vectors are numbers of training rows."""
+        return self.kernel_type == "precomputed"
+
+    @property
+    def row_numbers(self) -> Array:
+        """Training rows of a precomputed kernel, from 0."""
+        return np.asarray(self.vectors.toarray().ravel() - 1, dtype=np.int64)
 
 
 def write_text(text: LibsvmText, file: IO[bytes]) -> None:
@@ -108,10 +121,11 @@ def _numbers(values: Array) -> str:
 def _vector_lines(text: LibsvmText) -> Iterator[str]:
     rows = sparse.csr_matrix(text.vectors)
     rows.sort_indices()
+    first = 0 if text.is_precomputed else 1
     for number, coef in enumerate(text.coef.tolist()):
         part = slice(rows.indptr[number], rows.indptr[number + 1])
         entries = [
-            f"{column + 1}:{_shortest(value)}"
+            f"{column + first}:{_shortest(value)}"
             for column, value in zip(
                 rows.indices[part].tolist(), rows.data[part].tolist(), strict=True
             )

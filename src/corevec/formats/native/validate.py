@@ -299,6 +299,11 @@ def _(made: LibsvmText, wrong: Wrong) -> None:
     known = sparse.issparse(made.vectors) and _is_rows(made.vectors)
     if not (known and made.vectors.shape[0] == n):
         wrong("vectors must be a CSR matrix with a row per coefficient")
+    if made.is_precomputed:
+        numbers = made.vectors.toarray() if made.vectors.shape[1] == 1 else np.zeros(1)
+        whole = np.isfinite(numbers).all() and (numbers == np.floor(numbers)).all()
+        if n and not (whole and numbers.min() >= 1 and numbers.max() < 2**31):
+            wrong("vectors of a precomputed kernel must be numbers of rows, from 1")
 
 
 def _check_classes_of_text(made: LibsvmText, n_vectors: int, wrong: Wrong) -> None:

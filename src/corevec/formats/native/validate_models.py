@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, is_classifier
+from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
@@ -96,7 +97,9 @@ def check_model(made: Any, wrong: Wrong) -> None:
     if "feature_names_in_" in inside:
         _check_names(inside, wrong)
     _check_complete(made, inside, wrong)
-    if isinstance(made, Pipeline):
+    if isinstance(made, ColumnTransformer):
+        _check_columns(made, wrong)
+    elif isinstance(made, Pipeline):
         _check_pipeline(made, wrong)
     elif isinstance(made, LibsvmModel):
         _check_text(made, inside, wrong)
@@ -130,6 +133,20 @@ def _check_pipeline(made: Pipeline, wrong: Wrong) -> None:
     # joblib stores pickles in such a folder, and loads those that it finds.
     if made.memory is not None:
         wrong("memory must be None")
+
+
+def _check_columns(made: ColumnTransformer, wrong: Wrong) -> None:
+    """Check the parameter that `fit` takes apart; a trial predicts with the others."""
+    steps = made.transformers
+    right = isinstance(steps, list) and all(
+        isinstance(step, tuple)
+        and len(step) == 3
+        and isinstance(step[0], str)
+        and isinstance(step[1], BaseEstimator | str)
+        for step in steps
+    )
+    if not right:
+        wrong("transformers must be triples of a name, an estimator and columns")
 
 
 def _check_complete(made: Any, inside: dict[str, Any], wrong: Wrong) -> None:
