@@ -52,7 +52,7 @@ def _machines(
 
     if not letters.is_classifier:
         coef = text.coef[:, 0]
-        bound = 1.0 if letters.s == 2 else letters.c
+        bound: Any = 1.0 if letters.s == 2 else letters.c
         yield coef[coef != 0], bound, len(table.y)
         return
     own = np.repeat(np.arange(len(text.labels)), text.counts)
