@@ -8,13 +8,14 @@ FUZZ_MINUTES ?= 10
 
 PROBLEMS ?= 10000
 
-.PHONY: help demo test lint format bench fuzz torture clean
+.PHONY: help demo test lint format docs bench fuzz torture clean
 
 help:
 	@echo "make demo    one million checkerboard rows, beside scikit-learn's SVC"
 	@echo "make test    every test"
 	@echo "make lint    ruff, mypy, import-linter, codespell, numpydoc"
 	@echo "make format  let ruff rewrite the code"
+	@echo "make docs    the site, in build/docs/index.html"
 	@echo "make bench   BENCH=\"NAME [--quick]\" one experiment (default: all)"
 	@echo "make fuzz    FUZZ_MINUTES=10 of broken files for readers and containers, each"
 	@echo "make torture PROBLEMS=10000 random fits, judged independently; signals"
@@ -44,6 +45,9 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(BENCH)
 
@@ -57,5 +61,5 @@ torture: $(VENV)/.installed-dev
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf .import_linter_cache
+	rm -rf .import_linter_cache docs/generated
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -64,7 +64,7 @@ class CompressedModel(BaseEstimator):
     intercept_ : ndarray of shape (n_outputs,)
         As in the original.
     distance_ : ndarray of shape (n_outputs,)
-        ``|f - f'|`` in the feature space; rounding limits it to about 1e-7 |f|.
+        ``|f - f'|`` in the feature space; rounding limits it to about 1e-7 ``|f|``.
     relative_distance_ : ndarray of shape (n_outputs,)
         `distance_` divided by ``|f|``. ``|f(x) - f'(x)| <= distance_ sqrt(k(x, x))``
         holds for every row x.

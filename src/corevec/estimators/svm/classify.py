@@ -385,7 +385,7 @@ class SVC(PairwiseClassifier):
         Intercepts of the sigmoids. Deprecated.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, where all are strings.
     certificate_ : Certificate
         Duality gap on all rows of the worst pair; not in scikit-learn.
@@ -558,7 +558,7 @@ class NuSVC(PairwiseClassifier):
         Intercepts of the sigmoids. Deprecated.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, where all are strings.
     certificate_ : Certificate
         Duality gap on all rows of the worst pair; not in scikit-learn.

@@ -94,7 +94,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         Shape of the training rows.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, where all are strings.
     certificate_ : Certificate
         Duality gap of the problem on all rows; not in scikit-learn.

@@ -147,7 +147,7 @@ class SVR(TubeRegressor):
         Shape of the training rows.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, where all are strings.
     certificate_ : Certificate
         Duality gap of the problem on all rows; not in scikit-learn.
@@ -273,7 +273,7 @@ class NuSVR(TubeRegressor):
         Shape of the training rows.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, where all are strings.
     certificate_ : Certificate
         Duality gap of the problem on all rows; not in scikit-learn.

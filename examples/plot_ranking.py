@@ -1,0 +1,44 @@
+"""
+Put rows in order
+=================
+
+Rows of a query are ordered by a kernel machine on pairs. Relevance here is a product of
+two columns, which no linear ranker sees.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.metrics import ndcg_score
+
+from corevec import CoreVectorRanker
+
+rng = np.random.default_rng(0)
+QUERIES, ROWS = 80, 15
+X = rng.normal(size=(QUERIES * ROWS, 5))
+qid = np.repeat(np.arange(QUERIES), ROWS)
+grades = np.clip(np.round(X[:, 0] * X[:, 1] + 2), 0, 4)
+seen = qid < 60
+
+
+def mean_ndcg(model):
+    scores = model.predict(X)
+    return [ndcg_score([grades[qid == q]], [scores[qid == q]]) for q in range(60, 80)]
+
+
+# %%
+# Train on 60 queries, and look at the NDCG of the other 20.
+
+found = {}
+for kernel in ("linear", "rbf"):
+    model = CoreVectorRanker(C=1.0, kernel=kernel)
+    model.fit(X[seen], grades[seen], qid=qid[seen])
+    found[kernel] = mean_ndcg(model)
+    gap = model.certificate_.relative_gap
+    print(f"{kernel:7} NDCG {np.mean(found[kernel]):.3f}, certified gap {gap:.0e}")
+
+# %%
+# One box per kernel: 20 queries that were not seen.
+
+figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
+axes.boxplot(list(found.values()), tick_labels=list(found))
+axes.set(ylabel="NDCG of a query", title="Ranking 20 new queries")
