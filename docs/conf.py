@@ -8,9 +8,6 @@ sys.path.insert(0, str(HERE / "_extensions"))
 
 import corevec  # noqa: E402
 
-# `corevec.methods` is an attribute; autodoc imports modules by their name.
-sys.modules["corevec.methods"] = corevec.methods
-
 project = "corevec"
 author = "The corevec developers"
 project_copyright = "The corevec developers. BSD-3"
@@ -34,13 +31,13 @@ nitpicky = False
 # A name in single backticks links to its page in the reference where it has one.
 default_role = "py:obj"
 
-# Pages are plain Markdown with links between files, so that they read the same where the
-# code is hosted; what Sphinx needs beyond that is in the index pages alone.
+# Pages are plain Markdown with links between files, so that they read the same where
+# the code is hosted; what Sphinx needs beyond that is in the index pages alone.
 myst_enable_extensions = ["colon_fence", "dollarmath", "attrs_block"]
 myst_fence_as_directive = ["math"]
 myst_heading_anchors = 3
-# `console` sessions and code that continues an earlier block are highlighted as they can
-# be; a fragment that is no complete program is no fault of the page.
+# `console` sessions are highlighted as they can be; a fragment that is no complete
+# program is no fault of the page.
 suppress_warnings = ["misc.highlighting_failure"]
 
 autosummary_generate = True

@@ -3,8 +3,8 @@ Clusters from one ball
 ======================
 
 The smallest ball around the rows in the space of a Gaussian kernel, seen from the
-columns, is a set of contours around clouds of rows (Ben-Hur, Horn, Siegelmann and Vapnik
-2001). Two rows belong together if the segment between them stays inside.
+columns, is a set of contours around clouds of rows (Ben-Hur, Horn, Siegelmann and
+Vapnik 2001). Two rows belong together if the segment between them stays inside.
 """
 
 import matplotlib.pyplot as plt
@@ -19,12 +19,12 @@ from corevec import SVDD
 FEW, NEIGHBOURS, STEPS = 400, 12, 12
 rings, _ = make_circles(3000, factor=0.35, noise=0.05, random_state=0)
 moons, _ = make_moons(3000, noise=0.06, random_state=0)
-X = np.vstack([rings, moons + [2.9, -0.25]])
+X = np.vstack([rings, moons + np.array([2.9, -0.25])])
 ball = SVDD(gamma=60.0, random_state=0).fit(X)
 
 # %%
-# 400 rows are joined with near neighbours where the segment stays inside the ball; every
-# other row goes with the nearest of these.
+# 400 rows are joined with near neighbours where the segment stays inside the ball;
+# every other row goes with the nearest of these.
 
 some = np.random.default_rng(0).choice(len(X), FEW, replace=False)
 near = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(X[some])

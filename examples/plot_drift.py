@@ -28,7 +28,7 @@ def learner():
 
 
 # %%
-# One model learns everything; the other is replaced where a block is 0.25 below the best.
+# One model learns everything; the other is replaced after a fall by 0.25.
 
 keeps, renews = learner(), learner()
 accuracy = {"forgets nothing": [], "starts anew": []}

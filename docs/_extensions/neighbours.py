@@ -1,8 +1,8 @@
 """Files beside docs/ as pages of the site.
 
-The changelog, the guide for contributors, the README of the benchmarks and the reports of
-the experiments lie where a reader of the code looks for them. Here each becomes a page in
-`docs/generated/`, and links to it are turned to that page.
+The changelog, the guide for contributors, the README of the benchmarks and the reports
+of the experiments lie where a reader of the code looks for them. Here each becomes a
+page in `docs/generated/`, and links to it are turned to that page.
 """
 
 import posixpath
@@ -33,7 +33,7 @@ def neighbours():
 
 
 def address(path):
-    """Return the place in docs/ of a file of the repository, given by its path there."""
+    """Return the place in docs/ of a file, given by its path in the repository."""
     if path in neighbours():
         return f"{FOLDER}/{path}"
     if path == "README.md":
@@ -42,7 +42,7 @@ def address(path):
 
 
 def turned(text, source, target):
-    """Return a page with its links turned: from `source` in the repository to `target`."""
+    """Return a page with its links turned: it moves from `source` to `target`."""
 
     def link(found):
         path = posixpath.normpath(

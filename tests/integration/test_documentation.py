@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     page
     for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("b*/*.md"))
-    if page.name != "CHANGELOG.md"
+    if page.name != "CHANGELOG.md" and "generated" not in page.parts
 )
 FOLDERS = ("benchmarks", "examples", "src", "tests", "tools")
 CODE = [

@@ -144,7 +144,7 @@ def facts_of(certificate: Certificate) -> list[tuple[str, str]]:
     if certificate.largest_violation is not None:
         worst = f"{certificate.largest_violation:.3g} at most"
         facts.append(("violation", f"{worst}, of an optimality condition"))
-    if _is_known(certificate.radius):
+    if _is_known(certificate.radius) and _is_known(certificate.ball_epsilon):
         within = f"every row looked at within {1 + certificate.ball_epsilon:.6g} radii"
         facts.append(("ball", f"radius {certificate.radius:.6g}, {within}"))
     work = f"{certificate.passes:.2f} passes over the rows, {certificate.seconds:.2f} s"
