@@ -6,6 +6,7 @@ A data frame of numbers, words and gaps, through scikit-learn's own preprocessin
 kernel machine. Model and pipeline display themselves in a notebook.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from sklearn.compose import make_column_transformer
@@ -41,6 +42,19 @@ train, test, y_train, y_test = train_test_split(frame, label, random_state=0)
 pipe.fit(train, y_train)
 print(f"accuracy {pipe.score(test, y_test):.3f}")
 print(pipe[-1].certificate_)
+
+# %%
+# What the model answers along the hours, by trade.
+
+hours = np.linspace(15, 60, 200)
+figure, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
+for trade in ("baker", "clerk", "smith"):
+    line = pd.DataFrame({"age": 45.0, "hours": hours, "trade": trade})
+    values = pipe.decision_function(line[frame.columns])
+    axes.plot(hours, -values if pipe.classes_[1] == "low" else values, label=trade)
+axes.axhline(0, color="0.5", ls=":")
+axes.set(xlabel="hours", ylabel="decision value of high pay, age 45")
+axes.legend()
 
 # %%
 # The pipeline as a diagram.

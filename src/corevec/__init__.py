@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from corevec.models.certificate import Certificate
     from corevec.surfaces import ImplicitSurface
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Certificate",
