@@ -53,7 +53,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "generated/gallery",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"/checkerboard\.py",
+    "ignore_pattern": r"(?<!plot_)checkerboard\.py",
     "within_subsection_order": "gallery_order.ByTask",
     "download_all_examples": False,
     "show_memory": False,
