@@ -17,7 +17,7 @@ THREAD_VARIABLES = (
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("name", help="an experiment, `all`, `list` or `report`")
+    parser.add_argument("name", help="an experiment, all, list, report or papers")
     parser.add_argument("--quick", action="store_true", help="tiny, to see it run")
     parser.add_argument("--repeats", type=int, help="fits per case")
     parser.add_argument("--out", type=Path, help="folder of the CSV files")
@@ -52,6 +52,11 @@ def main():
         return
     if arguments.name == "report":
         report.write_all(out)
+        return
+    if arguments.name == "papers":
+        from benchmarks import papers
+
+        papers.main()
         return
     settings = harness.Settings(
         out=out,
