@@ -71,8 +71,8 @@ CVM = Paper(
             "covtype, class 2 against the others, as in the paper. Columns are scaled "
             "here; the paper's width is for its raw columns, and it prints no C.",
             "**Agrees**: there are more than ten thousand support vectors, and the "
-            "other solvers stop early. **Does not agree**: the printed CVM was ended by "
-            "a limit of time in our runs and is not as accurate. With another C the "
+            "other solvers stop early. **Does not agree**: the printed CVM was ended "
+            "by a limit of time in our runs and is not as accurate. With another C the "
             "comparison would be another one; the paper's cannot be known.",
             made.cvm_figure("covtype"),
             missing="The paper's C, which it does not print; the LIBSVM adaptation for "
@@ -206,7 +206,8 @@ CPSP = Paper(
             "**Agrees**: CPSP has the accuracy of the exact SVM to a fraction of a "
             "point; the CVM and the BVM stay behind on most sets. "
             "**Does not agree**: where a fit is marked, our limit of time ended it: "
-            "CPSP(tr), Nystrom and IncChol are worse on OCR* and ijcnn1. The BVM always ends at its limit of vectors.",
+            "CPSP(tr), Nystrom and IncChol are worse on OCR* and ijcnn1. The BVM "
+            "always ends at its limit of vectors.",
             made.cpsp_table_1,
             missing="C and gamma are chosen for two sizes of the basis, not for each.",
         ),
