@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from corevec.estimators.regress import CoreVectorRegressor
     from corevec.estimators.search import CoreVectorClassifierCV, CoreVectorRegressorCV
     from corevec.estimators.stream import StreamingBallClassifier, StreamingOneClass
+    from corevec.estimators.stream_classify import StreamingClassifier
     from corevec.estimators.structural import StructuralSVM
     from corevec.estimators.svm import patch_sklearn, unpatch_sklearn
     from corevec.estimators.transform import CoreSetNystroem
@@ -50,6 +51,7 @@ __all__ = [
     "RowsLostError",
     "SVDD",
     "StreamingBallClassifier",
+    "StreamingClassifier",
     "StreamingOneClass",
     "StructuralSVM",
     "certify",

@@ -26,6 +26,7 @@ __all__, __getattr__ = on_demand(
         "regress": "CoreVectorRegressor",
         "search": "CoreVectorClassifierCV CoreVectorRegressorCV",
         "stream": "StreamingBallClassifier StreamingOneClass",
+        "stream_classify": "StreamingClassifier",
         "structural": "StructuralSVM",
         "transform": "CoreSetNystroem",
     },

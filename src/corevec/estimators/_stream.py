@@ -111,7 +111,7 @@ class StreamingEstimator(CoreVectorEstimator):
         """Return the fitted attributes of a pass."""
         names = ("classes_", "n_features_in_", "feature_names_in_")
         private = ("_streams", "_position", "_seconds", "_stopped_by", "_begun_with")
-        more = ("_right", "_tested", "_sample", "_offsets")
+        more = ("_right", "_tested", "_sample", "_offsets", "_mass")
         kept = (*names, *private, *more)
         return {n: self.__dict__[n] for n in kept if n in self.__dict__}
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +12,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.types import Array
-from corevec.data.sources import as_source
 from corevec.estimators._base import read_only
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._parameters import store
@@ -21,7 +19,6 @@ from corevec.estimators._rows import lazily
 from corevec.estimators._stream import (
     StreamingEstimator,
     fit_remote,
-    refuse_remote,
     refuse_tensors,
 )
 from corevec.estimators._stream_blocks import (
@@ -32,15 +29,11 @@ from corevec.estimators._stream_blocks import (
     same_classes,
     winner,
 )
+from corevec.estimators._stream_certify import certify_classes
 from corevec.estimators._stream_checks import refuse_weights
 from corevec.estimators._stream_detect import StreamingOneClass
-from corevec.estimators._validation import checked_weights, validated
 from corevec.exceptions import InvalidInputError
-from corevec.kernels import Rows
-from corevec.models.certificate import Certificate, worst_of
-from corevec.models.expansion import KernelExpansion
-from corevec.problems.family import Labels, two_class
-from corevec.solvers.streaming.certificate import gap_of
+from corevec.models.certificate import Certificate
 from corevec.solvers.streaming.geometry import Form
 
 
@@ -357,41 +350,14 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         self._tested += other._tested
 
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
-        """Return the certificate of the machine on the given rows.
-
-        For two classes at the best scale of the function, which keeps the predictions;
-        for more classes without rescaling, because their values are compared.
-        """
+        """Return the certificate of the machine on the given rows."""
         check_is_fitted(self)
-        refuse_remote(type(self).__name__, X)
-        if y is None:
-            raise InvalidInputError(
-                f"{type(self).__name__}: labels y are needed to certify a classifier."
-            )
-        X, y = validated(self, X, y, reset=False)
-        weights = checked_weights(self, sample_weight, X.shape[0])
-        who = type(self).__name__
-        codes = encoded(who, y, weights, self.classes_, lambda row: f"row {row}")
-        labels = Labels(X.shape[0], codes, weights)
-        source, functions = as_source(X, self.memory_budget), self._functions
-        parts, at_best = [], len(self._streams) == 1
-        for t, positive in enumerate(self._machines()):
-            bias, whole = bool(self.fit_intercept), self._streams[t].whole()
-            problem = two_class(labels, float(self.C), positive, has_bias=bias)
-            few, scale = np.flatnonzero(functions.coef[:, t]), whole.centre_norm_sq
-            one = KernelExpansion(
-                functions.kernel,
-                Rows(functions.basis.values[few], few),
-                functions.coef[few, t : t + 1] / scale,
-                functions.intercept[t : t + 1] / scale,
-            )
-            norm_sq = whole.norm_sq / scale**2
-            found = gap_of(problem, one, norm_sq, source, at_best=at_best)
-            done = bool(found.relative_gap <= self.tol)
-            parts.append(
-                replace(found, converged=done, tol=self.tol, stopped_by="one pass")
-            )
-        return worst_of(parts, "one machine per class")
+        wholes = [stream.whole() for stream in self._streams]
+        lengths = [
+            (one.centre_norm_sq, one.norm_sq / one.centre_norm_sq**2) for one in wholes
+        ]
+        rows = X, y, sample_weight
+        return certify_classes(self, rows, self._machines(), lengths)
 
 
 __all__ = ["StreamingBallClassifier", "StreamingOneClass"]
