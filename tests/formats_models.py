@@ -70,6 +70,8 @@ def _classifiers():
     )
     yield corevec.StreamingBallClassifier(kernel="rbf", budget=12), X3, y3
     yield corevec.StreamingBallClassifier(), X3, y3
+    yield corevec.StreamingClassifier(budget=12), X3, y3
+    yield corevec.StreamingClassifier(kernel="linear", budget=12), X3, y3
     yield corevec.StructuralSVM(cost_matrix=[[0, 1, 2], [1, 0, 1], [2, 1, 0]]), X3, y3
     for name in reference.__all__:
         model = getattr(reference, name)()

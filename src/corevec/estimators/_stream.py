@@ -90,7 +90,7 @@ class StreamingEstimator(CoreVectorEstimator):
                         "block": number,
                         "rows": self._position,
                         "updates": self._total_updates(),
-                        "accuracy": getattr(self, "test_then_train_accuracy_", np.nan),
+                        **self._results(),
                     },
                     RoundState(lambda: None),  # the model itself is fitted
                 )
@@ -102,6 +102,10 @@ class StreamingEstimator(CoreVectorEstimator):
                 f"{type(self).__name__}: the stream contains no row, so there is "
                 "nothing to fit. (An iterator can be consumed once only.)"
             )
+
+    def _results(self) -> dict[str, float]:
+        """Return what was measured on the rows before they were learned."""
+        return {"accuracy": getattr(self, "test_then_train_accuracy_", np.nan)}
 
     def _forget(self) -> None:
         for name in self._fitted_attributes():

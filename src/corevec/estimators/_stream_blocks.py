@@ -144,6 +144,14 @@ def same_classes(some: Any, others: Any) -> bool:
     return np.array_equal(np.unique(np.asarray(some)), np.unique(np.asarray(others)))
 
 
+# What a record may hold of the rows before they were learned, and its words.
+RESULTS = {
+    "accuracy": "accuracy so far",
+    "balanced": "balanced",
+    "rmse": "RMSE so far",
+}
+
+
 class BlockReporter(RoundReporter):
     """Reports each block to the progress line, the log and the callbacks."""
 
@@ -156,8 +164,11 @@ class BlockReporter(RoundReporter):
 
     def _show(self, record: dict[str, Any]) -> None:
         rate = record["rows"] / max(time.perf_counter() - self.begun, 1e-9)
-        accuracy = record.get("accuracy", float("nan"))
-        right = "" if np.isnan(accuracy) else f", accuracy so far {accuracy:.4f}"
+        right = "".join(
+            f", {word} {record[name]:.4f}"
+            for name, word in RESULTS.items()
+            if not np.isnan(record.get(name, np.nan))
+        )
         if self.model.verbose > 1:
             logger.log(
                 logging.INFO,

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.checks import is_count
 from corevec._runtime.types import Array
-from corevec.data.sources import as_source
+from corevec.data.sources import Workers, as_source
 from corevec.estimators._base import kernel_for, read_only
 from corevec.estimators._dataset import Dataset
 from corevec.estimators._parameters import check_parameters, check_positive
@@ -31,8 +31,7 @@ class CoreStreamEstimator(StreamingEstimator):
     """Base class of the learners with a core set; not for direct use."""
 
     block: Any
-    forget: Any
-    standardize: Any
+    forget: Any = None
 
     @property
     @abstractmethod
@@ -95,7 +94,8 @@ class CoreStreamEstimator(StreamingEstimator):
             return
         stream = self._streams[0] if fitted else self._new_stream(X, weights)
         try:
-            stream = stream.absorb(X, Targets(z, omega), weights)
+            with Workers(1):  # BLAS's threads cost more than small matrices gain
+                stream = stream.absorb(X, Targets(z, omega), weights)
         except KernelError as error:
             raise KernelError(f"{type(self).__name__}: {error}") from None
         self._position = self.__dict__.get("_position", 0) + X.shape[0]
@@ -188,7 +188,12 @@ class CoreStreamEstimator(StreamingEstimator):
         return KernelExpansion(kernel, basis, coef, np.asarray(intercept))
 
     def _values_of(self, X: Any) -> Array:
-        return self._stream.values(X)
+        with Workers(1):
+            return self._stream.values(X)
+
+    def _join(self, other: Any) -> None:
+        with Workers(1):
+            super()._join(other)
 
     def _total_updates(self) -> int:
         return int(self._stream.n_updates)

@@ -220,9 +220,7 @@ class StreamingClassifier(ClassifierMixin, CoreStreamEstimator):
             Decision values, scaled to margin 1.
         """
         values = self._values(X)
-        return (
-            np.ascontiguousarray(values[:, 0]) if len(self.classes_) == 2 else values
-        )
+        return np.ascontiguousarray(values[:, 0]) if len(self.classes_) == 2 else values
 
     @lazily
     def predict(self, X: Any) -> Array:
@@ -253,6 +251,12 @@ class StreamingClassifier(ClassifierMixin, CoreStreamEstimator):
         right, judged = self._stream.tally.T
         met = judged > 0
         return float(np.mean(right[met] / judged[met])) if met.any() else float("nan")
+
+    def _results(self) -> dict[str, float]:
+        return {
+            "accuracy": self.test_then_train_accuracy_,
+            "balanced": self.test_then_train_balanced_accuracy_,
+        }
 
     @property
     def _core_form(self) -> CoreForm:
@@ -288,17 +292,24 @@ class StreamingClassifier(ClassifierMixin, CoreStreamEstimator):
         """Return the factor of C of each row by its class; None without any."""
         if self.class_weight is None:
             return None
-        k = len(self.classes_)
         if self.class_weight == "balanced":
             mass = self._mass_with(codes, weights)
             met = np.count_nonzero(mass)
             factor = mass.sum() / (met * np.where(mass > 0, mass, 1.0))
         else:
+            labels = self.classes_[:1]  # compute_class_weight needs no more of y
             factor = np.asarray(
                 compute_class_weight(
-                    self.class_weight, classes=self.classes_, y=self.classes_[:1]
-                )
+                    self.class_weight, classes=self.classes_, y=labels
+                ),
+                dtype=np.float64,
             )
+            if (factor < 0).any() or np.count_nonzero(factor) < 2:
+                raise InvalidInputError(
+                    f"{type(self).__name__}: class_weight={self.class_weight!r} must "
+                    "be at least 0 for every class and above 0 for two of them.",
+                    parameter="class_weight",
+                )
         return np.asarray(factor[codes])
 
     def _mass_with(self, codes: Array, weights: Array | None) -> Array:

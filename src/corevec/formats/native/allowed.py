@@ -24,11 +24,13 @@ from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
 from corevec.solvers.cells.forest import Cells, Forest
 from corevec.solvers.cells.tree import Tree
+from corevec.solvers.streaming.core_stream import CoreForm, CoreStream, Targets
 from corevec.solvers.streaming.geometry import Balls
 from corevec.solvers.streaming.geometry import Form as StreamForm
 from corevec.solvers.streaming.kernel_stream import KernelStream
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.stream import LinearStream, Whole
+from corevec.solvers.streaming.summary import Summary
 from corevec.surfaces import Field, Frame
 
 # Of scikit-learn, any estimator may have them.
@@ -142,6 +144,7 @@ _ESTIMATORS: dict[type, tuple[str, ...]] = {
         "components_",
         "normalization_",
     ),
+    estimators.StreamingClassifier: (*_STREAM, "_mass", "classes_"),
     estimators.StreamingBallClassifier: (*_STREAM, "_right", "_tested", "classes_"),
     estimators.StreamingOneClass: (*_STREAM, "_offsets", "_sample"),
     estimators.StructuralSVM: (
@@ -219,6 +222,29 @@ _PARTS: dict[type, tuple[str, ...]] = {
         "rows",
     ),
     LinearStream: (*_BALL_STREAM, "vectors"),
+    CoreForm: (),
+    CoreStream: (
+        "F",
+        "a",
+        "aged",
+        "born",
+        "by_columns",
+        "coef",
+        "form",
+        "gram",
+        "kernel",
+        "n_left",
+        "n_outputs",
+        "n_rows",
+        "n_updates",
+        "prior",
+        "rows",
+        "summary",
+        "tally",
+        "targets",
+    ),
+    Summary: (),
+    Targets: (),
     **{cls: names for cls, names, is_one in calibration_parts() if not is_one},
 }
 # Recomputed from the other fields when a file is read.

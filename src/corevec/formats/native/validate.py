@@ -27,11 +27,13 @@ from corevec.kernels import KERNEL_CODES, Kernel, PrecomputedKernel, RowMap, Row
 from corevec.models.basis import Basis
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
+from corevec.solvers.streaming.core_stream import CoreForm, CoreStream, Targets
 from corevec.solvers.streaming.geometry import Balls
 from corevec.solvers.streaming.geometry import Form as StreamForm
 from corevec.solvers.streaming.kernel_stream import KernelStream
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.stream import BallStream, LinearStream, Whole
+from corevec.solvers.streaming.summary import Summary
 from corevec.surfaces import Field, Frame
 
 Wrong = Callable[[str], NoReturn]
@@ -235,6 +237,51 @@ def _(made: KernelStream, wrong: Wrong) -> None:
     least = made.form.n_balls + 1  # or no row could be removed
     if made.budget is not None and not _is_count(made.budget, least):
         wrong(f"budget must be None or a whole number of at least {least}")
+
+
+@check_sound.register
+def _(made: CoreForm, wrong: Wrong) -> None:
+    _check_fields(made, wrong)
+    if not _is_count(made.budget, least=1) or not _is_count(made.block, least=1):
+        wrong("budget and block must be whole numbers of at least 1")
+    if made.half_life is not None and not (
+        _is_number(made.half_life) and made.half_life > 0
+    ):
+        wrong("half_life must be None or a number above 0")
+
+
+@check_sound.register
+def _(made: CoreStream, wrong: Wrong) -> None:
+    if not isinstance(made.form, CoreForm) or not isinstance(made.targets, Targets):
+        wrong("a core stream needs a form and targets")
+    for name in ("n_rows", "n_updates", "n_left", "aged"):
+        if not _is_count(getattr(made, name)):
+            wrong(f"{name} must be a whole number of at least 0")
+    if not _is_rows(made.rows):
+        wrong("rows must be rows of float64 or float32")
+    (n, d), k = made.rows.shape, made.n_outputs
+    width = d + bool(made.form.bias)
+    if not _is_count(k, least=1) or not isinstance(made.by_columns, bool):
+        wrong("n_outputs must be a whole number of at least 1, by_columns a bool")
+    r = width if made.by_columns else n
+    check_floats(made.targets.z, (n, k), "z", wrong)
+    check_floats(made.targets.omega, (n,), "omega", wrong)
+    check_floats(made.a, (n, k), "a", wrong)
+    check_floats(made.prior, (n, k), "prior", wrong)
+    check_floats(made.gram, (n, n), "gram", wrong)
+    check_floats(made.coef, (r, k), "coef", wrong)
+    check_floats(made.tally, (None, 2), "tally", wrong)
+    if made.F is not None or made.by_columns or made.summary is not None:
+        check_floats(made.F, (r, n), "F", wrong)
+    if made.summary is not None:
+        if not isinstance(made.summary, Summary):
+            wrong("summary must be None or a Summary")
+        check_floats(made.summary.spread, (r, r), "spread", wrong)
+        check_floats(made.summary.mean, (r, k), "mean", wrong)
+    born = made.born
+    if not isinstance(born, np.ndarray) or born.shape != (n,) or born.dtype != np.int64:
+        wrong(f"born must be an int64 array of shape ({n})")
+    _fit_together(made.kernel, Rows(made.rows, np.arange(n)), wrong)
 
 
 def _stream(made: BallStream, wrong: Wrong) -> None:

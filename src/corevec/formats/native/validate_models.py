@@ -25,6 +25,7 @@ from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
 from corevec.solvers.cells.forest import Forest
+from corevec.solvers.streaming.core_stream import CoreStream
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.stream import BallStream, LinearStream
 from corevec.surfaces import Field, Frame, ImplicitSurface
@@ -262,6 +263,8 @@ def _functions_of(result: FitResult | None) -> KernelExpansion | None:
 
 def _rows_of_streams(streams: list[Any], wrong: Wrong) -> list[Any]:
     kinds = {type(stream) for stream in streams}
+    if kinds == {CoreStream} and len(streams) == 1:
+        return [streams[0].rows]
     if len(kinds) > 1 or not all(issubclass(kind, BallStream) for kind in kinds):
         wrong("_streams must be streams of one kind")
     linear = LinearStream in kinds
@@ -276,7 +279,9 @@ def _check_numbers(made: Any, inside: dict[str, Any], wrong: Wrong) -> None:
     if "_forest" in inside:
         n_outputs = made._forest.trees[0].n_outputs
     if "_streams" in inside:
-        n_outputs = len(made._streams)
+        streams = made._streams
+        is_core = isinstance(streams[0], CoreStream)
+        n_outputs = streams[0].n_outputs if is_core else len(streams)
     if "classes_" in inside:
         _check_classes(made, n_outputs, wrong)
     for name in ("target_mean_", "target_scale_"):

@@ -1,7 +1,8 @@
-"""Balls around the rows of a stream (StreamSVM)."""
+"""One pass over a stream: a core set with a summary, and balls (StreamSVM)."""
 
 from corevec.solvers.streaming.ball_bound import BallBound, loosest_of
 from corevec.solvers.streaming.certificate import best_scale, gap_of
+from corevec.solvers.streaming.core_stream import CoreForm, CoreStream, Targets
 from corevec.solvers.streaming.geometry import Balls, Form, UnusableRow, enclosed
 from corevec.solvers.streaming.kernel_stream import KernelStream
 from corevec.solvers.streaming.reservoir import RowSample
@@ -12,16 +13,21 @@ from corevec.solvers.streaming.stream import (
     Whole,
     stacked,
 )
+from corevec.solvers.streaming.summary import Summary
 
 __all__ = [
     "BallBound",
     "BallStream",
     "Balls",
+    "CoreForm",
+    "CoreStream",
     "Form",
     "KernelStream",
     "LinearStream",
     "RowSample",
     "Signs",
+    "Summary",
+    "Targets",
     "UnusableRow",
     "Whole",
     "best_scale",

@@ -130,8 +130,12 @@ class CoreStream:
         self.coef = np.zeros((width if self.by_columns else 0, outputs))
         self.n_rows = self.n_updates = self.n_left = 0
         self.aged = 0  # rows by which the losses have decayed
-        self._points: Points | None = None
         self.tally = np.zeros((outputs if outputs > 1 or form.two_sided else 2, 2))
+
+    _points: Points | None = None  # the core rows as the kernel takes them; a cache
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_points"}
 
     # Values -------------------------------------------------------------------------
 
@@ -143,11 +147,8 @@ class CoreStream:
             d = X.shape[1]
             found = X @ self.coef[:d]
             return np.asarray(found + self.coef[d] if self.form.bias else found)
-        if self._points is None:
-            self._points = self.kernel.prepare_basis(_rows(self.rows))
-        found = self.kernel.times(
-            self.kernel.prepare(_rows(X)), self._points, self.coef
-        )
+        points = self.kernel.prepare(_rows(X))
+        found = self.kernel.times(points, self._core_points(), self.coef)
         if self.form.bias:
             found = found + self.coef.sum(axis=0)
         return finite(found, self.kernel)
@@ -226,8 +227,7 @@ class CoreStream:
             own = self._block(points, points)
             cross = np.empty((0, v))
             if n:
-                assert self._points is not None
-                cross = self._block(self._points, points)
+                cross = self._block(self._core_points(), points)
             if self.summary is None:
                 gram[:n, n:], gram[n:, n:] = cross, own
             else:
@@ -303,8 +303,6 @@ class CoreStream:
             self.coef = w
             if not self.by_columns:
                 self.coef = linalg.solve_triangular(self.F, w, check_finite=False)
-        if not self.by_columns and self._points is None:
-            self._points = self.kernel.prepare_basis(_rows(self.rows))
 
     # Leaving ------------------------------------------------------------------------
 
@@ -420,7 +418,7 @@ class CoreStream:
             for name in ("rows", "targets", "born", "a", "gram", "prior", "F"):
                 setattr(new, name, getattr(other, name))
             new.summary, new.coef = other.summary, other.coef
-            new._points = other._points
+            new._points = None
             return new
         if other.summary is not None and new.summary is None:
             new._begin_summary()
@@ -459,6 +457,11 @@ class CoreStream:
         points = self.kernel.prepare_basis(_rows(self.rows))
         K = self._block(points, points)
         return np.maximum((self.coef * (K @ self.coef)).sum(axis=0), 0.0)
+
+    def _core_points(self) -> Points:
+        if self._points is None:
+            self._points = self.kernel.prepare_basis(_rows(self.rows))
+        return self._points
 
     def _block(self, x: Points, z: Points) -> Array:
         values = self.kernel.block(x, z)
