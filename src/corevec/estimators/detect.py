@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from numbers import Real
 from os import PathLike
@@ -15,16 +15,15 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from corevec._runtime.progress import Progress, RoundState
+from corevec._runtime.progress import RoundState
 from corevec._runtime.types import Array
-from corevec.backend.arrays import column_of, is_tensor, to_device_of, to_numpy
+from corevec.backend.arrays import column_of, to_device_of
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET
-from corevec.estimators._base import CoreVectorEstimator, kernel_for
+from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
-from corevec.estimators._dataset import Dataset, weights_of
+from corevec.estimators._dataset import Dataset
 from corevec.estimators._outlier_probability import (
     MARKED_ROWS,
-    just_below,
     marks_of,
     probabilities,
     scores_of,
@@ -38,23 +37,14 @@ from corevec.estimators._parameters import (
     store,
 )
 from corevec.estimators._rows import lazily
-from corevec.estimators._share import MATRIX_TOL, ShareSearch
-from corevec.estimators.methods import Auto, Cells, CoreSet, Exact, Method, method_of
-from corevec.exceptions import InvalidInputError, KernelError
-from corevec.kernels import AnyKernel, Rows, make_kernel
-from corevec.models.checkpoint import Checkpoint
-from corevec.models.result import FitResult
+from corevec.estimators._share import ShareFit, quantile
+from corevec.estimators.methods import Cells, CoreSet, Method, method_of
+from corevec.exceptions import InvalidInputError
+from corevec.kernels import Rows, make_kernel
 from corevec.problems.family import Problem, one_class, svdd
-from corevec.problems.task import Task
 
 if TYPE_CHECKING:
     from corevec.solvers.strategy.boxes import Form
-
-# Rows of the sample that C is sought on first.
-_SEARCH_ROWS = 4000
-# Rows up to which C is sought on one kernel matrix (1,500 rows: 0.05 s for 0.12). With
-# more, accurate solutions on it take longer than fits (4,000 rows: 0.25 s for 0.20).
-_MATRIX_ROWS = 1500
 
 
 class _Detector(CoreVectorEstimator):
@@ -261,7 +251,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
                 problems = self._problems_for(given)
                 self._fit_problems(given, problems, "one-class", reporter)
             else:
-                self._fit_to_share(given, nu, reporter)
+                ShareFit(self, given, nu).fit(reporter)
             self.n_support_ = np.array([len(self.support_)], dtype=np.int32)
             self._mark(given)
         return self
@@ -370,137 +360,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         self.offset_ = 1.0
         if self._seeks_C:
             source = given.source.host_copy()
-            self.offset_ = self._quantile(self._forest, source, given.weight, nu)
-
-    def _fit_to_share(self, given: Dataset, nu: float, reporter: RoundReporter) -> None:
-        """Search for the C that leaves the share `nu` outside: first on a sample."""
-        self.C_ = 1.0 / (nu * given.mass)
-        interrupted, known = False, self._searched_before(given)
-        if known is not None:
-            self.C_ = known
-        elif given.n_rows > 2 * _SEARCH_ROWS and self.kernel != "precomputed":
-            rng = np.random.default_rng(self._settings().random_state)
-            few = given.sample(rng, _SEARCH_ROWS)
-            ratio = given.mass / few.mass
-            self.C_ *= ratio
-            quiet = RoundReporter(self, self._attributes_at, quiet=True)
-            found = self._search(few, nu, quiet, is_sample=True)
-            interrupted = found.progress.stop_asked
-            self.C_ /= ratio
-        found = self._search(given, nu, reporter, interrupted)
-        self.offset_ = found.offset
-        self._set_fitted(found.outcome, found.progress, "one-class")
-
-    def _searched_before(self, given: Dataset) -> float | None:
-        """Return the C that an earlier run had reached, from its checkpoint."""
-        if self.checkpoint is None:
-            return None
-        asked = self._asked(self._problems_for(given), given.source)
-        saved = Checkpoint(self.checkpoint, asked).read()
-        return None if saved is None else float(saved.header["more"]["C"])
-
-    def _search(
-        self,
-        given: Dataset,
-        nu: float,
-        reporter: RoundReporter,
-        interrupted: bool = False,
-        is_sample: bool = False,
-    ) -> _Found:
-        """Return the fit with the C whose share of outliers is `nu`.
-
-        If the largest C still leaves too many, that C is used and the offset is lowered
-        to the nu-quantile of the scores.
-        """
-        search = ShareSearch.around(self.C_, nu, given.mass)
-        source, kernel = given.source, kernel_for(self, given)
-        interrupted |= self._on_matrix(search, given, kernel)
-        following: float | None = self.C_
-        while following is not None:
-            self.C_ = following
-            task = Task(self._problems_for(given), source, kernel, self._settings())
-            outcome, progress = self._run(
-                task, reporter, stop_asked=interrupted, has_checkpoint=not is_sample
-            )
-            between = Progress(source.n_rows)  # to notice a Ctrl-C between two fits
-            with between.listening_for_interrupt():
-                share = self._outlier_share(outcome, given)
-            progress.stop_asked |= between.stop_asked
-            if search.is_met(share):
-                return _Found(outcome, progress, 1.0)
-            stopped = outcome.certificates[0].stopped_by
-            given_up = stopped in ("max_time", "max_vectors", "max_iter")
-            if given_up or progress.stop_asked:
-                break
-            following = search.following(self.C_, share)
-        offset = self._quantile(outcome.functions, source, given.weight, nu)
-        return _Found(outcome, progress, offset)
-
-    def _on_matrix(
-        self, search: ShareSearch, given: Dataset, kernel: AnyKernel
-    ) -> bool:
-        """Set the C that the search starts from, where all rows fit into a matrix.
-
-        Returns whether Ctrl-C was pressed.
-        """
-        from corevec.solvers.exact.path import PathMatrix
-
-        source, n_rows = given.source, given.n_rows
-        exact = isinstance(method_of(self), Auto | Exact) and self.checkpoint is None
-        few = n_rows <= _MATRIX_ROWS
-        fits = PathMatrix.serves(kernel, n_rows, self.memory_budget)
-        if not (exact and few and fits):
-            return False
-        progress = Progress(n_rows, max_time=self.max_time)
-        with (
-            progress.listening_for_interrupt(),
-            source.at_work(),
-            suppress(KernelError),  # of which the fit tells with the estimator's name
-        ):
-            rows = source.take(source.numbers)
-            if is_tensor(rows.values):
-                return False
-            matrix = PathMatrix(rows, kernel, MATRIX_TOL * self.tol, source.workers)
-            labels = given.problem_labels()
-            self.C_ = search.on_matrix(
-                self.C_,
-                matrix,
-                lambda C: one_class(labels, C),
-                to_numpy(weights_of(given.weight, rows)),
-                lambda: progress.spent() is None,
-            )
-        return progress.stop_asked
-
-    def _outlier_share(self, outcome: FitResult, given: Dataset) -> float:
-        functions, weight = outcome.functions, given.weight
-        basis = functions.prepared()
-
-        def outside(rows: Any) -> float:  # travels to the rows, so without `given`
-            low = functions.evaluate(rows, basis)[:, 0] < 1.0
-            return float(weights_of(weight, rows)[low].sum())
-
-        return float(given.source.reduce(outside, lambda a, b: a + b)) / given.mass
-
-    def _quantile(self, functions: Any, source: Any, weights: Any, nu: float) -> float:
-        """Return the nu-quantile of the scores, by weight."""
-        # Values, weights and the order of all rows, or of as many as fit.
-        few = int(self.memory_budget // 64)
-        most = source.n_rows if 2 * few >= source.n_rows else few
-        seed = self._settings().random_state
-        values, own = scores_of(functions, source, weights, most, seed)
-        order = np.argsort(values)
-        below = np.cumsum(own[order]) / own.sum()
-        first_kept = min(int(np.searchsorted(below, nu, side="right")), len(order) - 1)
-        return just_below(values[order], first_kept)
-
-
-@dataclass(frozen=True)
-class _Found:
-    """The last fit of a search for C, and the offset that leaves the share outside."""
-
-    outcome: FitResult
-    progress: Progress
-    offset: float
+            self.offset_ = quantile(self, self._forest, source, given.weight)
 
 
 class SVDD(BallDetector, _Detector):

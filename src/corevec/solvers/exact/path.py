@@ -186,7 +186,7 @@ class PathMatrix:
         coef, K = coef[used], self.gram.values
 
         def product(part: Array) -> Array:
-            return np.asarray(K[np.ix_(part, used)] @ coef, dtype=np.float64)
+            return np.asarray(K[part[:, None], used] @ coef, dtype=np.float64)
 
         blocks = [at[s : s + BLOCK] for s in range(0, len(at), BLOCK)]
         found = np.concatenate(list(self.workers.run(product, blocks)))
@@ -264,7 +264,7 @@ class _Ascent:
 
     def _begin(self, sign: Array, omega: Array) -> tuple[_AscentState, Array]:
         """Return the zero function on the rows of the path, and their matrix."""
-        own, K = np.flatnonzero(omega > 0), self.matrix.gram.values
+        own, K = (omega > 0).nonzero()[0], self.matrix.gram.values
         if len(own) > GATHERED_SHARE * len(self.matrix):
             own = np.arange(len(self.matrix))
         else:
@@ -274,7 +274,7 @@ class _Ascent:
 
     def _point(self, problem: Problem, state: _AscentState) -> PathPoint:
         b, sign, has_bias = state.b, state.sign, problem.has_bias
-        used = np.flatnonzero(b)
+        used = b.nonzero()[0]
         coef = (sign * b)[used]
         margin = state.g + 1.0 - state.ridge * b  # y f
         slack = np.maximum(1.0 - margin, 0.0)
