@@ -37,8 +37,8 @@ TOLERANCE = 0.02
 MOST_C, MOST_FITS = 1e3, 40
 # A bracket is narrow if its ends differ by less than this.
 NARROW = 1e-6
-# The gap of the solutions on a matrix, relative to that of the fit: rows at the margin
-# are to lie on the side where the fit has them.
+# The gap of the solutions on a matrix, relative to that of the fit: rows are to lie on
+# the side of the boundary where the fit has them.
 MATRIX_TOL = 1e-3
 # Rows of the sample that C is sought on first.
 SAMPLE_ROWS = 4000
