@@ -33,6 +33,7 @@ from benchmarks.experiments import (
     streaming_table,
     subspace_regression,
     surfaces,
+    svm_tuned,
 )
 
 EXPERIMENTS = {
@@ -43,6 +44,7 @@ EXPERIMENTS = {
     "reference_speed": reference_speed,
     "defaults": defaults,
     "exact_growth": exact_growth,
+    "svm_tuned": svm_tuned,
     "real_data": real_data,
     "one_class": one_class,
     "regression": regression,
