@@ -6,7 +6,8 @@ __all__, __getattr__ = on_demand(
     __name__,
     {
         "box": (
-            "BoxProblem Measured best_bias c_svc epsilon_svr nu_svc nu_svr one_class_nu"
+            "BoxProblem Measured best_bias c_svc epsilon_svr nu_svc nu_svr numbered "
+            "one_class_nu"
         ),
         "family": (
             "AutomaticTube Floor Labels Problem Terms expectile one_class regression "

@@ -112,15 +112,15 @@ class BoxProblem:
             Where no multipliers have these sums.
         """
         a = np.clip(signed, self.lower, self.higher)
-        if last is None:
-            is_free = (a > self.lower) & (a < self.higher)
-            last = np.where(is_free, 0, np.where(a != 0, 1, 2))
         for g, total in enumerate(self.totals):
             own = np.flatnonzero(self.group == g)
-            own = own[np.argsort(last[own], kind="stable")]
             missing = total - float(a[own].sum())
             if abs(missing) <= EPS * (float(np.abs(a[own]).sum()) + abs(total)):
                 continue
+            if last is None:
+                is_free = (a > self.lower) & (a < self.higher)
+                last = np.where(is_free, 0, np.where(a != 0, 1, 2))
+            own = own[np.argsort(last[own], kind="stable")]
             size = float(self.upper[own].sum()) + abs(total)
             room = (
                 self.higher[own] - a[own] if missing > 0 else a[own] - self.lower[own]
@@ -309,3 +309,14 @@ def _two_sided(
 
 def _floats(*given: Array) -> tuple[Array, ...]:
     return tuple(np.asarray(one, dtype=np.float64) for one in given)
+
+
+def numbered(rows: Array) -> tuple[Array, Array]:
+    """Return the different row numbers, sorted, and which of them is each entry's.
+
+    As ``np.unique``, which is slow where nothing repeats and all are sorted.
+    """
+    if len(rows) < 2 or (rows[1:] > rows[:-1]).all():
+        return rows, np.arange(len(rows))
+    numbers, place = np.unique(rows, return_inverse=True)
+    return numbers, place

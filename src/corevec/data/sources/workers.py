@@ -114,10 +114,10 @@ def _controller(n_modules: int) -> ThreadpoolController:
 
 
 def _n_threads(n_jobs: int | None) -> int:
+    if n_jobs is not None and n_jobs > 0:
+        return n_jobs
     cores = int(joblib.cpu_count())
     if n_jobs is None:
         asked = os.environ.get("OMP_NUM_THREADS", "")
         return max(1, min(cores, int(asked))) if asked.isdigit() else cores
-    if n_jobs < 0:
-        return max(1, cores + 1 + n_jobs)
-    return max(1, n_jobs)
+    return max(1, cores + 1 + n_jobs)

@@ -35,17 +35,6 @@ class Guess:
         return Guess(part.feasible(ratio * self.signed[few], -slack), slack)
 
 
-def numbered(rows: Array) -> tuple[Array, Array]:
-    """Return the different row numbers, sorted, and which of them is each entry's.
-
-    As ``np.unique``, which is slow where nothing repeats and all are sorted.
-    """
-    if len(rows) < 2 or (rows[1:] > rows[:-1]).all():
-        return rows, np.arange(len(rows))
-    numbers, place = np.unique(rows, return_inverse=True)
-    return numbers, place
-
-
 def blank_guess(problem: BoxProblem) -> Guess:
     """Return a guess that knows nothing: any entry may get a multiplier."""
     nothing = np.zeros(len(problem.rows))

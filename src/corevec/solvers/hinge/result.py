@@ -11,7 +11,7 @@ from corevec.data.sources import Source
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
-from corevec.problems.box import BoxProblem
+from corevec.problems.box import BoxProblem, numbered
 
 GAP, VIOLATION = "gap", "violation"
 
@@ -102,7 +102,7 @@ class BoxSolution:
 
 def coefficients_of(problem: BoxProblem, signed: Array) -> tuple[Array, Array]:
     """Return the numbers of the rows with a coefficient, sorted, and these."""
-    rows, place = np.unique(problem.rows, return_inverse=True)
+    rows, place = numbered(problem.rows)
     coef = np.bincount(place, weights=signed, minlength=len(rows))
     used = coef != 0
     return rows[used], coef[used]

@@ -28,17 +28,17 @@ from corevec.data.sources import Source, Workers
 from corevec.kernels import AnyKernel, Kernel, Rows
 from corevec.models.certificate import Cancellation, Certificate, relative_gap
 from corevec.models.expansion import KernelExpansion
-from corevec.problems import BoxProblem, Measured
+from corevec.problems import BoxProblem, Measured, numbered
 from corevec.solvers.hinge.active import (
     Guess,
     active_entries,
     blank_guess,
-    numbered,
     predicted,
     sample_problem,
     samples,
 )
 from corevec.solvers.hinge.decomposition import WORKING_SET, Decomposition
+from corevec.solvers.hinge.few_rows import MOST_ENTRIES, STEPS_PER_ENTRY, FewRows
 from corevec.solvers.hinge.kernel_rows import KernelRows
 from corevec.solvers.hinge.latest import Latest
 from corevec.solvers.hinge.result import GAP, BoxSolution, HingeSettings
@@ -52,6 +52,8 @@ CACHE_SHARE = 0.6
 # A round that leaves more than this share of the gap has met the limit of float32.
 STALLED = 0.5
 MOST_PASSES = 30
+# Violations that few rows are solved to, in units of the tolerance.
+FEW_ROWS_SHARES = (0.9, 0.2, 0.03)
 # The gap that samples are solved to.
 SAMPLE_GAP = 0.03
 # Entries are solved to this share of the tolerance before all rows are evaluated.
@@ -152,6 +154,8 @@ class _Run:
         """Return the solution."""
         problem = self.problem
         best = None if start is None else self._started(start)
+        if best is None and self._are_few():
+            best = self._on_few_rows()
         guess = self._sampled() if best is None else best.guess
         seen, rows = best, None
         active = np.empty(0, dtype=np.int64)
@@ -179,6 +183,32 @@ class _Run:
         if best is None:
             best = self._seen(guess.signed, None)
         return self._solution(best, stopped_by)
+
+    def _are_few(self) -> bool:
+        """Whether the kernel matrix of all entries is small."""
+        n = len(self.place)
+        fits = 16 * n**2 <= CACHE_SHARE * self.source.memory_budget
+        return fits and n <= MOST_ENTRIES and self._may_go_on()
+
+    def _on_few_rows(self) -> _Seen:
+        """Return what pairs of multipliers reach on the whole kernel matrix."""
+        problem, tol = self.problem, self.settings.tol
+        few = FewRows.of(self.source, self.kernel, self.numbers, self.place)
+        self.progress.rows_looked_at += len(self.numbers)
+        self._largest_diagonal = few.largest
+        signed = problem.feasible(np.zeros(len(problem.rows)))
+        most = STEPS_PER_ENTRY * len(signed)
+        most = min(most, self.settings.max_steps or most)
+        # A gap is a sum of violations: how small they have to be is tried.
+        for share in FEW_ROWS_SHARES:
+            left = most - self.steps
+            signed, steps = few.improved(problem, signed, share * tol, left)
+            self.steps += steps
+            seen = self._measured(signed, *few.values(signed))
+            if self._is_met(seen) or self.steps >= most:
+                break
+        self._record(seen)
+        return seen
 
     def _started(self, start: Array) -> _Seen:
         """Return what a warm start proves."""
@@ -285,7 +315,7 @@ class _Run:
         Values seen before are updated where fewer multipliers have changed than there
         are.
         """
-        problem, changed, error = self.problem, signed, 0.0
+        changed, error = signed, 0.0
         before: Array | float = 0.0
         if last is not None:
             changed = signed - last.guess.signed
@@ -293,8 +323,12 @@ class _Run:
                 before, error = last.values, last.error
             else:
                 changed = signed
-        values, added = self._values(problem.rows, changed, np.float64)
-        values, error = before + values, error + added
+        values, added = self._values(self.problem.rows, changed, np.float64)
+        return self._measured(signed, before + values, error + added)
+
+    def _measured(self, signed: Array, values: Array, error: float) -> _Seen:
+        """Return what multipliers and their values, known up to `error`, prove."""
+        problem = self.problem
         measured = problem.measure(signed, values)
         # What is left of target, value and bias is rounded by a unit of each.
         largest = np.abs(problem.target).max(initial=0.0) + np.abs(values).max()

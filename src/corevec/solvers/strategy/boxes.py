@@ -29,7 +29,14 @@ from corevec.kernels import AnyKernel
 from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
-from corevec.problems import BoxProblem, c_svc, epsilon_svr, nu_svr, one_class_nu
+from corevec.problems import (
+    BoxProblem,
+    c_svc,
+    epsilon_svr,
+    nu_svr,
+    numbered,
+    one_class_nu,
+)
 from corevec.problems.family import Problem, Terms
 from corevec.problems.task import Task
 from corevec.solvers.hinge import (
@@ -177,7 +184,7 @@ def certify_box(
     biases = np.array([bias + offset, bias - offset])[: len(box.totals)]
     if len(box.totals) == 1:
         biases = np.array([bias])
-    place = np.unique(box.rows, return_inverse=True)[1]
+    place = numbered(box.rows)[1]
     values = np.zeros(len(box.rows))
     if len(function.basis):
         values = function.values(source)[:, 0][place] - bias
