@@ -6,7 +6,7 @@ that are dense or CSR, float32 or float64, on the host or on a device.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -214,6 +214,15 @@ class Kernel:
             assert x.diagonal is not None
             out *= inverse_root(x.diagonal)[:, None]
         return out
+
+    def repeated(self, x: Points, z: Points) -> Callable[[Any], Any]:
+        """Return ``coef -> times(x, z, coef)`` of tensors, made ready once."""
+        if self._is_scaled:
+            return lambda coef: self._tensor_times(x, z, coef)
+        gpu = _gpu_kernels()
+        points = (gpu.Prepared(p.values, p.squares) for p in (x, z))
+        product: Callable[[Any], Any] = gpu.repeated(self._parameters, *points)
+        return product
 
     def diagonal(self, rows: Rows) -> Array:
         """Return k(x, x) for each row (float64)."""
