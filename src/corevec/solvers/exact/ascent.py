@@ -30,7 +30,8 @@ from corevec.problems.task import Task
 from corevec.solvers.exact.active_rows import ActiveRows, Hinge
 from corevec.solvers.exact.pairs import PASS_ROWS, values_of_pairs
 from corevec.solvers.exact.result import Solution, support
-from corevec.solvers.exact.solve import Exact, searching_precision, serves
+from corevec.solvers.exact.rounds import searching_precision
+from corevec.solvers.exact.solve import Exact, serves
 
 
 @dataclass(frozen=True)
