@@ -1,4 +1,4 @@
-"""The package as a newcomer meets it: names, types, wheel, README."""
+"""The package as a newcomer meets it: names, types, wheel."""
 
 import importlib
 import pickle
@@ -123,23 +123,3 @@ def test_the_wheel_works_in_a_bare_environment_outside_the_checkout(wheel, tmp_p
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().startswith(str(there))
-
-
-def snippets():
-    readme = ROOT / "README.md"
-    if not readme.exists():
-        return []
-    return re.findall(r"```python\n(.*?)```", readme.read_text(), re.DOTALL)
-
-
-def test_the_readme_has_examples():
-    assert snippets()
-
-
-@pytest.mark.slow
-def test_the_examples_of_the_readme_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    namespace = {"__name__": "readme"}
-    for code in snippets():
-        exec(compile(code, "README.md", "exec"), namespace)
