@@ -318,7 +318,7 @@ def section(exhibit):
     if exhibit.make is not None:
         parts.append(exhibit.make())
     parts += [
-        f"![{exhibit.name}, measured by us]({RESULTS}/{picture})"
+        f"[![{exhibit.name}, measured by us]({RESULTS}/{picture})]({RESULTS}/{picture})"
         for picture in exhibit.pictures
     ]
     parts.append(exhibit.reading)
