@@ -22,9 +22,7 @@ LISTED_ELSEWHERE = {
 def listed():
     """Return the names of the pages, without the leading ``corevec.``."""
     text = "\n".join(page.read_text() for page in PAGES)
-    blocks = re.findall(
-        r"\.\. autosummary::\n(?:   :.*\n)+\n((?:   [\w.]+\n)+)", text
-    )
+    blocks = re.findall(r"\.\. autosummary::\n(?:   :.*\n)+\n((?:   [\w.]+\n)+)", text)
     return [name.strip() for block in blocks for name in block.splitlines()]
 
 
