@@ -471,11 +471,11 @@ PARTS = (
 def main():
     from benchmarks import readme_papers as papers  # they use the functions above
     from benchmarks.readme_cells import CELLS
-    from benchmarks.readme_front import front
+    from benchmarks.readme_front import coverage, front
     from benchmarks.readme_gpu import GPU
     from benchmarks.readme_larger import LARGER
 
-    write(README, [lambda: front("docs/measured.md")])
+    write(README, [lambda: front("docs/measured.md"), coverage])
     write(DOCS / "index.md", [lambda: front("measured.md")])
     write(ALL, [lambda part=part: with_heading(part()) for part in PARTS])
     criticism = (papers.as_printed, papers.at_large_c, papers.while_rows_grow)

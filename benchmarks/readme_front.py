@@ -1,9 +1,10 @@
 """The table of README.md and of the site's first page: what says most, in one place."""
 
+import json
 import statistics
 from collections import defaultdict
 
-from benchmarks.readme import mean, measured, median, newest, table
+from benchmarks.readme import HERE, mean, measured, median, newest, table
 from benchmarks.readme_gpu import grouped, seconds
 
 # Of `python -m benchmarks defaults`: where it gains and where it does not.
@@ -36,6 +37,17 @@ def front(measured_page):
         f"is certified\non all rows ([all tables]({measured_page})):"
     )
     return table(title, head, [*million(), *defaults(), *device()])
+
+
+def coverage():
+    """Return how much of the package the tests run (`nox -s coverage`)."""
+    found = json.loads((HERE / "results" / "coverage.json").read_text())
+    lines = 100 * found["covered_lines"] / found["num_statements"]
+    branches = 100 * found["covered_branches"] / found["num_branches"]
+    return (
+        f"The tests run {lines:.1f} % of the lines and {branches:.1f} % of the "
+        "branches (`nox -s coverage`; without\ncode that Numba or a GPU runs).\n\n"
+    )
 
 
 def million():
