@@ -18,6 +18,7 @@ from corevec._runtime.progress import Listener, Progress
 from corevec._runtime.types import Array
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
 from corevec.estimators._base import REMEDIES, read_only
+from corevec.estimators._notebook import ShowsCertificate
 from corevec.estimators._validation import named
 from corevec.estimators.svm._parameters import check_svm_parameters
 from corevec.estimators.svm._rows import (
@@ -34,7 +35,7 @@ from corevec.models.certificate import Certificate, worst_of
 from corevec.models.expansion import KernelExpansion
 
 
-class SupportVectorMachine(BaseEstimator):
+class SupportVectorMachine(ShowsCertificate, BaseEstimator):
     """Base class of `SVC`, `NuSVC`, `SVR`, `NuSVR` and `OneClassSVM`.
 
     Each subclass lists its parameters in its constructor, and its `_solve` says which
