@@ -124,7 +124,9 @@ def _with_support(given: FittedModel) -> FittedModel:
     if unstored:  # precomputed or callable kernel: scikit-learn stores no vectors
         rows, own = getattr(model, "_BaseLibSVM__Xfit", None), _own(model)
         if isinstance(model, SupportVectorMachine):
-            rows = model._rows_of_function
+            rows = (
+                None if model._rows_of_function is None else model._rows_of_function[1]
+            )
         vectors = given.X[numbers] if rows is None else _at(rows, numbers)
         if own is not None:  # rows of the matrix are identified by their values
             vectors = own.basis.values
