@@ -78,8 +78,8 @@ def _refuse_huge_values(kernel: Kernel, statistics: RowStatistics) -> None:
             value = np.power(kernel.gamma * norm_sq + abs(kernel.coef0), kernel.degree)
     if value > MAX_KERNEL_VALUE:
         raise KernelError(
-            f"the {kernel.name} kernel has values of the size {value:.0e} on these "
-            f"rows, above {MAX_KERNEL_VALUE:g}, where sums of their squares leave the "
+            f"the {kernel.name} kernel overflows on these rows: of values of the size "
+            f"{value:.0e}, above {MAX_KERNEL_VALUE:g}, the sums of squares leave the "
             "range of floating-point numbers. Scale the columns (StandardScaler), or "
             "lower gamma, coef0 or degree."
         )
