@@ -34,7 +34,7 @@ from corevec.formats import load, save
 # What a model from a changed file may say to the rows that it was fitted on.
 ALLOWED = (CorevecError, NotFittedError)
 # Of these rows a good model predicts in milliseconds and fits within seconds. What
-# takes longer, in processor time, was asked for by a changed parameter (tol=1e-300), and
+# takes longer (processor time) was asked for by a changed parameter (tol=1e-300), and
 # is given up.
 SECONDS = 10
 # Files of older versions of the container, each with some rows in a JSON file.
