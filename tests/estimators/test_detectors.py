@@ -7,7 +7,7 @@ import reading
 import strategies
 from hypothesis import assume, given, settings
 
-from corevec import SVDD, CoreVectorOneClass, certify
+from corevec import SVDD, CoreVectorOneClass, certify, methods
 
 TIGHT = {"tol": 1e-9, "random_state": 0}
 CONSTANT = [*strategies.DISTANCE_KERNELS, strategies.KERNELS[6]]
@@ -223,3 +223,11 @@ def test_a_model_without_marks_has_no_probabilities():
     del model.probability_marks_  # as a file of an older version
     assert not hasattr(model, "predict_proba")
     assert hasattr(CoreVectorOneClass(), "predict_proba")
+
+
+def test_a_hard_ball_of_a_sample_has_the_radius_of_the_sample():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    model = SVDD(method=methods.Sample(50), random_state=0).fit(X)
+    assert np.isfinite(model.decision_function(X)).all()
+    inside = model.distance(X) <= model.radius_ * (1 + 1e-9)
+    assert 50 <= inside.sum() < 200

@@ -15,11 +15,13 @@ from corevec import (
     CoreVectorRanker,
     CoreVectorRegressor,
     InvalidInputError,
+    KernelError,
     NotCertifiedWarning,
     StreamingBallClassifier,
     StructuralSVM,
     certify,
     methods,
+    svm,
 )
 
 RNG = np.random.default_rng(0)
@@ -46,6 +48,9 @@ ESTIMATORS = [
     StreamingBallClassifier(),
     StructuralSVM(),
     CoreSetNystroem(5),
+    svm.SVC(),
+    svm.SVR(),
+    svm.OneClassSVM(),
 ]
 
 
@@ -61,9 +66,9 @@ def test_rows_that_are_no_numbers_are_refused(model, what):
 @pytest.mark.parametrize("what", NOT_NUMBERS)
 def test_rows_to_predict_that_are_no_numbers_are_refused(what):
     rows, word = NOT_NUMBERS[what]
-    model = CoreVectorClassifier().fit(X, Y)
-    with pytest.raises(InvalidInputError, match=word):
-        model.predict(rows)
+    for model in (svm.SVC().fit(X, Y), CoreVectorClassifier().fit(X, Y)):
+        with pytest.raises(InvalidInputError, match=word):
+            model.predict(rows)
     with pytest.raises(InvalidInputError, match=word):
         certify(model, rows, Y)
 
@@ -122,14 +127,32 @@ def test_targets_that_are_no_numbers_are_refused(y, word):
     for model in (
         CoreVectorRegressor(),
         CoreVectorRegressor(C=1.0, tube=0.0, method=methods.FewVectors(5)),
+        svm.SVR(),
     ):
         with pytest.raises(InvalidInputError, match=f"y .*{word}"):
             model.fit(X, y)
 
 
-def test_masked_labels_are_refused():
+@pytest.mark.parametrize("model", [CoreVectorClassifier(), svm.SVC()], ids=str)
+def test_labels_without_a_value_in_each_row_are_refused(model):
     with pytest.raises(InvalidInputError, match="y has masked"):
-        CoreVectorClassifier().fit(X, np.ma.array(Y, mask=T > 0))
+        model.fit(X, np.ma.array(Y, mask=T > 0))
+    with pytest.raises(InvalidInputError, match="y is a sparse matrix"):
+        model.fit(X, sparse.csr_matrix(Y[:, None]))
+
+
+@pytest.mark.parametrize("weight", [1e101, 1e300, 1j])
+def test_weights_of_the_machines_are_numbers_within_the_range(weight):
+    weights = np.full(40, weight)
+    for model in (svm.SVC(), svm.NuSVC(), svm.SVR(), svm.NuSVR(), svm.OneClassSVM()):
+        with pytest.raises(InvalidInputError, match=r"sample_weight|[Cc]omplex"):
+            model.fit(X, Y, sample_weight=weights)
+
+
+def test_weights_that_all_count_as_nothing_are_refused():
+    for model in (CoreVectorClassifier(), CoreVectorRanker(), SVDD()):
+        with pytest.raises(InvalidInputError, match="zero for all"):
+            model.fit(X, Y, sample_weight=np.full(40, 1e-310))
 
 
 @pytest.mark.parametrize(
@@ -183,6 +206,27 @@ def test_weights_of_another_library_are_taken():
     given = CoreVectorClassifier(random_state=0).fit(X, Y, torch.full((40,), 2.0))
     own = CoreVectorClassifier(random_state=0).fit(X, Y, np.full(40, 2.0))
     assert np.array_equal(given.decision_function(X), own.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CoreVectorClassifier(kernel="linear"),
+        CoreVectorRegressor(kernel="poly", gamma=1.0),
+        CoreVectorRegressor(kernel="linear", loss="expectile"),
+        CoreVectorRanker(kernel="linear"),
+        SVDD(kernel="linear"),
+        svm.SVC(kernel="linear"),
+        StreamingBallClassifier(kernel="poly", gamma=1.0),
+        CoreSetNystroem(5, kernel="linear"),
+    ],
+    ids=str,
+)
+def test_kernel_values_whose_squares_are_no_numbers_are_refused(model):
+    for rows in (1e60 * X, sparse.csr_matrix(1e90 * X)):
+        with pytest.raises(KernelError, match="Scale the columns") as caught:
+            model.fit(rows, Y)
+        assert type(model).__name__ in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [1e-300, 1e300, float("inf")])

@@ -296,3 +296,44 @@ def test_weights_need_a_scorer_that_takes_them(moons):
     with pytest.raises(InvalidInputError) as caught:
         search.fit(*moons, sample_weight=np.full(400, 2.0))
     assert caught.value.parameter == "scoring"
+
+
+def test_a_fold_that_lacks_a_class_has_the_machines_of_the_others(moons):
+    """The scores are those of models that are fitted fold by fold."""
+    X, y = moons[0][:90], np.append(moons[1][:89], 2)
+    folds = KFold(3)
+    search = CoreVectorClassifierCV(cv=folds, Cs=[1, 10], gammas=[1.0], halving=False)
+    table = search.fit(X, y).cv_results_
+    for params, score in zip(table["params"], table["mean_test_score"], strict=True):
+        model = CoreVectorClassifier(**params)
+        each = [model.fit(X[a], y[a]).score(X[b], y[b]) for a, b in folds.split(X)]
+        assert score == pytest.approx(np.mean(each), abs=0.04)  # one row of a fold
+
+
+def test_folds_without_anything_to_learn_have_no_score(moons):
+    X, y = moons[0][:90], (np.arange(90) >= 60).astype(int)  # a fold has one class
+    search = CoreVectorClassifierCV(cv=KFold(3), Cs=[1], gammas=[1.0])
+    table = search.fit(X, y).cv_results_
+    scores = [table[f"split{k}_test_score"][0] for k in range(3)]
+    assert np.isnan(scores).tolist() == [False, False, True]
+    weights = np.where(np.arange(90) < 60, 1.0, 0.0)
+    search = CoreVectorRegressorCV(cv=KFold(3), Cs=[1], gammas=[1.0])
+    table = search.fit(X, X[:, 0], sample_weight=weights).cv_results_
+    scores = [table[f"split{k}_test_score"][0] for k in range(3)]
+    assert np.isnan(scores).tolist() == [False, False, True]
+
+
+def test_rows_that_no_fold_can_learn_are_refused_by_cv(moons):
+    X, y = moons[0][:40], np.arange(40) >= 20
+    alone = np.eye(40)[0]
+    for given, weights in (
+        ({"cv": KFold(2)}, None),
+        ({"cv": 30}, None),
+        ({"cv": 3}, alone),
+    ):
+        with pytest.raises(InvalidInputError) as caught:
+            CoreVectorClassifierCV(**given).fit(X, y, sample_weight=weights)
+        assert caught.value.parameter == "cv"
+        assert "CoreVectorClassifierCV" in str(caught.value)
+    with pytest.raises(InvalidInputError, match="1e\\+160"):
+        CoreVectorRegressorCV().fit(X, np.where(y, 1e160, 0.0))

@@ -298,6 +298,17 @@ def test_a_limit_on_steps_warns_with_the_words_of_scikit_learn():
     assert model.fit_status_ == 1
 
 
+@pytest.mark.parametrize("kernel", ["rbf", lambda A, B: A @ B.T])
+def test_parameters_changed_after_the_fit_do_not_change_the_model(kernel):
+    X, y = make_blobs(60, centers=2, random_state=0)
+    model = SVC(kernel=kernel).fit(X, y)
+    values = model.decision_function(X)
+    for other in ("linear", lambda A, B: np.ones((len(A), len(B)))):
+        model.set_params(kernel=other, gamma=9.0, C=7.0)
+        assert np.array_equal(model.decision_function(X), values)
+        assert not hasattr(model, "coef_")
+
+
 def test_a_kernel_of_ours_is_a_kernel_by_name_here():
     X, y = classes(2)
     own = SVC(kernel="laplacian", gamma=0.5).fit(X, y)
@@ -379,3 +390,16 @@ def test_patching_replaces_the_classes_of_scikit_learn_and_restores_them():
     assert all(getattr(sklearn.svm, name) is cls for name, cls in before.items())
     corevec.unpatch_sklearn()
     assert before["SVC"] is sklearn.svm.SVC
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_gap_is_relative_to_the_bounds_where_rounding_is_large(seed):
+    """Weights of twelve orders: the sums cancel to 1e-3 of their terms, not to 0."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(20, 30)), rng.normal(size=20)
+    weights = 10.0 ** rng.uniform(-6, 6, size=20)
+    model = NuSVR(C=850.0, gamma=5e-4, nu=0.4, max_time=10.0)
+    found = model.fit(X, y, weights).certificate_
+    size = max(abs(found.primal), abs(found.dual))
+    is_zero = size <= 1e-8 * model.C * float(weights @ abs(y))
+    assert is_zero or found.relative_gap >= (found.primal - found.dual) / size * 0.99

@@ -329,6 +329,7 @@ OTHERS = (
     "CoreVectorRegressor",
     "SVDD",
     "StreamingOneClass",
+    "StreamingClassifier",
     "CoreSetNystroem",
     "Compressed-CoreVectorClassifier",
 )

@@ -230,10 +230,11 @@ def _result_of(answers: Iterator[Answer], request: ScanRequest) -> ScanResult:
 def _answer(
     rows: Rows, values: Array, request: ScanRequest, kernel: AnyKernel
 ) -> ScanResult:
-    results = [
-        _answer_on_side(rows, values, request, kernel, side)
-        for side in request.problem.sides
-    ]
+    with np.errstate(over="ignore"):  # a sum beyond the floats' range is inf
+        results = [
+            _answer_on_side(rows, values, request, kernel, side)
+            for side in request.problem.sides
+        ]
     return _joined(results, request)
 
 

@@ -472,7 +472,10 @@ def kernel_for(model: Any, given: Dataset) -> AnyKernel:
     if callable(model.kernel) or model.kernel == "precomputed":
         return make_kernel(model.kernel)
     own = model.gamma, model.degree, model.coef0
-    return make_kernel(model.kernel, *own, given.statistics)
+    try:
+        return make_kernel(model.kernel, *own, given.statistics)
+    except KernelError as error:
+        raise named(model, error) from None
 
 
 def how_to_resume(checkpoint: Any) -> str:

@@ -46,7 +46,7 @@ from corevec.problems.family import Labels
 
 # Labels of more kinds than this are taken for the target of a regression.
 MOST_CLASSES = 10_000
-# Targets whose squares, and sums of them, keep all digits of a float64.
+# Targets and weights whose squares, and sums of them, keep all digits of a float64.
 TINY, HUGE = 1e-100, 1e100
 # Labels that are encoded at once: 8 MiB of positions.
 _CHUNK = 1 << 20

@@ -100,6 +100,20 @@ def _check_model(model: Any) -> None:
         )
 
 
+def _unstored_vectors(given: FittedModel, numbers: Array) -> Any:
+    """Return the rows that a model with a precomputed or callable kernel relies on.
+
+    scikit-learn stores no vectors of it, but all rows of a kernel function.
+    """
+    model, own = given.model, _own(given.model)
+    if own is not None:  # rows of the matrix are identified by their values
+        return own.basis.values
+    rows = getattr(model, "_BaseLibSVM__Xfit", None)
+    if isinstance(model, SupportVectorMachine) and model._rows_of_function is not None:
+        rows = model._rows_of_function[1]
+    return given.X[numbers] if rows is None else _at(rows, numbers)
+
+
 def _with_support(given: FittedModel) -> FittedModel:
     """Return `given` with the numbers of the support rows among the rows of X."""
     model, n = given.model, given.X.shape[0]
@@ -121,13 +135,8 @@ def _with_support(given: FittedModel) -> FittedModel:
             f"support_, and with this kernel the {given.who} predicts from wrong "
             "columns. Fit it without those rows."
         )
-    if unstored:  # precomputed or callable kernel: scikit-learn stores no vectors
-        rows, own = getattr(model, "_BaseLibSVM__Xfit", None), _own(model)
-        if isinstance(model, SupportVectorMachine):
-            rows = model._rows_of_function
-        vectors = given.X[numbers] if rows is None else _at(rows, numbers)
-        if own is not None:  # rows of the matrix are identified by their values
-            vectors = own.basis.values
+    if unstored:
+        vectors = _unstored_vectors(given, numbers)
     # scikit-learn does not count the rows of weight 0 in row numbers; others do.
     for rows in (numbers, present[numbers[numbers < len(present)]]):
         if len(rows) == len(numbers) and _same(given.X[rows], vectors):

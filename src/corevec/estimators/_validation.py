@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 from corevec._runtime.types import Array
 from corevec.backend.arrays import is_tensor, to_numpy
 from corevec.data.sources import computed_rows
-from corevec.estimators._dataset import refuse_bad_weights
+from corevec.estimators._dataset import TINY, refuse_bad_weights
 from corevec.exceptions import CorevecError, InvalidInputError, RowsLostError
 
 CHECKS: dict[str, Any] = {
@@ -25,6 +25,8 @@ CHECKS: dict[str, Any] = {
     "accept_large_sparse": True,
 }
 NO_LABELS = "no_validation"  # scikit-learn's own default of y
+# The square of such a target, summed over all rows, is a floating-point number.
+MAX_TARGET = 1e150
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 # What is no number although NumPy would make one of it, and what to give instead.
 _NOT_NUMBERS = {
@@ -58,7 +60,7 @@ def validated(
     if _is_ready(X, y, checks) and _same_columns(model, X, reset):
         return X if isinstance(y, str) else (X, y)
     who = type(model).__name__
-    refuse_masked(who, y, "y")
+    refuse_targets(who, y)
     objects = _objects(X) if callable(getattr(model, "kernel", None)) else None
     if objects is not None:
         _same_columns(model, objects, reset)
@@ -158,6 +160,27 @@ def refuse_non_numbers(who: str, X: Any, name: str = "X") -> None:
             )
 
 
+def refuse_targets(who: str, y: Any) -> None:
+    """Raise for labels and targets that have no value in each row."""
+    refuse_masked(who, y, "y")
+    if sparse.issparse(y):
+        raise InvalidInputError(
+            f"{who}: y is a sparse matrix, but one label or target per row is needed. "
+            "Give y.toarray(), flat: y.toarray().ravel()."
+        )
+
+
+def refuse_huge_targets(who: str, y: Array) -> None:
+    """Raise for targets whose squares are no numbers, where squares are needed."""
+    size = np.abs(y).max(initial=0.0)
+    if size > MAX_TARGET:
+        raise InvalidInputError(
+            f"{who}: y holds numbers of the size {size:g}, but must stay within "
+            f"{MAX_TARGET:g}: their squares leave the range of floating-point numbers. "
+            "Divide y by its standard deviation."
+        )
+
+
 def refuse_masked(who: str, values: Any, name: str) -> None:
     """Raise for masked entries, which NumPy would replace by what lies below them."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
@@ -206,7 +229,7 @@ def host_array(values: Any) -> Array:
 
 def checked_target(who: str, y: Any, n_rows: int, task: str) -> Array:
     """Return labels as a vector, or targets as a matrix of finite numbers."""
-    refuse_masked(who, y, "y")
+    refuse_targets(who, y)
     try:
         if task == "classes":
             y = y if _is_plain_vector(y) else column_or_1d(y, warn=True)
@@ -253,15 +276,14 @@ def checked_weights(model: Any, sample_weight: Any, n_rows: int) -> Array | None
             f"{who}: sample_weight.shape == {weights.shape}, expected ({n_rows},): "
             "one weight per row."
         )
+    weights = np.where(weights < TINY, 0.0, weights)
     if not (weights > 0).any():
         raise InvalidInputError(
             f"{who}: sample_weight is zero for all {n_rows} rows, so no row is "
-            "left to fit. Give at least one row a positive weight."
+            f"left to fit. Give at least one row a positive weight (below {TINY:g} "
+            "they count as zero)."
         )
-    if (weights == 1).all():
-        return None
-    # A weight that is no normal number has no inverse; it counts as 0.
-    return np.where(weights < np.finfo(np.float64).tiny, 0.0, weights)
+    return None if (weights == 1).all() else weights
 
 
 def named(model: Any, error: ValueError | CorevecError) -> CorevecError:
@@ -289,7 +311,7 @@ def check_labels(who: str, labels: Array) -> None:
     if labels.dtype.kind == "O":
         try:
             check_classification_targets(labels)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:  # labels that have no order, too
             raise InvalidInputError(f"{who}: {error}") from None
     is_other = labels % 1 != 0 if labels.dtype.kind == "f" else np.zeros(0, dtype=bool)
     if is_other.any():

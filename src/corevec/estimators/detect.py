@@ -512,7 +512,9 @@ class SVDD(BallDetector, _Detector):
         with self._fitting_rows(X, sample_weight) as (given, reporter):
             problems = self._problems_for(given)
             outcome = self._fit_problems(given, problems, "SVDD", reporter)
-            radius_sq = self.certificate_.primal if self._is_hard else None
+            radius_sq = None
+            if self._is_hard and np.isfinite(self.certificate_.primal):
+                radius_sq = self.certificate_.primal  # of all rows, not of a sample
             ball = _ball(float(outcome.norms_sq[0]), outcome.offsets[0], radius_sq)
             for name, value in ball.items():
                 setattr(self, name, value)

@@ -17,12 +17,16 @@ from corevec.formats.native.allowed import ENTRIES as ENTRIES
 from corevec.formats.native.container import load, save, skops_trusted
 
 if TYPE_CHECKING:
+    from corevec.formats.onnx.converters import (
+        register_skl2onnx as register_skl2onnx,
+    )
     from corevec.formats.onnx.graph import save_onnx, to_onnx
     from corevec.formats.onnx.models import labels_of as labels_of
 
 __all__ = [
     "load",
     "load_libsvm",
+    "register_skl2onnx",
     "save",
     "save_libsvm",
     "save_onnx",
@@ -33,6 +37,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Return the functions for ONNX, which are imported on first use."""
+    if name == "register_skl2onnx":
+        from corevec.formats.onnx.converters import register_skl2onnx
+
+        return register_skl2onnx
     if name not in ("labels_of", "save_onnx", "to_onnx"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from corevec.formats.onnx import graph as onnx_graph

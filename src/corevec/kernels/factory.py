@@ -25,6 +25,8 @@ KERNEL_NAMES = (
 # A column is wide if gamma times its squared range is more: shifted rows would add an
 # error of 2e-13 to kernel values.
 WIDE_RANGE = 1e6
+# The square of such a value, times the largest C and summed over the rows, is a number.
+MAX_KERNEL_VALUE = 1e100
 
 
 def make_kernel(
@@ -51,7 +53,7 @@ def make_kernel(
         scaled_gamma = resolve_gamma(gamma, statistics, exponent)
     if statistics is not None and is_mapped:
         row_map = _row_map(statistics, scaled_gamma)
-    return Kernel(
+    found = Kernel(
         name,
         gamma=scaled_gamma,
         coef0=float(coef0),
@@ -59,6 +61,28 @@ def make_kernel(
         normalized=str(kernel).startswith("normalized-"),
         row_map=row_map,
     )
+    if statistics is not None:
+        _refuse_huge_values(found, statistics)
+    return found
+
+
+def _refuse_huge_values(kernel: Kernel, statistics: RowStatistics) -> None:
+    """Raise where the squares of kernel values, and their sums, may be no numbers."""
+    if kernel.name not in ("linear", "poly") or kernel.normalized:
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean_square = statistics.column_variance + statistics.mean**2
+        norm_sq = np.ldexp(mean_square.sum(), 2 * statistics.exponent)
+        value = norm_sq
+        if kernel.name == "poly":
+            value = np.power(kernel.gamma * norm_sq + abs(kernel.coef0), kernel.degree)
+    if value > MAX_KERNEL_VALUE:
+        raise KernelError(
+            f"the {kernel.name} kernel overflows on these rows: of values of the size "
+            f"{value:.0e}, above {MAX_KERNEL_VALUE:g}, the sums of squares leave the "
+            "range of floating-point numbers. Scale the columns (StandardScaler), or "
+            "lower gamma, coef0 or degree."
+        )
 
 
 def _row_map(statistics: RowStatistics, gamma: float) -> RowMap:

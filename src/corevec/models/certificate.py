@@ -21,6 +21,8 @@ from corevec.models.certificate_text import (
 # Values of up to so many bounds of their rounding error count as 0: a primal value
 # holds the error of |w|^2 and that of the loss, a dual value one more.
 ZERO_WITHIN = 4.0
+# A rounding above this share of the terms hides more than the digits of a float64.
+ROUNDING_SHARE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -235,13 +237,14 @@ def relative_gap(
 
     Where both are within the rounding of the terms that they are a difference of (the
     ball of equal rows has radius 0) they cannot be told from 0, and the gap is relative
-    to these terms.
+    to these terms; not where the rounding is a share of the terms that counts.
     """
     scale = max(abs(primal), abs(dual))
     if not np.isfinite(scale):
         return float("inf")
     if cancelled is not None and scale <= ZERO_WITHIN * cancelled.error:
-        scale = max(scale, cancelled.terms)
+        is_zero = cancelled.error <= ROUNDING_SHARE * cancelled.terms
+        scale = max(scale, cancelled.terms if is_zero else 0.0)
     return max(0.0, (primal - dual) / scale) if scale > 0 else 0.0
 
 

@@ -593,3 +593,19 @@ def test_a_grid_search_splits_whole_queries():
     )
     search.fit(X, y, groups=qid, qid=qid)
     assert search.best_score_ > 0.7
+
+
+def test_a_short_time_limit_takes_fewer_vectors_and_the_cheap_bound():
+    """4,000 rows are more than the whole basis; the limit is over before the start."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 8))
+    y = np.sin(3 * X[:, 0]) + rng.normal(size=4000)
+    model = CoreVectorRanker(gamma=1.0, max_time=1e-3, random_state=0)
+    with pytest.warns(NotCertifiedWarning) as caught:
+        model.fit(X, y, qid=np.arange(4000) // 40)
+    assert caught[0].message.stopped_by == "max_time"
+    assert len(model.support_) == 50
+    assert np.isfinite(model.predict(X[:5])).all()
+    found = model.certificate_
+    assert found.dual_bound == "projection"
+    assert 0 <= found.dual <= found.primal

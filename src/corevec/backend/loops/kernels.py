@@ -272,8 +272,9 @@ def _first_smallest(x, lanes):
 
 
 @njit(nogil=True, cache=True, **_FASTEST)
-def _fill_gains(row_up, own_up, own, a, g, g_up, gains):
-    """Set `gains` to minus what moving weight from each row to the row up gains."""
+def _fill_gains(row_up, up, own, a, g, gains):
+    """Set `gains` to minus what moving weight from each row to the row `up` gains."""
+    own_up, g_up = own[up], g[up]
     for j in range(a.shape[0]):
         b = max(g[j] - g_up, 0.0)
         b = b if a[j] > 0.0 else 0.0
@@ -309,7 +310,7 @@ def smo(K, ridge, a, g, tol, max_steps):
         if step % 8 == 0 and _largest_difference(a, g, g[up]) <= tol:
             return step
         row_up = K[up]
-        _fill_gains(row_up, own[up], own, a, g, g[up], gains)
+        _fill_gains(row_up, up, own, a, g, gains)
         down = _first_smallest(gains, lanes)
         if gains[down] == 0.0:
             return step

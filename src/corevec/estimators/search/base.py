@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import check_cv
 
 from corevec._runtime.progress import Progress
+from corevec._runtime.types import Array
 from corevec.data.sources import (
     Workers,
     as_source,
@@ -26,7 +27,7 @@ from corevec.estimators._parameters import (
     check_positive,
 )
 from corevec.estimators._rows import TakesRows, checked_weights
-from corevec.estimators._validation import checked_target
+from corevec.estimators._validation import checked_target, refuse_huge_targets
 from corevec.estimators.search.folds import (
     Evaluator,
     Rung,
@@ -84,8 +85,11 @@ class SearchCV(ShowsCertificate, TakesRows, BaseEstimator):
         n, who = X.shape[0], type(self).__name__
         weight = checked_weights(self, sample_weight, n)
         y = np.asarray(checked_target(who, y, n, self._task)).reshape(n)
+        if self._task == "numbers":
+            refuse_huge_targets(who, y)
         own = np.ones(n) if weight is None else np.asarray(weight)
-        given = TrainingSet(X, y, own, is_weighted=weight is not None)
+        has_classes = self._task == "classes"
+        given = TrainingSet(X, y, own, weight is not None, has_classes)
         limit = None if self.max_time is None else SEARCH_SHARE * self.max_time
         progress = Progress(n, None, limit, started=started)
         with Workers(self.n_jobs) as workers:
@@ -108,12 +112,8 @@ class SearchCV(ShowsCertificate, TakesRows, BaseEstimator):
         self, given: TrainingSet, groups: Any, workers: Workers, progress: Progress
     ) -> Halving:
         """Return the search over these rows."""
-        is_classifier = self._task == "classes"
-        splitter = check_cv(self.cv, given.y, classifier=is_classifier)
-        splits = [
-            (np.asarray(train), np.asarray(test))
-            for train, test in splitter.split(given.X, given.y, groups)
-        ]
+        is_classifier = given.has_classes
+        splits = self._splits(given, groups)
         n = len(given)
         strata = np.zeros(n, dtype=np.int64)
         if is_classifier:
@@ -138,6 +138,30 @@ class SearchCV(ShowsCertificate, TakesRows, BaseEstimator):
             return shared if scoring.is_plain and serves else separate
 
         return Halving(grid, rungs, evaluator_of, progress)
+
+    def _splits(self, given: TrainingSet, groups: Any) -> list[tuple[Array, Array]]:
+        """Return training and held-out rows of each fold."""
+        who = type(self).__name__
+        try:
+            splitter = check_cv(self.cv, given.y, classifier=given.has_classes)
+            found = [
+                (np.asarray(train), np.asarray(test))
+                for train, test in splitter.split(given.X, given.y, groups)
+            ]
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"{who}: cv={self.cv!r} cannot split these rows: {error}",
+                parameter="cv",
+            ) from None
+        if not any(given.can_be_learned(train) for train, _ in found):
+            lacking = "at least 2 classes" if given.has_classes else "any row"
+            raise InvalidInputError(
+                f"{who}: cv={self.cv!r} leaves no fold with {lacking} of positive "
+                "weight to learn from. Give rows of each class a positive weight, or "
+                "another cv.",
+                parameter="cv",
+            )
+        return found
 
     def _statistics(self, given: TrainingSet, workers: Workers) -> RowStatistics | None:
         """Return the statistics of the columns, where the kernel needs them."""

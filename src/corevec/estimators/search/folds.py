@@ -17,16 +17,23 @@ from corevec.exceptions import InvalidInputError
 class TrainingSet:
     """Validated rows in memory, with a target and a weight each.
 
-    `is_weighted`: whether the user gave weights.
+    `is_weighted`: whether the user gave weights; `has_classes`: whether the targets are
+    labels.
     """
 
     X: Any
     y: Array
     weight: Array
     is_weighted: bool
+    has_classes: bool
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def can_be_learned(self, rows: Array) -> bool:
+        """Whether rows of positive weight are among these, of two classes if any."""
+        y = self.y[rows[self.weight[rows] > 0]]
+        return len(y) > 0 and (not self.has_classes or bool((y != y[0]).any()))
 
 
 @dataclass(frozen=True)

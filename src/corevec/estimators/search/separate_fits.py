@@ -39,10 +39,12 @@ class SeparateFits:
     may_go_on: Callable[[], bool]
 
     def scores(self, params: list[dict[str, Any]], rung: Rung) -> Array:
-        """Return scores of shape (candidates, folds); NaN for those not reached."""
+        """Return scores of shape (candidates, folds); NaN for those without."""
         found = np.full((len(params), len(rung.folds)), np.nan)
         for k, fold in enumerate(rung.folds):
             train, test = (rung.rows[one] for one in fold)
+            if not self.given.can_be_learned(train):
+                continue
             for c, own in enumerate(params):
                 if not self.may_go_on():
                     return np.full_like(found, np.nan)

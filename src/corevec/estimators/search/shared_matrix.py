@@ -52,26 +52,30 @@ class SharedMatrix:
     workers: Workers
     may_go_on: Callable[[], bool]
     _last: tuple[Any, PathMatrix] | None = None
-    _datasets: dict[int, list[Dataset]] = field(default_factory=dict)
+    _datasets: dict[int, dict[int, Dataset]] = field(default_factory=dict)
 
     def scores(self, params: list[dict[str, Any]], rung: Rung) -> Array:
-        """Return scores of shape (candidates, folds); the C of `params` grow."""
+        """Return scores of shape (candidates, folds); the C of `params` grow.
+
+        NaN for folds that cannot be learned, and for all where the search has to stop.
+        """
         matrix, folds = self._matrix(params[0], rung), self._folds(rung)
-        models = [[self.build(one) for one in params] for _ in folds]
-        paths = []
-        for given, own in zip(folds, models, strict=True):
-            problems = [model._begin(given) for model in own]
+        models = {k: [self.build(one) for one in params] for k in folds}
+        paths: list[Any] = []
+        parts = {}
+        for k, given in folds.items():
+            problems = [model._begin(given) for model in models[k]]
+            # A fold that lacks a class has fewer machines than others.
+            parts[k] = slice(len(paths), len(paths) + len(problems[0]))
             paths += [list(path) for path in zip(*problems, strict=True)]
         solved = matrix.solve(paths, self.may_go_on)
-        found = np.full((len(params), len(folds)), np.nan)
+        found = np.full((len(params), len(rung.folds)), np.nan)
         if not self.may_go_on():
             return found
-        each = len(paths) // len(folds)
-        for k, own in enumerate(models):
+        for k, own in models.items():
             test = rung.folds[k][1]
-            parts = solved[k * each : (k + 1) * each]
-            points = [path[c] for c in range(len(params)) for path in parts]
-            values = matrix.values(points, test).reshape(len(test), len(params), each)
+            points = [path[c] for c in range(len(params)) for path in solved[parts[k]]]
+            values = matrix.values(points, test).reshape(len(test), len(params), -1)
             for c, model in enumerate(own):
                 found[c, k] = self._score(model, values[:, c], rung.rows[test])
         return found
@@ -91,14 +95,14 @@ class SharedMatrix:
         key = params["gamma"], rung.number
         if self._last is None or self._last[0] != key:
             self._last = None  # its memory is needed
-            source = self._folds(rung)[0].source
+            source = next(iter(self._folds(rung).values())).source
             rows = source.take(source.numbers)
             kernel = self.kernel_of(params)
             self._last = key, PathMatrix(rows, kernel, self.tol, self.workers)
         return self._last[1]
 
-    def _folds(self, rung: Rung) -> list[Dataset]:
-        """Return the rows of a rung once per fold: held-out rows weigh nothing."""
+    def _folds(self, rung: Rung) -> dict[int, Dataset]:
+        """Return the rows of a rung per fold to learn: held-out rows weigh nothing."""
         if rung.number not in self._datasets:
             given, rows = self.given, rung.rows
             model = self.build({})
@@ -106,10 +110,12 @@ class SharedMatrix:
             y = given.y[rows]
             y = y[:, None] if task == "numbers" else y
             source = as_source(given.X[rows], model.memory_budget, self.workers)
-            found = []
-            for train, _ in rung.folds:
+            found = {}
+            for k, (train, _) in enumerate(rung.folds):
+                if not given.can_be_learned(rows[train]):
+                    continue
                 weight = np.zeros(len(rows))
                 weight[train] = given.weight[rows[train]]
-                found.append(Dataset.in_memory(who, source, weight, y, task))
+                found[k] = Dataset.in_memory(who, source, weight, y, task)
             self._datasets = {rung.number: found}
         return self._datasets[rung.number]

@@ -18,8 +18,13 @@ from corevec._runtime.progress import Listener, Progress
 from corevec._runtime.types import Array
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
 from corevec.estimators._base import REMEDIES, read_only
+from corevec.estimators._dataset import TINY, refuse_bad_weights
 from corevec.estimators._notebook import ShowsCertificate
-from corevec.estimators._validation import named
+from corevec.estimators._validation import (
+    named,
+    refuse_huge_targets,
+    refuse_non_numbers,
+)
 from corevec.estimators.svm._parameters import check_svm_parameters
 from corevec.estimators.svm._rows import (
     CHECKS,
@@ -68,7 +73,7 @@ class SupportVectorMachine(ShowsCertificate, BaseEstimator):
     _n_support: Array
     n_iter_: Any
     _sparse: bool
-    _rows_of_function: Any
+    _rows_of_function: tuple[Any, Any] | None  # a kernel function, and its rows
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Validate, solve every machine, and set the fitted attributes."""
@@ -79,7 +84,8 @@ class SupportVectorMachine(ShowsCertificate, BaseEstimator):
         self._sparse = sparse.issparse(X) and not callable(self.kernel)
         with self._solver(X) as solver:
             machines = self._solve(solver, targets, weights)
-        self._rows_of_function = X if callable(self.kernel) else None
+        # A parameter that is changed afterwards does not change the model.
+        self._rows_of_function = (self.kernel, X) if callable(self.kernel) else None
         self.shape_fit_ = X.shape if hasattr(X, "shape") else (len(targets),)
         self._set_machines(X, machines, targets)
         self._note_what_was_reached(machines)
@@ -101,8 +107,12 @@ class SupportVectorMachine(ShowsCertificate, BaseEstimator):
         who = type(self).__name__
         if sample_weight is None:
             return np.ones(n)
+        refuse_non_numbers(who, sample_weight, "sample_weight")
         try:
-            weights = np.asarray(sample_weight, dtype=np.float64)
+            given = np.asarray(sample_weight)
+            if given.dtype.kind == "c":
+                raise TypeError("Complex data not supported as sample_weight.")
+            weights = given.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise named(self, InvalidInputError(str(error))) from None
         if weights.shape != (n,):
@@ -116,12 +126,13 @@ class SupportVectorMachine(ShowsCertificate, BaseEstimator):
                 f"{who}: sample_weight[{row}] = {weights[row]} is not finite. Give "
                 "finite weights; 0 leaves a row out."
             )
-        if not (weights > 0).any():
+        refuse_bad_weights(who, np.maximum(weights, 0.0))  # below 0 is left out
+        if not (weights >= TINY).any():
             raise InvalidInputError(
                 f"{who}: Invalid input - all samples have zero or negative weights. "
                 "Give at least one row a positive weight."
             )
-        return np.maximum(weights, 0.0)
+        return np.where(weights < TINY, 0.0, weights)
 
     @contextmanager
     def _solver(self, X: Any) -> Iterator[Solver]:
@@ -241,9 +252,11 @@ class SupportVectorMachine(ShowsCertificate, BaseEstimator):
         """Return rows to predict as those of the fit; kernel values of a function."""
         check_is_fitted(self)
         who = type(self).__name__
-        if callable(self.kernel):
-            X = kernel_values(self, X, self._rows_of_function)
+        if self._rows_of_function is not None:
+            function, rows = self._rows_of_function
+            X = kernel_values(who, function, X, rows)
         else:
+            refuse_non_numbers(who, X)
             try:
                 X = validate_data(self, X, reset=False, **CHECKS)
             except ValueError as error:
@@ -287,7 +300,8 @@ class SupportVectorMachine(ShowsCertificate, BaseEstimator):
 
         Read-only, of shape (n_machines, n_features); sparse where the rows were.
         """
-        if self.kernel != "linear":
+        fitted = getattr(self, "_kernel", None)
+        if (self.kernel if fitted is None else fitted.name) != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
         try:
             check_is_fitted(self)
@@ -314,7 +328,10 @@ class SupportVectorMachine(ShowsCertificate, BaseEstimator):
 
 def column_of_targets(model: Any, y: Any) -> Array:
     """Return the targets of a regression as a vector of float64."""
+    refuse_non_numbers(type(model).__name__, y, "y")
     try:
-        return np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
+        targets = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise named(model, InvalidInputError(str(error))) from None
+    refuse_huge_targets(type(model).__name__, targets)
+    return targets

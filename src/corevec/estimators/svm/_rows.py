@@ -17,7 +17,7 @@ from corevec.data.sources import (
     require_rows_in_memory,
     row_statistics,
 )
-from corevec.estimators._validation import named
+from corevec.estimators._validation import named, refuse_non_numbers, refuse_targets
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.kernels import AnyKernel, make_kernel, resolve_gamma
 
@@ -69,6 +69,9 @@ def validated_rows(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
             "kernel values dense: X.toarray()."
         )
     is_detector = y is None and is_outlier_detector(model)
+    refuse_targets(who, y)
+    if not callable(model.kernel):
+        refuse_non_numbers(who, X)
     try:
         if callable(model.kernel):
             y = np.ones(n_rows_of(X)) if is_detector else y
@@ -107,7 +110,7 @@ def sorted_rows(X: Any) -> Any:
 def training_rows(model: Any, X: Any, workers: Workers) -> TrainingRows:
     """Return what the solver works on, for validated rows."""
     if callable(model.kernel):
-        values = kernel_values(model, X, X)
+        values = kernel_values(type(model).__name__, model.kernel, X, X)
         if values.shape[0] != values.shape[1]:
             raise KernelError(
                 f"{type(model).__name__}: X.shape[0] should be equal to X.shape[1], "
@@ -126,15 +129,15 @@ def training_rows(model: Any, X: Any, workers: Workers) -> TrainingRows:
     return TrainingRows(values, kernel, gamma)
 
 
-def kernel_values(model: Any, X: Any, Z: Any) -> Array:
+def kernel_values(who: str, function: Any, X: Any, Z: Any) -> Array:
     """Return what the user's kernel function returns, as a matrix of float64."""
-    values = model.kernel(X, Z)
+    values = function(X, Z)
     values = values.toarray() if sparse.issparse(values) else values
     values = np.asarray(values, dtype=np.float64, order="C")
     n_rows = n_rows_of(X)
     if values.ndim != 2 or values.shape[0] != n_rows:
         raise KernelError(
-            f"{type(model).__name__}: the kernel function returned an array of shape "
+            f"{who}: the kernel function returned an array of shape "
             f"{values.shape} for {n_rows} rows; it must return one value per pair of "
             "rows, shape (len(X), len(Z))."
         )

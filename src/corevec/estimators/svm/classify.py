@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from corevec._runtime.types import Array
+from corevec.estimators._dataset import TINY
 from corevec.estimators._parameters import store
 from corevec.estimators.svm._classifier import PairwiseClassifier
 from corevec.estimators.svm._pairs import pairs_of
@@ -357,9 +358,9 @@ class NuSVC(PairwiseClassifier):
     def _machines(self, solver: Solver, problems: list[BoxProblem]) -> list[Machine]:
         """Return the machines of these problems, divided by their margins."""
         found = solver.solve(problems)
-        if not all(machine.width > 0 for machine in found):
+        if not all(machine.width > TINY for machine in found):
             self._warn_of_no_margin()
-        widths = [one.width if one.width > 0 else 1.0 for one in found]
+        widths = [one.width if one.width > TINY else 1.0 for one in found]
         return [
             replace(one, coef=one.coef / width, intercept=one.intercept / width)
             for one, width in zip(found, widths, strict=True)

@@ -260,10 +260,18 @@ def _(made: CoreStream, wrong: Wrong) -> None:
     if not _is_rows(made.rows):
         wrong("rows must be rows of float64 or float32")
     (n, d), k = made.rows.shape, made.n_outputs
-    width = d + bool(made.form.bias)
     if not _is_count(k, least=1) or not isinstance(made.by_columns, bool):
         wrong("n_outputs must be a whole number of at least 1, by_columns a bool")
-    r = width if made.by_columns else n
+    r = d + bool(made.form.bias) if made.by_columns else n
+    _check_core_arrays(made, (n, k, r), wrong)
+    _fit_together(made.kernel, Rows(made.rows, np.arange(n)), wrong)
+
+
+def _check_core_arrays(
+    made: CoreStream, sizes: tuple[int, int, int], wrong: Wrong
+) -> None:
+    """Check the arrays of a core stream: its rows, outputs and coefficients."""
+    n, k, r = sizes
     check_floats(made.targets.z, (n, k), "z", wrong)
     check_floats(made.targets.omega, (n,), "omega", wrong)
     check_floats(made.a, (n, k), "a", wrong)
@@ -281,7 +289,6 @@ def _(made: CoreStream, wrong: Wrong) -> None:
     born = made.born
     if not isinstance(born, np.ndarray) or born.shape != (n,) or born.dtype != np.int64:
         wrong(f"born must be an int64 array of shape ({n})")
-    _fit_together(made.kernel, Rows(made.rows, np.arange(n)), wrong)
 
 
 def _stream(made: BallStream, wrong: Wrong) -> None:
@@ -346,11 +353,19 @@ def _(made: LibsvmText, wrong: Wrong) -> None:
     known = sparse.issparse(made.vectors) and _is_rows(made.vectors)
     if not (known and made.vectors.shape[0] == n):
         wrong("vectors must be a CSR matrix with a row per coefficient")
-    if made.is_precomputed:
-        numbers = made.vectors.toarray() if made.vectors.shape[1] == 1 else np.zeros(1)
-        whole = np.isfinite(numbers).all() and (numbers == np.floor(numbers)).all()
-        if n and not (whole and numbers.min() >= 1 and numbers.max() < 2**31):
-            wrong("vectors of a precomputed kernel must be numbers of rows, from 1")
+    if made.is_precomputed and not _are_row_numbers(made.vectors):
+        wrong("vectors of a precomputed kernel must be numbers of rows, from 1")
+
+
+def _are_row_numbers(vectors: Any) -> bool:
+    """Whether a sparse matrix is one column of whole numbers from 1."""
+    if vectors.shape[0] == 0:
+        return True
+    if vectors.shape[1] != 1:
+        return False
+    numbers = vectors.toarray()
+    whole = np.isfinite(numbers).all() and (numbers == np.floor(numbers)).all()
+    return bool(whole and numbers.min() >= 1 and numbers.max() < 2**31)
 
 
 def _check_classes_of_text(made: LibsvmText, n_vectors: int, wrong: Wrong) -> None:

@@ -76,7 +76,10 @@ class Span:
         """The distance ``delta_i`` of each row's phi from the span, rounded up."""
 
         def task(part: slice) -> Array:
-            phi = self.basis.features(self._block(part))
+            whole = self.design
+            phi = (
+                self.basis.features(self._block(part)) if whole is None else whole[part]
+            )
             own = self.basis.kernel.diagonal(self.source.take(self.rows[part]))
             left = np.maximum(own - np.einsum("ij,ij->i", phi, phi), 0.0)
             return np.asarray(np.sqrt(left + 8 * EPS * np.abs(own)))

@@ -18,6 +18,7 @@ queries, and gradient and step lengths from all rows: 2 n k kernel values per ro
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -52,6 +53,11 @@ PROBLEM = (
 # The size to which the basis of a low-rank kernel may grow, where the bound loses too
 # much, as in ``subspace/low_rank.py``.
 MOST_RANK = 2 * MAX_RANK
+# Under a time limit: the share of the time left that the features of all rows may take,
+# the rows that predict it, and the fewest pivots that are kept.
+DESIGN_SHARE, TIMED_ROWS, LEAST_BASIS = 0.25, 1024, 50
+# What an exact bound may cost once the time is over or an interrupt came.
+LATE_SECONDS, LATE_SHARE = 0.5, 0.1
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,7 @@ class ChosenBasis:
     is_complete: bool = False  # numerically the span of all rows
     is_definite: bool = True  # whether the kernel is, on the rows of the basis
     has_asked_size: bool = False  # as many rows as the user allowed
+    is_cut_by_time: bool = False  # fewer rows than were chosen
 
 
 def choose_basis(task: RankingTask, rng: np.random.Generator) -> ChosenBasis:
@@ -141,6 +148,39 @@ def choose_basis(task: RankingTask, rng: np.random.Generator) -> ChosenBasis:
     k = int(min(wanted, np.sqrt(source.memory_budget / 48)))
     found = _pivots(source, kernel, some(k), SPREAD_THRESHOLD)
     return replace(found, is_complete=False, has_asked_size=k == most)
+
+
+def _within_time(
+    choice: ChosenBasis, task: RankingTask, progress: Progress
+) -> ChosenBasis:
+    """Return the basis, or as many of its pivots as the time limit allows.
+
+    The features of all rows cost n k^2: those of a few rows tell how long they take.
+    """
+    left = _seconds_left(progress)
+    few = task.pairs.rows[:TIMED_ROWS]
+    if task.is_small or np.isinf(left):
+        return choice
+    began = time.perf_counter()
+    basis, kernel = choice.basis, task.kernel
+    points = kernel.prepare(task.source.take(few))
+    basis.features(kernel.block(points, basis.points))
+    each = (time.perf_counter() - began) / len(few) / task.source.workers.n_threads
+    share = DESIGN_SHARE * left / (each * len(task.pairs))
+    if share >= 1:
+        return choice
+    fewer = basis.leading(max(LEAST_BASIS, int(len(basis) * np.sqrt(max(share, 0.0)))))
+    return replace(choice, basis=fewer, is_complete=False, is_cut_by_time=True)
+
+
+def _seconds_left(progress: Progress) -> float:
+    """Return the time left for a pass; little once an interrupt came."""
+    if progress.stop_asked:
+        return LATE_SECONDS
+    if progress.max_time is None:
+        return np.inf
+    late = min(LATE_SECONDS, LATE_SHARE * progress.max_time)
+    return max(progress.max_time - progress.seconds, late)
 
 
 def _pivots(
@@ -171,7 +211,9 @@ class Ranking:
             added = len(self.choice.basis) - len(state.v)
             state, ended = self._minimise(np.append(state.v, np.zeros(added)), rng)
         why: str | None = self.progress.spent() if ended == "spent" else None
-        if ended == "until" and self.choice.has_asked_size:
+        if why is None and self.choice.is_cut_by_time:
+            why = "max_time"
+        elif ended == "until" and self.choice.has_asked_size:
             why = "n_vectors"
         return self.outcome(state, why)
 
@@ -280,7 +322,9 @@ class Ranking:
         def task(part: slice) -> Array:
             return functions.evaluate(source.take(rows[part]), points)[:, 0]
 
+        began = time.perf_counter()
         f = np.concatenate(list(source.workers.run(task, parts_of(rows))))
+        each = (time.perf_counter() - began) / (len(rows) * len(functions.basis))
         self.progress.rows_looked_at += len(rows)
         sums = self.task.pairs.sums(f, most_pairs=CERTIFIED_PAIRS)
         primal = self._primal(functions, sums)
@@ -288,6 +332,7 @@ class Ranking:
             return primal, -np.inf, "none"  # no bound without a scalar product
         pulling, dual = np.flatnonzero(sums.pull), 0.0
         affordable = len(pulling) <= self.task.method.exact_rows
+        affordable &= each * len(pulling) ** 2 / 2 <= _seconds_left(self.progress)
         if self.choice.is_complete or not affordable:
             dual = self._projected(sums, self.span.pulled(sums.pull), is_bound=True)
         if relative_gap(primal, dual) <= self.task.settings.tol or not affordable:
@@ -329,6 +374,6 @@ class Ranking:
 def solve(task: RankingTask, progress: Progress) -> FitResult:
     """Return the ranking function of the task's pairs, with its certificate."""
     rng = np.random.default_rng(task.settings.random_state)
-    choice = choose_basis(task, rng)
+    choice = _within_time(choose_basis(task, rng), task, progress)
     span = Span(task.source, task.pairs.rows, choice.basis)
     return Ranking(task, span, choice, progress).run(rng)
