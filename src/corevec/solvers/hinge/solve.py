@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ from corevec.solvers.hinge.few_rows import MOST_ENTRIES, STEPS_PER_ENTRY, FewRow
 from corevec.solvers.hinge.kernel_rows import KernelRows
 from corevec.solvers.hinge.latest import Latest
 from corevec.solvers.hinge.result import GAP, BoxSolution, HingeSettings
+from corevec.solvers.numeric.deadline import Deadline
 
 # Rows of a pass that a thread takes at a time.
 PASS_ROWS = 2048
@@ -57,6 +58,8 @@ MOST_PASSES = 30
 # are solved by a factor, to many more digits than were asked for.
 FEW_ROWS_SHARES = (0.9, 0.2, 0.03)
 LEAST_PAIRS_TOL = 1e-5
+# float64 kernel values per second, as a share of float32 ones, for the time of a pass.
+DOUBLE_SHARE = 0.5
 # The gap that samples are solved to.
 SAMPLE_GAP = 0.03
 # Entries are solved to this share of the tolerance before all rows are evaluated.
@@ -138,6 +141,32 @@ class _Seen:
         return relative_gap(*self.bounds, self.cancelled)
 
 
+@dataclass(frozen=True)
+class _Sampled:
+    """What samples say: a guess for all entries, and the last one's own solution.
+
+    Attributes
+    ----------
+    guess : Guess
+        Where multipliers are expected.
+    entries, signed : ndarray
+        The entries of the last sample that were solved, and their multipliers.
+    ratio : float
+        How many times larger their bounds were.
+    """
+
+    guess: Guess
+    entries: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    signed: Array = field(default_factory=lambda: np.empty(0))
+    ratio: float = 1.0
+
+    def of_all(self, problem: BoxProblem, ratio: float) -> Array:
+        """Return the sample's solution over `ratio` as multipliers of all entries."""
+        out = np.zeros(len(problem.rows))
+        out[self.entries] = self.signed / ratio
+        return out
+
+
 class _Run:
     """The solution of one problem."""
 
@@ -159,8 +188,8 @@ class _Run:
         best = None if start is None else self._started(start)
         if best is None and self._are_few():
             best = self._on_few_rows()
-        guess = self._sampled() if best is None else best.guess
-        seen, rows = best, None
+        sampled = self._sampled() if best is None else _Sampled(best.guess)
+        guess, seen, rows = sampled.guess, best, None
         active = np.empty(0, dtype=np.int64)
         stopped_by = str(StopReason.STALL)
         for _ in range(MOST_PASSES):
@@ -170,9 +199,11 @@ class _Run:
                 break
             if seen is not None and self._is_met(seen):
                 break
-            n_before = len(active)
+            n_before, steps = len(active), self.steps
             active = np.union1d(active, active_entries(guess, problem))
             signed, rows = self._on_active(active, guess, seen, rows)
+            if self.steps == steps and seen is None and self._spent() is not None:
+                continue  # no time for a step: what the samples say is all there is
             last, seen = seen, self._seen(problem.feasible(signed), seen)
             self._record(seen)
             guess = seen.guess
@@ -184,7 +215,7 @@ class _Run:
                     break
                 self.dtype, rows = np.float64, None
         if best is None:
-            best = self._seen(guess.signed, None)
+            best = self._in_time(sampled)
         return self._solution(best, stopped_by)
 
     def _are_few(self) -> bool:
@@ -241,15 +272,15 @@ class _Run:
     def _may_go_on(self) -> bool:
         return self._spent() is None
 
-    def _sampled(self) -> Guess:
+    def _sampled(self) -> _Sampled:
         """Return a start from samples; no multipliers where there are few rows."""
         problem = self.problem
-        guess = blank_guess(problem)
+        found = _Sampled(blank_guess(problem))
         for k, few in enumerate(samples(self.place, self.settings.random_state)):
             if not self._may_go_on():
                 break
             part, ratio = sample_problem(problem, few)
-            own = guess.of_sample(part, few, ratio) if k else blank_guess(part)
+            own = found.guess.of_sample(part, few, ratio) if k else blank_guess(part)
             chosen = active_entries(own, part)
             inner = part.restricted(chosen)
             rows = self._rows(inner, None)
@@ -257,7 +288,25 @@ class _Run:
             self._improve(work, GAP, SAMPLE_GAP)
             values, _ = self._values(inner.rows, work.signed, np.float32)
             guess = predicted(problem, values)
-        return guess
+            found = _Sampled(guess, few[chosen], work.signed, ratio)
+        return found
+
+    def _in_time(self, sampled: _Sampled) -> _Seen:
+        """Return the function of the last sample: no time was left for all entries.
+
+        It has few entries, so that its pass is short, and its multipliers may be beyond
+        their bounds. They prove nothing then: the dual value is that of no multipliers.
+        Where sums are fixed that are not 0, they are divided to be feasible.
+        """
+        problem = self.problem
+        if any(problem.totals) or len(sampled.entries) == 0:
+            return self._seen(
+                problem.feasible(sampled.of_all(problem, sampled.ratio)), None
+            )
+        seen = self._seen(sampled.of_all(problem, 1.0), None)
+        measured = seen.measured._replace(dual=0.0, missed=0.0)
+        bounds = seen.bounds[0], 0.0
+        return replace(seen, measured=measured, bounds=bounds, violation=np.inf)
 
     def _rows(self, part: BoxProblem, rows: KernelRows | None) -> KernelRows:
         """Return rows of the kernel matrix for a problem: those so far, or new ones."""
@@ -278,10 +327,13 @@ class _Run:
         least, idle = np.full(2, np.inf), 0
         idle_most = IDLE_ROUNDS + 2 * len(work.signed) // WORKING_SET
         for k in itertools.count(1):
+            if self._spent() is not None:
+                break
             steps = work.steps
             left = most - self.steps - work.steps
             found = [work.round(0.0 if is_gap else tol, left), np.inf]
-            if work.steps == steps or self._spent() is not None:
+            n_support = int(np.count_nonzero(work.signed))
+            if work.steps == steps or self._spent(n_support) is not None:
                 break
             if k % LOOK_EVERY == 0:
                 work.solve_free()
@@ -362,10 +414,15 @@ class _Run:
     def _is_met(self, seen: _Seen) -> bool:
         return self._excess(seen) <= self.settings.tol
 
-    def _spent(self) -> StopReason | None:
+    def _spent(self, n_support: int = 0) -> StopReason | None:
+        """Return which budget is spent, with a pass for so many multipliers to come."""
         most = self.settings.max_steps
         if most is not None and self.steps >= most:
             return StopReason.MAX_ITER
+        rate = DOUBLE_SHARE * self.source.values_per_second
+        needed = len(self.numbers) * n_support / rate
+        if Deadline.of_certificate(self.progress).is_over(needed):
+            return StopReason.MAX_TIME
         return self.progress.spent()
 
     def _record(self, seen: _Seen) -> None:
