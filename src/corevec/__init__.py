@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from corevec.estimators.search import CoreVectorClassifierCV, CoreVectorRegressorCV
     from corevec.estimators.stream import StreamingBallClassifier, StreamingOneClass
     from corevec.estimators.stream_classify import StreamingClassifier
+    from corevec.estimators.stream_regress import StreamingRegressor
     from corevec.estimators.structural import StructuralSVM
     from corevec.estimators.svm import patch_sklearn, unpatch_sklearn
     from corevec.estimators.transform import CoreSetNystroem
@@ -53,6 +54,7 @@ __all__ = [
     "StreamingBallClassifier",
     "StreamingClassifier",
     "StreamingOneClass",
+    "StreamingRegressor",
     "StructuralSVM",
     "certify",
     "compress",

@@ -27,6 +27,7 @@ __all__, __getattr__ = on_demand(
         "search": "CoreVectorClassifierCV CoreVectorRegressorCV",
         "stream": "StreamingBallClassifier StreamingOneClass",
         "stream_classify": "StreamingClassifier",
+        "stream_regress": "StreamingRegressor",
         "structural": "StructuralSVM",
         "transform": "CoreSetNystroem",
     },

@@ -22,6 +22,7 @@ from corevec.kernels import Rows, make_kernel
 from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
 from corevec.solvers.streaming.core_stream import CoreForm, CoreStream, Targets
+from corevec.solvers.streaming.squared_stream import SquaredStream
 
 # Parameters that may change in mid-stream, and differ between merged models.
 CHANGEABLE = (*FREE, "block")
@@ -114,7 +115,10 @@ class CoreStreamEstimator(StreamingEstimator):
         if kernel is None:
             source = as_source(X, self.memory_budget)
             kernel = kernel_for(self, Dataset.in_memory("X", source, weights))
-        return CoreStream(self._core_form, kernel, X.shape[1], self._n_outputs())
+        form = self._core_form
+        squared = form.two_sided and form.tube == 0.0
+        kind = SquaredStream if squared else CoreStream
+        return kind(form, kernel, X.shape[1], self._n_outputs())
 
     def _raise_unless_finite(self, X: Any) -> None:
         values = X.data if hasattr(X, "indptr") else X
@@ -194,6 +198,12 @@ class CoreStreamEstimator(StreamingEstimator):
     def _join(self, other: Any) -> None:
         with Workers(1):
             super()._join(other)
+
+    def _join_moved(self, other: Any, step: Array) -> None:
+        """Join a model whose targets have had `step` more subtracted from them."""
+        with Workers(1):
+            self._streams = [self._stream.joined(other._stream.moved(step))]
+            self._join_counts(other)
 
     def _total_updates(self) -> int:
         return int(self._stream.n_updates)

@@ -29,6 +29,7 @@ from corevec.solvers.streaming.geometry import Balls
 from corevec.solvers.streaming.geometry import Form as StreamForm
 from corevec.solvers.streaming.kernel_stream import KernelStream
 from corevec.solvers.streaming.reservoir import RowSample
+from corevec.solvers.streaming.squared_stream import SquaredStream
 from corevec.solvers.streaming.stream import LinearStream, Whole
 from corevec.solvers.streaming.summary import Summary
 from corevec.surfaces import Field, Frame
@@ -145,6 +146,7 @@ _ESTIMATORS: dict[type, tuple[str, ...]] = {
         "normalization_",
     ),
     estimators.StreamingClassifier: (*_STREAM, "_mass", "classes_"),
+    estimators.StreamingRegressor: (*_STREAM, "_one_target", "_target_offset"),
     estimators.StreamingBallClassifier: (*_STREAM, "_right", "_tested", "classes_"),
     estimators.StreamingOneClass: (*_STREAM, "_offsets", "_sample"),
     estimators.StructuralSVM: (
@@ -189,6 +191,26 @@ _ESTIMATORS: dict[type, tuple[str, ...]] = {
     **{cls: names for cls, names, is_one in calibration_parts() if is_one},
 }
 _BALL_STREAM = ("_whole", "balls", "eta", "form", "n_rows", "n_updates")
+_CORE_STREAM = (
+    "F",
+    "a",
+    "aged",
+    "born",
+    "by_columns",
+    "coef",
+    "form",
+    "gram",
+    "kernel",
+    "n_left",
+    "n_outputs",
+    "n_rows",
+    "n_updates",
+    "prior",
+    "rows",
+    "summary",
+    "tally",
+    "targets",
+)
 # Parts of models; of a dataclass the fields, and what it has cached.
 _PARTS: dict[type, tuple[str, ...]] = {
     Balls: (),
@@ -223,26 +245,8 @@ _PARTS: dict[type, tuple[str, ...]] = {
     ),
     LinearStream: (*_BALL_STREAM, "vectors"),
     CoreForm: (),
-    CoreStream: (
-        "F",
-        "a",
-        "aged",
-        "born",
-        "by_columns",
-        "coef",
-        "form",
-        "gram",
-        "kernel",
-        "n_left",
-        "n_outputs",
-        "n_rows",
-        "n_updates",
-        "prior",
-        "rows",
-        "summary",
-        "tally",
-        "targets",
-    ),
+    CoreStream: _CORE_STREAM,
+    SquaredStream: _CORE_STREAM,
     Summary: (),
     Targets: (),
     **{cls: names for cls, names, is_one in calibration_parts() if not is_one},

@@ -32,6 +32,7 @@ from corevec.solvers.streaming.geometry import Balls
 from corevec.solvers.streaming.geometry import Form as StreamForm
 from corevec.solvers.streaming.kernel_stream import KernelStream
 from corevec.solvers.streaming.reservoir import RowSample
+from corevec.solvers.streaming.squared_stream import SquaredStream
 from corevec.solvers.streaming.stream import BallStream, LinearStream, Whole
 from corevec.solvers.streaming.summary import Summary
 from corevec.surfaces import Field, Frame
@@ -268,7 +269,8 @@ def _(made: CoreStream, wrong: Wrong) -> None:
     check_floats(made.targets.omega, (n,), "omega", wrong)
     check_floats(made.a, (n, k), "a", wrong)
     check_floats(made.prior, (n, k), "prior", wrong)
-    check_floats(made.gram, (n, n), "gram", wrong)
+    own = 0 if isinstance(made, SquaredStream) else n
+    check_floats(made.gram, (own, own), "gram", wrong)
     check_floats(made.coef, (r, k), "coef", wrong)
     check_floats(made.tally, (None, 2), "tally", wrong)
     if made.F is not None or made.by_columns or made.summary is not None:

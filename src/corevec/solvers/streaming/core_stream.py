@@ -147,7 +147,7 @@ class CoreStream:
             d = X.shape[1]
             found = X @ self.coef[:d]
             return np.asarray(found + self.coef[d] if self.form.bias else found)
-        points = self.kernel.prepare(_rows(X))
+        points = self.kernel.prepare(as_rows(X))
         found = self.kernel.times(points, self._core_points(), self.coef)
         if self.form.bias:
             found = found + self.coef.sum(axis=0)
@@ -169,7 +169,7 @@ class CoreStream:
         new = copy.copy(self)
         counts = np.ones(X.shape[0]) if weights is None else weights
         at, n = 0, X.shape[0]
-        most = max(self.form.budget // 2, FIRST_ROWS)
+        most = self._most_violators
         while at < n:
             stop = min(n, at + min(self.form.block, max(FIRST_ROWS, new.n_rows)))
             here = targets.part(slice(at, stop))
@@ -188,6 +188,11 @@ class CoreStream:
             new.n_rows += int(np.count_nonzero(here.omega[:m] > 0))
             at = stop
         return new
+
+    @property
+    def _most_violators(self) -> int:
+        """Violators that are learned together, at most."""
+        return max(self.form.budget // 2, FIRST_ROWS)
 
     def _judge(self, f: Array, z: Array, counts: Array) -> Array:
         """Return what to add to `tally` for rows that were not learned yet."""
@@ -213,6 +218,22 @@ class CoreStream:
     def _append(self, X: Any, targets: Targets) -> None:
         """Add rows with multipliers 0."""
         n, v = len(self.targets.omega), X.shape[0]
+        self._append_gram(X)
+        blank = np.zeros((v, self.n_outputs))
+        prior = blank
+        if self.summary is not None:
+            assert self.F is not None
+            prior = self.F[:, n:].T @ self.summary.mean
+        self.prior = np.vstack([self.prior, prior])
+        self.a = np.vstack([self.a, blank])
+        self.rows = X.copy() if self.rows is None else stacked(self.rows, X)
+        self.targets = self.targets.above(targets)
+        self.born = np.append(self.born, np.full(v, self.n_rows))
+        self._points = None
+
+    def _append_gram(self, X: Any) -> None:
+        """Extend `gram` by rows, and `F` where there is one."""
+        n, v = len(self.targets.omega), X.shape[0]
         gram = np.empty((n + v, n + v))
         gram[:n, :n] = self.gram
         if self.by_columns:
@@ -223,7 +244,7 @@ class CoreStream:
             gram[n:, n:] = new.T @ moved
             self.F = np.hstack([self.F, new])
         else:
-            points = self.kernel.prepare(_rows(X))
+            points = self.kernel.prepare(as_rows(X))
             own = self._block(points, points)
             cross = np.empty((0, v))
             if n:
@@ -238,17 +259,6 @@ class CoreStream:
                 gram[n:, n:] = new.T @ moved
         gram[n:, :n] = gram[:n, n:].T
         self.gram = gram
-        blank = np.zeros((v, self.n_outputs))
-        prior = blank
-        if self.summary is not None:
-            assert self.F is not None
-            prior = self.F[:, n:].T @ self.summary.mean
-        self.prior = np.vstack([self.prior, prior])
-        self.a = np.vstack([self.a, blank])
-        self.rows = X.copy() if self.rows is None else stacked(self.rows, X)
-        self.targets = self.targets.above(targets)
-        self.born = np.append(self.born, np.full(v, self.n_rows))
-        self._points = None
 
     def _columns(self, X: Any) -> Array:
         """Return coordinates of rows in the span of the columns."""
@@ -263,7 +273,7 @@ class CoreStream:
         assert self.summary is not None
         n, v = cross.shape
         T = linalg.solve_triangular(self.F, cross, trans="T", check_finite=False)
-        corner = _factor(own - T.T @ T, float(own.diagonal().max()))
+        corner = factor_of(own - T.T @ T, float(own.diagonal().max()))
         F = np.zeros((n + v, n + v))
         F[:n, :n], F[:n, n:], F[n:, n:] = self.F, T, corner
         self.F, self.summary = F, self.summary.with_directions(v)
@@ -343,9 +353,14 @@ class CoreStream:
         _, first = np.unique(turns, return_index=True)
         order = turns[np.sort(first)]
         if self.form.half_life is not None:
-            old = self.n_rows - self.born > OLD_AGE * self.form.half_life
+            old = self._are_old()
             order = np.append(order[~old[order]], order[old[order]])
         return np.asarray(order)
+
+    def _are_old(self) -> Array:
+        """Whether the loss of a core row has decayed so far that it leaves first."""
+        assert self.form.half_life is not None
+        return np.asarray(self.n_rows - self.born > OLD_AGE * self.form.half_life)
 
     def _coordinates_gram(self) -> Array:
         assert self.F is not None
@@ -387,7 +402,7 @@ class CoreStream:
 
     def _begin_summary(self) -> None:
         if self.F is None:
-            self.F = _factor(self.gram, float(self.gram.diagonal().max()))
+            self.F = factor_of(self.gram, float(self.gram.diagonal().max()))
         self.summary = Summary.empty(len(self.F), self.n_outputs)
 
     # Forgetting, joining ------------------------------------------------------------
@@ -434,6 +449,29 @@ class CoreStream:
         new._set_coef()
         return new
 
+    def moved(self, step: Array) -> Self:
+        """Return the stream of targets to which `step` is added, one per output."""
+        new = copy.copy(self)
+        if self.rows is None or not step.any():
+            return new
+        new.targets = Targets(self.targets.z + step, self.targets.omega)
+        if self.summary is not None:
+            new.summary = self.summary.moved(self._constant(), step)
+            new._set_gram()
+        new._solve()
+        new._set_coef()
+        return new
+
+    def _constant(self) -> Array:
+        """Return coordinates of the function 1, as the span has it at the core rows."""
+        assert self.F is not None
+        if self.by_columns:
+            return np.append(np.zeros(len(self.F) - 1), 1.0)
+        ones = np.ones(self.rows.shape[0])
+        return np.asarray(
+            linalg.solve_triangular(self.F, ones, trans="T", check_finite=False)
+        )
+
     def _add_summary(self, other: Self, n: int) -> None:
         """Add the summary of `other`, whose core rows are those from the n-th on."""
         assert other.summary is not None
@@ -454,13 +492,13 @@ class CoreStream:
         """Return ``|w|^2 + b0^2`` of each output."""
         if self.by_columns:
             return np.asarray((self.coef**2).sum(axis=0))
-        points = self.kernel.prepare_basis(_rows(self.rows))
+        points = self.kernel.prepare_basis(as_rows(self.rows))
         K = self._block(points, points)
         return np.maximum((self.coef * (K @ self.coef)).sum(axis=0), 0.0)
 
     def _core_points(self) -> Points:
         if self._points is None:
-            self._points = self.kernel.prepare_basis(_rows(self.rows))
+            self._points = self.kernel.prepare_basis(as_rows(self.rows))
         return self._points
 
     def _block(self, x: Points, z: Points) -> Array:
@@ -468,7 +506,7 @@ class CoreStream:
         return finite(values + 1.0 if self.form.bias else values, self.kernel)
 
 
-def _factor(matrix: Array, scale: float) -> Array:
+def factor_of(matrix: Array, scale: float) -> Array:
     """Return the upper Cholesky factor of a positive semidefinite matrix."""
     ridge = JITTER * scale * np.eye(len(matrix))
 
@@ -479,5 +517,6 @@ def _factor(matrix: Array, scale: float) -> Array:
     return with_jitter(attempt, max(scale, TINY), first=10 * JITTER)
 
 
-def _rows(values: Any) -> Rows:
+def as_rows(values: Any) -> Rows:
+    """Return rows with their numbers, as kernels take them."""
     return Rows(values, np.arange(values.shape[0]))
