@@ -861,7 +861,7 @@ def test_stream_from_a_pipe(folder, moons):
 def test_stream_without_labels(folder, capsys, moons):
     X, _ = moons
     np.save("rows.npy", X)
-    words = ["--estimator", "StreamingOneClass", "--random-state", "0"]
+    words = ["--estimator", "StreamingBallOneClass", "--random-state", "0"]
     found = told(capsys, "stream", "rows.npy", *words, "-m", "m.corevec")
     assert found["rows"] == 400
     assert found["test_then_train_accuracy"] is None

@@ -63,7 +63,7 @@ def stream(kind):
     """Return a model whose `partial_fit`, or whose `fit`, draws from a generator."""
     if kind == "RandomState":
         return corevec.CoreVectorClassifier(random_state=generator(kind)).fit(X, Y)
-    model = corevec.StreamingOneClass(nu=0.1, random_state=0).fit(X)
+    model = corevec.StreamingBallOneClass(nu=0.1, random_state=0).fit(X)
     object.__setattr__(model._sample, "generator", generator(kind))
     return model
 
@@ -328,9 +328,9 @@ OTHERS = (
     "13-SMO",
     "17-CoreVectorRegressor",
     "22-SVDD",
-    "24-StreamingOneClass",
-    "26-CoreSetNystroem",
-    "29-Compressed-CoreVectorClassifier",
+    "24-StreamingBallOneClass",
+    "28-CoreSetNystroem",
+    "31-Compressed-CoreVectorClassifier",
 )
 EACH = 60
 

@@ -22,10 +22,10 @@ TRAINABLE = (
     "CoreVectorRegressor",
     "SVDD",
     "StreamingBallClassifier",
-    "StreamingOneClass",
+    "StreamingBallOneClass",
     "StructuralSVM",
 )
-STREAMABLE = ("StreamingBallClassifier", "StreamingOneClass")
+STREAMABLE = ("StreamingBallClassifier", "StreamingBallOneClass")
 # Set by --quiet and the terminal; and one process fits once.
 NOT_OFFERED = ("verbose", "warm_start")
 _WORDS = {"none": None, "true": True, "false": False, "inf": float("inf")}

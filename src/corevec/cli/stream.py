@@ -37,7 +37,7 @@ class StreamOptions:
     model : FILE
         Model file to write.
     estimator : NAME
-        StreamingBallClassifier or StreamingOneClass.
+        StreamingBallClassifier or StreamingBallOneClass.
     classes : LABELS
         All labels of the stream, with commas: --classes=-1,1.
     block_rows : ROWS

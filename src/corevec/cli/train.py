@@ -43,7 +43,7 @@ class TrainOptions:
     ----------
     estimator : NAME
         What to fit: CoreVectorClassifier, CoreVectorOneClass,
-        CoreVectorRegressor, SVDD, StreamingBallClassifier, StreamingOneClass,
+        CoreVectorRegressor, SVDD, StreamingBallClassifier, StreamingBallOneClass,
         StructuralSVM.
     set_ : NAME=VALUE
         name=value of any parameter; may be repeated.

@@ -502,7 +502,7 @@ def certify(
     ----------
     model : estimator
         A fitted corevec model (CoreVectorClassifier, CoreVectorRegressor,
-        CoreVectorOneClass, SVDD, StreamingBallClassifier, StreamingOneClass), or one
+        CoreVectorOneClass, SVDD, StreamingBallClassifier, StreamingBallOneClass), or one
         of scikit-learn's SVC, NuSVC, SVR, NuSVR, OneClassSVM, LinearSVC, LinearSVR, or
         any object with their attributes: those of scikit-learn-intelex, or a LIBSVM
         model in a plain object (``docs/certify.md`` lists the attributes).

@@ -146,9 +146,10 @@ _ESTIMATORS: dict[type, tuple[str, ...]] = {
         "normalization_",
     ),
     estimators.StreamingClassifier: (*_STREAM, "_mass", "classes_"),
+    estimators.StreamingOneClass: (*_STREAM, "_offsets", "_sample"),
     estimators.StreamingRegressor: (*_STREAM, "_one_target", "_target_offset"),
     estimators.StreamingBallClassifier: (*_STREAM, "_right", "_tested", "classes_"),
-    estimators.StreamingOneClass: (*_STREAM, "_offsets", "_sample"),
+    estimators.StreamingBallOneClass: (*_STREAM, "_offsets", "_sample"),
     estimators.StructuralSVM: (
         "certificate_",
         "classes_",

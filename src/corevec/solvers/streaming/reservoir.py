@@ -19,6 +19,8 @@ MAX_SAMPLE_BYTES = 1 << 26
 MIN_SAMPLE_ROWS = 100
 # Entries that a sparse row is assumed to have; few rows are as full as this.
 SPARSE_ENTRIES = 1000
+# Relative difference up to which two values are those of equal rows.
+SAME_VALUE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,8 @@ class RowSample:
     def lower_quantile(self, values: Array, share: float) -> float:
         """Return the `share` quantile of `values`, one per row, by weight.
 
-        Halfway between the last row below and the first one that is not. Where the
-        sample does not hold all rows, weights have already decided which it holds.
+        Halfway between the last value below and the first one that is not; rows of
+        equal values count as one row of their common weight. Where the sample does not hold all rows, weights have already decided which it holds.
         """
         assert self.weights is not None
         own = self.weights
@@ -72,9 +74,10 @@ class RowSample:
         order = np.argsort(values, kind="stable")
         below = np.cumsum(own[order]) / own.sum()
         first = min(int(np.searchsorted(below, share, side="right")), len(order) - 1)
-        if first == 0:
-            return float(values[order[0]])
-        return float(values[order[first - 1]] + values[order[first]]) / 2
+        value = float(values[order[first]])
+        lower = values[order[:first]]
+        lower = lower[lower < value - SAME_VALUE * abs(value)]
+        return (float(lower[-1]) + value) / 2 if len(lower) else value
 
     def _with(self, rows: Any, keys: Array, weights: Array) -> Self:
         if self.keys is not None and self.weights is not None:

@@ -71,13 +71,33 @@ class SquaredStream(CoreStream):
             self._shrink()
         self._set_coef()
 
+    def unknown(self, X: Any) -> tuple[Array, Array]:
+        """Return what the rows seen leave open about f at some rows.
+
+        That is the variance of f as a Gaussian process: the part outside the span, and
+        the part in it, which the losses have reduced.
+        """
+        assert self.summary is not None
+        if self.by_columns:
+            T, outside = self._columns(X), np.zeros(X.shape[0])
+        else:
+            T = self._coordinates(self.kernel.prepare(as_rows(X)))
+            outside = self._outside(X, T)
+        inside = (T * (self.summary.spread @ T)).sum(axis=0)
+        return outside, np.asarray(inside)
+
+    def _outside(self, X: Any, T: Array) -> Array:
+        """Return the squared norms of rows outside the span."""
+        own = self.kernel.diagonal(as_rows(X)) + float(self.form.bias)
+        return np.asarray(np.maximum(own - (T**2).sum(axis=0), 0.0))
+
     def _spanned(self, X: Any) -> Array:
         """Return coordinates of rows, after those that are new have joined the span."""
         points = self.kernel.prepare(as_rows(X))
         T = self._coordinates(points)
-        own = self.kernel.diagonal(as_rows(X)) + float(self.form.bias)
-        outside = np.maximum(own - (T**2).sum(axis=0), 0.0) / np.where(own > 0, own, 1)
-        joining = self._joining(outside)
+        outside = self._outside(X, T)
+        own = outside + (T**2).sum(axis=0)
+        joining = self._joining(outside / np.where(own > 0, own, 1.0))
         if len(joining) == 0:
             return T
         n = len(joining)
