@@ -1,4 +1,4 @@
-"""StreamingOneClass: its score by linear algebra, its share of outliers, its streams."""
+"""StreamingOneClass: its score by linear algebra, its offset, its streams."""
 
 import pickle
 

@@ -1,6 +1,6 @@
 """StreamingBallClassifier: a classifier that reads each row once.
 
-`StreamingBallOneClass`, the same algorithm without labels, is in ``_stream_ball_detect.py``.
+`StreamingBallOneClass`, without labels, is in ``_stream_ball_detect.py``.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from corevec.estimators._stream_core import CoreStreamEstimator
 from corevec.exceptions import InvalidInputError
 from corevec.solvers.streaming.core_stream import CoreForm
 from corevec.solvers.streaming.reservoir import RowSample
+from corevec.solvers.streaming.squared_stream import SquaredStream
 
 
 class StreamingOneClass(ScoredDetector, CoreStreamEstimator):
@@ -195,8 +196,10 @@ class StreamingOneClass(ScoredDetector, CoreStreamEstimator):
         Of rows with weights `own` that it has seen: as if it had seen each of them once
         less. The term of a row turns d into d / (1 + C s d), and this is undone.
         """
+        stream = self._stream
+        assert isinstance(stream, SquaredStream)
         with Workers(1):
-            outside, inside = self._stream.unknown(X)
+            outside, inside = stream.unknown(X)
         if own is not None:
             once = float(self.C) * np.minimum(own, 1.0)
             inside = inside / np.maximum(1.0 - once * inside, 1e-6)

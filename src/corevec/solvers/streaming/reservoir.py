@@ -65,7 +65,8 @@ class RowSample:
         """Return the `share` quantile of `values`, one per row, by weight.
 
         Halfway between the last value below and the first one that is not; rows of
-        equal values count as one row of their common weight. Where the sample does not hold all rows, weights have already decided which it holds.
+        equal values count as one row of their common weight. Where the sample does not
+        hold all rows, weights have already decided which it holds.
         """
         assert self.weights is not None
         own = self.weights
