@@ -51,6 +51,9 @@ class StreamingEstimator(CoreVectorEstimator):
     n_jobs = None
     memory_budget = DEFAULT_MEMORY_BUDGET
 
+    # Whether remote rows give the kernel in a pass of its own.
+    _kernel_first = True
+
     C: Any
     n_balls: Any
     balls: Any
@@ -116,7 +119,7 @@ class StreamingEstimator(CoreVectorEstimator):
         names = ("classes_", "n_features_in_", "feature_names_in_")
         private = ("_streams", "_position", "_seconds", "_stopped_by", "_begun_with")
         more = ("_right", "_tested", "_sample", "_offsets", "_mass")
-        targets = ("_target_offset", "_one_target")
+        targets = ("_target_offset", "_one_target", "_moments", "_resolved")
         kept = (*names, *private, *more, *targets)
         return {n: self.__dict__[n] for n in kept if n in self.__dict__}
 
@@ -310,6 +313,10 @@ class StreamingEstimator(CoreVectorEstimator):
             kernel, Rows(rows, np.arange(rows.shape[0])), coef, intercept
         )
 
+    def _for_certificate(self, X: Any) -> tuple[Any, KernelExpansion]:
+        """Return rows and functions as the problem has them."""
+        return X, self._functions
+
     def _values(self, X: Any) -> Array:
         """Return the values of the centres on new rows, shape (n_rows, n_machines)."""
         check_is_fitted(self)
@@ -390,7 +397,7 @@ def fit_remote(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> 
     if task == "classes" and classes is None:
         classes = given.classes
     kernel = None
-    if not model._is_linear:
+    if model._kernel_first and not model._is_linear:
         kernel = kernel_for(model, given)
     begin = partial(_begin, clone(model), kernel)
     step = partial(_step, task, None if classes is None else list(classes))

@@ -54,7 +54,8 @@ class StreamingClassifier(ClassifierMixin, CoreStreamEstimator):
         Kernel function: a name or a function ``k(X, Z)``, but not "precomputed". See
         `CoreVectorClassifier`.
     gamma : float or {"scale", "auto", "mean-distance"}, default="scale"
-        Kernel coefficient. A name is resolved on the *first* block.
+        Kernel coefficient. A name is resolved by the moments of all rows seen: when
+        they have moved, the core is solved anew with the new kernel.
     degree : float, default=3
         Degree of the "poly" kernel.
     coef0 : float, default=0.0
@@ -65,6 +66,14 @@ class StreamingClassifier(ClassifierMixin, CoreStreamEstimator):
     block : int, default=1000
         Rows that are predicted and learned together, at most; early in the stream
         fewer.
+    standardize : {"auto", True, False}, default="auto"
+        Whether the columns are divided by their standard deviation so far, and dense
+        ones shifted by their mean. "auto": where more than a quarter of the columns
+        have a deviation and a range below a tenth of the largest, as in different
+        units. Sparse rows only if True.
+    forget : float, default=None
+        Half-life in rows: a row counts half after so many others, and rows leave the
+        core after four half-lives. None forgets nothing.
     class_weight : dict or "balanced", default=None
         Factor of C for each class. "balanced": by the rows seen so far.
     fit_intercept : bool, default=True
@@ -124,6 +133,8 @@ class StreamingClassifier(ClassifierMixin, CoreStreamEstimator):
         coef0: float = 0.0,
         budget: int = 1000,
         block: int = 1000,
+        standardize: bool | str = "auto",
+        forget: float | None = None,
         class_weight: Any = None,
         fit_intercept: bool = True,
         tol: float = 1e-3,
@@ -261,7 +272,10 @@ class StreamingClassifier(ClassifierMixin, CoreStreamEstimator):
     @property
     def _core_form(self) -> CoreForm:
         return CoreForm(
-            int(self.budget), block=int(self.block), bias=bool(self.fit_intercept)
+            int(self.budget),
+            block=int(self.block),
+            bias=bool(self.fit_intercept),
+            half_life=None if self.forget is None else float(self.forget),
         )
 
     def _n_outputs(self) -> int:

@@ -58,6 +58,14 @@ class StreamingOneClass(ScoredDetector, CoreStreamEstimator):
         the memory.
     block : int, default=1000
         Rows that are learned together, at most; early in the stream fewer.
+    standardize : {"auto", True, False}, default="auto"
+        Whether the columns are divided by their standard deviation so far, and dense
+        ones shifted by their mean. "auto": where more than a quarter of the columns
+        have a deviation and a range below a tenth of the largest, as in different
+        units. Sparse rows only if True.
+    forget : float, default=None
+        Half-life in rows: a row counts half after so many others, and rows leave the
+        core after four half-lives. None forgets nothing.
     random_state : int or RandomState, default=None
         Seed of the sample that `nu` is measured on.
     verbose : int, default=0
@@ -101,6 +109,8 @@ class StreamingOneClass(ScoredDetector, CoreStreamEstimator):
         coef0: float = 0.0,
         budget: int = 500,
         block: int = 1000,
+        standardize: bool | str = "auto",
+        forget: float | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ):
@@ -211,7 +221,12 @@ class StreamingOneClass(ScoredDetector, CoreStreamEstimator):
 
     @property
     def _core_form(self) -> CoreForm:
-        return CoreForm(int(self.budget), block=int(self.block), two_sided=True)
+        return CoreForm(
+            int(self.budget),
+            block=int(self.block),
+            two_sided=True,
+            half_life=None if self.forget is None else float(self.forget),
+        )
 
     def _n_outputs(self) -> int:
         return 1
@@ -224,9 +239,10 @@ class StreamingOneClass(ScoredDetector, CoreStreamEstimator):
         weights = self._block_weights(weights, X.shape[0])
         sample = self.__dict__.get("_sample")
         if sample is None:
-            sample = RowSample(np.random.default_rng(seed_of(self.random_state)))
+            seed, half_life = seed_of(self.random_state), self._core_form.half_life
+            sample = RowSample.with_half_life(seed, half_life)
         self._learn_targets(X, np.ones((X.shape[0], 1)), weights)
-        self._sample = sample.after(X, weights)
+        self._sample = sample.after(X, weights, self._core_form.half_life)
         self._offsets = {}
 
     def _join(self, other: Any) -> None:

@@ -64,6 +64,14 @@ class StreamingRegressor(RegressorMixin, CoreStreamEstimator):
     block : int, default=1000
         Rows that are predicted and learned together, at most; early in the stream
         fewer.
+    standardize : {"auto", True, False}, default="auto"
+        Whether the columns are divided by their standard deviation so far, and dense
+        ones shifted by their mean. "auto": where more than a quarter of the columns
+        have a deviation and a range below a tenth of the largest, as in different
+        units. Sparse rows only if True.
+    forget : float, default=None
+        Half-life in rows: a row counts half after so many others, and rows leave the
+        core after four half-lives. None forgets nothing.
     fit_intercept : bool, default=True
         Whether to fit a (penalised) bias, and to subtract m.
     tol : float, default=1e-3
@@ -121,6 +129,8 @@ class StreamingRegressor(RegressorMixin, CoreStreamEstimator):
         tube: float = 0.0,
         budget: int = 1000,
         block: int = 1000,
+        standardize: bool | str = "auto",
+        forget: float | None = None,
         fit_intercept: bool = True,
         tol: float = 1e-3,
         verbose: int = 0,
@@ -241,6 +251,7 @@ class StreamingRegressor(RegressorMixin, CoreStreamEstimator):
             bias=bool(self.fit_intercept),
             tube=float(self.tube),
             two_sided=True,
+            half_life=None if self.forget is None else float(self.forget),
         )
 
     def _n_outputs(self) -> int:
@@ -294,7 +305,8 @@ class StreamingRegressor(RegressorMixin, CoreStreamEstimator):
             X.shape[0], sample_weight=checked_weights(self, sample_weight, X.shape[0])
         )
         z = np.asarray(y, dtype=np.float64).reshape(len(y), -1) - self._target_offset
-        functions, source = self._functions, as_source(X, self.memory_budget)
+        X, functions = self._for_certificate(X)
+        source = as_source(X, self.memory_budget)
         parts = []
         for t in range(z.shape[1]):
             problem = regression(

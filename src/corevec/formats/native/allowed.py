@@ -17,13 +17,21 @@ from corevec.estimators import _compressed, svm
 from corevec.formats.libsvm import models as libsvm_models
 from corevec.formats.libsvm.text import LibsvmText
 from corevec.formats.native.scikit_learn import SKLEARN_ESTIMATORS, calibration_parts
-from corevec.kernels import Kernel, Points, PrecomputedKernel, RowMap, Rows
+from corevec.kernels import (
+    Kernel,
+    Points,
+    PrecomputedKernel,
+    RowMap,
+    Rows,
+    RowStatistics,
+)
 from corevec.models.basis import Basis
 from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
 from corevec.solvers.cells.forest import Cells, Forest
 from corevec.solvers.cells.tree import Tree
+from corevec.solvers.streaming.columns import ColumnMoments, Scaling
 from corevec.solvers.streaming.core_stream import CoreForm, CoreStream, Targets
 from corevec.solvers.streaming.geometry import Balls
 from corevec.solvers.streaming.geometry import Form as StreamForm
@@ -104,6 +112,7 @@ _SVM = (
 )
 _PAIRS = (*_SVM, "_effective_probability", "class_weight_", "classes_")
 _STREAM = ("_begun_with", "_position", "_seconds", "_stopped_by", "_streams")
+_CORE = (*_STREAM, "_moments", "_resolved")
 _TEXT = ("_any_width", "text_")  # all else follows from these
 
 METHODS = tuple(
@@ -145,9 +154,9 @@ _ESTIMATORS: dict[type, tuple[str, ...]] = {
         "components_",
         "normalization_",
     ),
-    estimators.StreamingClassifier: (*_STREAM, "_mass", "classes_"),
-    estimators.StreamingOneClass: (*_STREAM, "_offsets", "_sample"),
-    estimators.StreamingRegressor: (*_STREAM, "_one_target", "_target_offset"),
+    estimators.StreamingClassifier: (*_CORE, "_mass", "classes_"),
+    estimators.StreamingOneClass: (*_CORE, "_offsets", "_sample"),
+    estimators.StreamingRegressor: (*_CORE, "_one_target", "_target_offset"),
     estimators.StreamingBallClassifier: (*_STREAM, "_right", "_tested", "classes_"),
     estimators.StreamingBallOneClass: (*_STREAM, "_offsets", "_sample"),
     estimators.StructuralSVM: (
@@ -208,6 +217,7 @@ _CORE_STREAM = (
     "n_updates",
     "prior",
     "rows",
+    "scaling",
     "summary",
     "tally",
     "targets",
@@ -248,6 +258,9 @@ _PARTS: dict[type, tuple[str, ...]] = {
     CoreForm: (),
     CoreStream: _CORE_STREAM,
     SquaredStream: _CORE_STREAM,
+    ColumnMoments: (),
+    RowStatistics: (),
+    Scaling: (),
     Summary: (),
     Targets: (),
     **{cls: names for cls, names, is_one in calibration_parts() if not is_one},

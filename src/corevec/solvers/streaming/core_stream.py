@@ -23,6 +23,7 @@ from corevec._runtime.types import Array
 from corevec.backend.loops import cells as loops
 from corevec.kernels import AnyKernel, Points, Rows, finite
 from corevec.solvers.numeric.jitter import with_jitter
+from corevec.solvers.streaming.columns import Scaling
 from corevec.solvers.streaming.stream import stacked
 from corevec.solvers.streaming.summary import Summary
 
@@ -39,6 +40,8 @@ MOST_STEPS = 60
 # Half-lives after which a core row leaves first; its weight is then 1/16. Losses decay
 # in steps, when they have lost this share: a step costs as much as a block.
 OLD_AGE, DECAY_STEP = 4.0, 0.05
+# Half-lives that rows which are judged together span, at most.
+YOUNG_AGE = 0.25
 # Relative size of what is added to the diagonal of a factor.
 JITTER, TINY = 1e-10, float(np.finfo(np.float64).tiny)
 
@@ -101,6 +104,8 @@ class CoreStream:
         Rows that the stream had seen before each of them.
     a : ndarray of shape (n, outputs)
         Signed multipliers.
+    scaling : Scaling or None
+        What the kernel sees of a row; None: the row itself.
     gram, prior : ndarray of shape (n, n) and (n, outputs)
         ``F' S F``, the kernel of what the summary leaves open, and its mean ``F' m``.
     F : ndarray of shape (r, n) or None
@@ -117,6 +122,7 @@ class CoreStream:
 
     def __init__(self, form: CoreForm, kernel: AnyKernel, n_columns: int, outputs: int):
         self.form, self.kernel, self.n_outputs = form, kernel, outputs
+        self.scaling: Scaling | None = None
         width = n_columns + form.bias
         plain = kernel.name == "linear" and not getattr(kernel, "normalized", False)
         self.by_columns = plain and width <= MOST_COLUMNS
@@ -144,14 +150,31 @@ class CoreStream:
         if self.rows is None:
             return np.zeros((X.shape[0], self.n_outputs))
         if self.by_columns:
-            d = X.shape[1]
-            found = X @ self.coef[:d]
-            return np.asarray(found + self.coef[d] if self.form.bias else found)
-        points = self.kernel.prepare(as_rows(X))
+            weights, bias = self.linear_function()
+            return np.asarray(X @ weights + bias)
+        points = self._points_of(X)
         found = self.kernel.times(points, self._core_points(), self.coef)
         if self.form.bias:
             found = found + self.coef.sum(axis=0)
         return finite(found, self.kernel)
+
+    def linear_function(self) -> tuple[Array, Array]:
+        """Return weights of the columns as they are given, and biases."""
+        d = len(self.coef) - self.form.bias
+        weights, bias = self.coef[:d], np.zeros(self.n_outputs)
+        if self.form.bias:
+            bias = self.coef[d]
+        if self.scaling is not None:
+            weights = weights * self.scaling.factor[:, None]
+            bias = bias - self.scaling.shift @ weights
+        return weights, bias
+
+    def scaled(self, X: Any) -> Any:
+        """Return rows as the kernel takes them."""
+        return X if self.scaling is None else self.scaling(X)
+
+    def _points_of(self, X: Any) -> Points:
+        return self.kernel.prepare(as_rows(self.scaled(X)))
 
     def excess(self, z: Array, f: Array) -> Array:
         """Return by how much each row violates the tube or the margin, (n, outputs)."""
@@ -171,7 +194,7 @@ class CoreStream:
         at, n = 0, X.shape[0]
         most = self._most_violators
         while at < n:
-            stop = min(n, at + min(self.form.block, max(FIRST_ROWS, new.n_rows)))
+            stop = min(n, at + new._most_rows)
             here = targets.part(slice(at, stop))
             f = new.values(X[at:stop])
             wrong = new.excess(here.z, f).max(axis=1) > 0
@@ -188,6 +211,14 @@ class CoreStream:
             new.n_rows += int(np.count_nonzero(here.omega[:m] > 0))
             at = stop
         return new
+
+    @property
+    def _most_rows(self) -> int:
+        """Rows that are judged together, at most."""
+        most = min(self.form.block, max(FIRST_ROWS, self.n_rows))
+        if self.form.half_life is not None:
+            most = min(most, max(FIRST_ROWS, int(YOUNG_AGE * self.form.half_life)))
+        return most
 
     @property
     def _most_violators(self) -> int:
@@ -244,7 +275,7 @@ class CoreStream:
             gram[n:, n:] = new.T @ moved
             self.F = np.hstack([self.F, new])
         else:
-            points = self.kernel.prepare(as_rows(X))
+            points = self._points_of(X)
             own = self._block(points, points)
             cross = np.empty((0, v))
             if n:
@@ -262,7 +293,8 @@ class CoreStream:
 
     def _columns(self, X: Any) -> Array:
         """Return coordinates of rows in the span of the columns."""
-        rows = X.toarray() if sparse.issparse(X) else X
+        rows = self.scaled(X)
+        rows = rows.toarray() if sparse.issparse(rows) else rows
         F = np.ones((rows.shape[1] + self.form.bias, rows.shape[0]))
         F[: rows.shape[1]] = rows.T
         return F
@@ -405,6 +437,38 @@ class CoreStream:
             self.F = factor_of(self.gram, float(self.gram.diagonal().max()))
         self.summary = Summary.empty(len(self.F), self.n_outputs)
 
+    # Another kernel -----------------------------------------------------------------
+
+    def with_kernel(self, kernel: AnyKernel, scaling: Scaling | None) -> Self:
+        """Return the stream with another kernel of rows that are scaled otherwise.
+
+        The core is solved anew. In the span of the columns nothing is lost; in that of
+        the core rows the summary says of the values at these rows what it said before.
+        """
+        new = copy.copy(self)
+        new.kernel, new.scaling, new._points = kernel, scaling, None
+        if self.rows is None:
+            return new
+        if self.by_columns:
+            new.F = new._columns(self.rows)
+            new.gram = new.F.T @ new.F
+            width = len(new.F)
+            J = _map_of(scaling, width) @ linalg.inv(_map_of(self.scaling, width))
+        else:
+            points = new._core_points()
+            new.gram = new._block(points, points)
+            if self.F is not None:
+                new.F = factor_of(new.gram, float(new.gram.diagonal().max()))
+                J = linalg.solve_triangular(
+                    self.F, new.F.T, trans="T", check_finite=False
+                ).T
+        if self.summary is not None:
+            new.summary = self.summary.mapped(J)
+            new._set_gram()
+        new._solve()
+        new._set_coef()
+        return new
+
     # Forgetting, joining ------------------------------------------------------------
 
     def _decay(self) -> None:
@@ -492,13 +556,13 @@ class CoreStream:
         """Return ``|w|^2 + b0^2`` of each output."""
         if self.by_columns:
             return np.asarray((self.coef**2).sum(axis=0))
-        points = self.kernel.prepare_basis(as_rows(self.rows))
+        points = self._core_points()
         K = self._block(points, points)
         return np.maximum((self.coef * (K @ self.coef)).sum(axis=0), 0.0)
 
     def _core_points(self) -> Points:
         if self._points is None:
-            self._points = self.kernel.prepare_basis(as_rows(self.rows))
+            self._points = self.kernel.prepare_basis(as_rows(self.scaled(self.rows)))
         return self._points
 
     def _block(self, x: Points, z: Points) -> Array:
@@ -515,6 +579,11 @@ def factor_of(matrix: Array, scale: float) -> Array:
         return np.asarray(linalg.cholesky(own, overwrite_a=True, check_finite=False))
 
     return with_jitter(attempt, max(scale, TINY), first=10 * JITTER)
+
+
+def _map_of(scaling: Scaling | None, width: int) -> Array:
+    """Return the matrix that scales rows, with the 1 of the bias if there is one."""
+    return np.eye(width) if scaling is None else scaling.as_map()[:width, :width]
 
 
 def as_rows(values: Any) -> Rows:

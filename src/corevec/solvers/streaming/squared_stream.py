@@ -81,19 +81,19 @@ class SquaredStream(CoreStream):
         if self.by_columns:
             T, outside = self._columns(X), np.zeros(X.shape[0])
         else:
-            T = self._coordinates(self.kernel.prepare(as_rows(X)))
+            T = self._coordinates(self._points_of(X))
             outside = self._outside(X, T)
         inside = (T * (self.summary.spread @ T)).sum(axis=0)
         return outside, np.asarray(inside)
 
     def _outside(self, X: Any, T: Array) -> Array:
         """Return the squared norms of rows outside the span."""
-        own = self.kernel.diagonal(as_rows(X)) + float(self.form.bias)
+        own = self.kernel.diagonal(as_rows(self.scaled(X))) + float(self.form.bias)
         return np.asarray(np.maximum(own - (T**2).sum(axis=0), 0.0))
 
     def _spanned(self, X: Any) -> Array:
         """Return coordinates of rows, after those that are new have joined the span."""
-        points = self.kernel.prepare(as_rows(X))
+        points = self._points_of(X)
         T = self._coordinates(points)
         outside = self._outside(X, T)
         own = outside + (T**2).sum(axis=0)
@@ -149,7 +149,7 @@ class SquaredStream(CoreStream):
     def _append_gram(self, X: Any) -> None:
         if self.by_columns or X.shape[0] == 0:
             return
-        points = self.kernel.prepare(as_rows(X))
+        points = self._points_of(X)
         own = self._block(points, points)
         if self.rows.shape[0] == 0:
             self._begin_span(own)
@@ -161,6 +161,7 @@ class SquaredStream(CoreStream):
         self.a = np.zeros((self.rows.shape[0], self.n_outputs))
 
     def _set_gram(self) -> None:
+        self.gram = np.empty((0, 0))
         self.prior = np.zeros((self.rows.shape[0], self.n_outputs))
 
 
