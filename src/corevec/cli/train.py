@@ -44,7 +44,7 @@ class TrainOptions:
     estimator : NAME
         What to fit: CoreVectorClassifier, CoreVectorOneClass,
         CoreVectorRegressor, SVDD, StreamingBallClassifier, StreamingBallOneClass,
-        StructuralSVM.
+        StreamingClassifier, StreamingOneClass, StreamingRegressor, StructuralSVM.
     set_ : NAME=VALUE
         name=value of any parameter; may be repeated.
     scale : KIND

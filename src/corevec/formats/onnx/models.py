@@ -45,9 +45,9 @@ ACCEPTED = (
     "CoreVectorRegressor, CoreVectorOneClass, SVDD, "
     "CoreVectorRanker, StreamingBallClassifier, StreamingBallOneClass, StructuralSVM "
     "with model='multiclass', CoreSetNystroem, one of corevec.reference or "
-    "corevec.svm, or what `compress` or `load_libsvm` returns), a scikit-learn Pipeline of "
-    "MinMaxScaler, MaxAbsScaler, StandardScaler, CoreSetNystroem or ColumnTransformer "
-    "steps and such a model, or a CalibratedClassifierCV around one"
+    "corevec.svm, or what `compress` or `load_libsvm` returns), a scikit-learn "
+    "Pipeline of MinMaxScaler, MaxAbsScaler, StandardScaler, CoreSetNystroem or "
+    "ColumnTransformer steps and such a model, or a CalibratedClassifierCV around one"
 )
 
 
