@@ -371,7 +371,7 @@ class CoreStream:
     def _order(self, f: Array) -> Array:
         """Return the core rows, those to keep first.
 
-        Three orders in turn, because each alone failed somewhere (decision 0022): rows
+        Three orders in turn, because each alone failed somewhere (decision 0025): rows
         near the margin, whose loss may still end; large multipliers, whose direction
         the function needs; and pivots, which span the core.
         """
