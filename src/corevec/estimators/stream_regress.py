@@ -223,7 +223,7 @@ class StreamingRegressor(RegressorMixin, CoreStreamEstimator):
     @property
     def test_then_train_rmse_(self) -> Any:
         """Root mean squared error of the rows before they were learned."""
-        squares, weight = self._stream.tally.T
+        squares, weight, _ = self._stream.tally.T
         with np.errstate(invalid="ignore"):
             found = np.sqrt(np.where(weight > 0, squares, np.nan) / weight)
         return float(found[0]) if self._one_target else found

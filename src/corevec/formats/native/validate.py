@@ -305,7 +305,7 @@ def _(made: CoreStream, wrong: Wrong) -> None:
     own = 0 if isinstance(made, SquaredStream) else n
     check_floats(made.gram, (own, own), "gram", wrong)
     check_floats(made.coef, (r, k), "coef", wrong)
-    check_floats(made.tally, (None, 2), "tally", wrong)
+    check_floats(made.tally, (None, 3), "tally", wrong)
     if made.F is not None or made.by_columns or made.summary is not None:
         check_floats(made.F, (r, n), "F", wrong)
     if made.summary is not None:

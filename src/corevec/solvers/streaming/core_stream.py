@@ -115,9 +115,10 @@ class CoreStream:
         None while no active row has left.
     coef : ndarray
         What `values` multiplies: of the columns and the bias, or of the core rows.
-    tally : ndarray of shape (classes or outputs, 2)
+    tally : ndarray of shape (classes or outputs, 3)
         Of rows before they were learned: by class the weight of those that were right,
-        and of all; for a regression, by output, squared errors and weights.
+        that of all, and the sum of their squared weights; for a regression, by output,
+        squared errors in place of those that were right.
     """
 
     def __init__(self, form: CoreForm, kernel: AnyKernel, n_columns: int, outputs: int):
@@ -136,7 +137,7 @@ class CoreStream:
         self.coef = np.zeros((width if self.by_columns else 0, outputs))
         self.n_rows = self.n_updates = self.n_left = 0
         self.aged = 0  # rows by which the losses have decayed
-        self.tally = np.zeros((outputs if outputs > 1 or form.two_sided else 2, 2))
+        self.tally = np.zeros((outputs if outputs > 1 or form.two_sided else 2, 3))
 
     _points: Points | None = None  # the core rows as the kernel takes them; a cache
 
@@ -229,14 +230,16 @@ class CoreStream:
         """Return what to add to `tally` for rows that were not learned yet."""
         if self.form.two_sided:
             squares = counts @ (z - f) ** 2
-            return np.column_stack([squares, np.full(len(squares), counts.sum())])
+            weights = np.full((len(squares), 2), [counts.sum(), counts @ counts])
+            return np.column_stack([squares, weights])
         if self.n_outputs > 1:
             code, found = z.argmax(axis=1), f.argmax(axis=1)
         else:
             code, found = (z[:, 0] > 0).astype(int), (f[:, 0] > 0).astype(int)
         k = len(self.tally)
         right = np.bincount(code, counts * (code == found), k)
-        return np.column_stack([right, np.bincount(code, counts, k)])
+        judged = [np.bincount(code, counts**power, k) for power in (1, 2)]
+        return np.column_stack([right, *judged])
 
     def _learn(self, X: Any, targets: Targets) -> None:
         self._append(X, targets)
