@@ -42,6 +42,7 @@ CORES = [{"C": C, "gamma": GAMMA, "budget": BUDGET} for C in (0.01, 1.0, 100.0)]
 LEARNERS = (
     *(("corevec_core_oneclass", params) for params in CORES),
     ("corevec_core_oneclass", {"C": 1.0, "budget": BUDGET}),
+    ("corevec_core_oneclass", {"C": 1.0}),
     ("corevec_core_oneclass", {"C": 1.0, "kernel": "linear"}),
     *(("corevec_stream_oneclass", params) for params in OURS),
     ("sklearn_sgd_oneclass", {"nu": NU}),
