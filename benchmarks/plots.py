@@ -49,6 +49,8 @@ COLOURS = {
     "corevec_subspace_coreset": "tab:cyan",
     "corevec_tube_all": "tab:cyan",
     "sklearn_linear": "black",
+    "corevec_core_oneclass": "tab:cyan",
+    "corevec_core_stream": "tab:cyan",
     "corevec_stream": "tab:blue",
     "corevec_stream_oneclass": "tab:blue",
     "pegasos": "tab:purple",

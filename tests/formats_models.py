@@ -102,8 +102,10 @@ def _others():
     yield corevec.CoreVectorOneClass(nu=0.2, random_state=0), X, None
     yield corevec.SVDD(C=0.1), X, None
     yield corevec.SVDD(kernel="linear"), X, None
-    yield corevec.StreamingOneClass(nu=0.1, random_state=0), X, None
-    yield corevec.StreamingOneClass(kernel="linear"), sparse.csr_matrix(X), None
+    yield corevec.StreamingBallOneClass(nu=0.1, random_state=0), X, None
+    yield corevec.StreamingBallOneClass(kernel="linear"), sparse.csr_matrix(X), None
+    yield corevec.StreamingOneClass(budget=12, random_state=0), X, None
+    yield corevec.StreamingRegressor(budget=12), X, np.stack([target, X[:, 1]], 1)
     yield corevec.CoreSetNystroem(20, random_state=0), X, None
     yield corevec.ImplicitSurface(scales=2, kernel="rbf"), sphere(), None
     yield make_pipeline(StandardScaler(), corevec.CoreVectorRegressor()), X, target

@@ -2,14 +2,15 @@
 
 On the checkerboard (1,000,000 rows) and ijcnn1 (35,000 rows, as in `streaming_table`),
 one pass, one thread, five orders: one ball, which takes in some 25 rows and never comes
-near a budget; and a ball with 63 rows beside it, the budget kept by merging, by
-dropping, or not at all. 64 is the largest of 1, 8 and 64 that were tried on the
-validation part. Rows come in blocks of 10,000; a pass that has taken `MAX_SECONDS` ends
-after its block, and `n` says how many rows it saw.
+near a budget; a ball with 63 rows beside it, the budget kept by merging, by dropping,
+or not at all; and a core of 200, 500 and 1000 rows (`StreamingClassifier`). 64 is the
+largest of 1, 8 and 64 that were tried on the validation part. Rows come in blocks of
+10,000; a pass that has taken `MAX_SECONDS` ends after its block, and `n` says how many
+rows it saw.
 
 C and gamma are chosen on the last fifth of the training rows, at 20,000 of the others,
-for budget 200 with merging, by the balanced accuracy: nine tenths of ijcnn1 are one
-class, which by the plain error nearly every choice answers alone. Beside it
+for budget 200 (balls: with merging), by the balanced accuracy: nine tenths of ijcnn1
+are one class, which by the plain error nearly every choice answers alone. Beside it
 `CoreVectorClassifier` at a gap of 5 %, with the C and gamma of `checkerboard_scaling`
 and `real_data`: what more passes, and every row at hand, give.
 """
@@ -41,6 +42,7 @@ BATCH = {
     "stream_checkerboard": {"C": 1000.0, "gamma": 0.37},
     "stream_ijcnn1": {"C": 32.0, "gamma": 2.0},
 }
+CORE_BUDGETS = (200, 500, 1000)
 MERGED = {"budget": BUDGET, "overflow": "merge"}
 # balls: how their budget is kept
 LIMITS = {
@@ -61,8 +63,20 @@ def cases(quick):
             data_args = sizes | {"order": order}
             for params in settings:
                 yield Case("corevec_stream", dataset, params, data_args, probe=probe)
+            for budget in CORE_BUDGETS:
+                core = _chosen_core(dataset, grid, quick) | {"budget": budget}
+                yield Case("corevec_core_stream", dataset, core, data_args, probe=probe)
         batch = BATCH[dataset] | {"tol": 0.05, "max_time": MAX_SECONDS}
         yield Case("corevec_tol", dataset, batch, sizes | {"order": 0})
+
+
+def _chosen_core(dataset, grid, quick):
+    """Return C and gamma of a core of `BUDGET` rows."""
+    choice = Choice(CHOOSING, ORDERS, balanced=True)
+    if quick:
+        grid = {name: values[1:2] for name, values in grid.items()}
+        choice = Choice(QUICK_SIZES, ORDERS[:1], balanced=True)
+    return chosen("corevec_core_stream", dataset, grid, {"budget": BUDGET}, choice)[0]
 
 
 def _chosen(dataset, grid, n_balls, quick):

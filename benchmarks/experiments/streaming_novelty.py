@@ -4,7 +4,8 @@
 is scored, then learnt; the first is only learnt. River's detector goes row by row, on
 20,000 rows, and the others do that many too. Read `test error` as 1 - AUC over the rows
 after the first 1,000; `fit_seconds` is learning, `predict_seconds` scoring. Ours: one
-ball, linear and RBF, and with 63 rows beside it as in `streaming_kernel`.
+ball, linear and RBF, and with 63 rows beside it as in `streaming_kernel`; and
+StreamingOneClass, also with its own gamma ("scale") and linear (Mahalanobis).
 
 There is nothing to choose parameters by, since a detector has no labels. gamma is the
 papers' 1/beta of a single cloud (0.008) for every RBF kernel or map (River's: that of
@@ -37,7 +38,12 @@ LINEAR = {"kernel": "linear", "n_balls": 1}
 RBF = {"kernel": "rbf", "gamma": GAMMA, "budget": BUDGET, "n_balls": 1}
 BALLS = RBF | {"n_balls": 64}
 OURS = [{"C": C} | ball for ball in (LINEAR, RBF, BALLS) for C in (0.01, 1.0, 100.0)]
+CORES = [{"C": C, "gamma": GAMMA, "budget": BUDGET} for C in (0.01, 1.0, 100.0)]
 LEARNERS = (
+    *(("corevec_core_oneclass", params) for params in CORES),
+    ("corevec_core_oneclass", {"C": 1.0, "budget": BUDGET}),
+    ("corevec_core_oneclass", {"C": 1.0}),
+    ("corevec_core_oneclass", {"C": 1.0, "kernel": "linear"}),
     *(("corevec_stream_oneclass", params) for params in OURS),
     ("sklearn_sgd_oneclass", {"nu": NU}),
     ("sklearn_sgd_oneclass", {"nu": NU, "map": "nystroem", "gamma": GAMMA}),

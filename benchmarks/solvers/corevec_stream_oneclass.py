@@ -4,9 +4,9 @@ from benchmarks.solvers._base import Solver, arguments
 
 
 def build(params, seed, threads):
-    from corevec import StreamingOneClass
+    from corevec import StreamingBallOneClass
 
-    return StreamingOneClass(**arguments(params))
+    return StreamingBallOneClass(**arguments(params))
 
 
 def facts(model, params):

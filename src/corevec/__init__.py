@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from corevec.estimators.rank import CoreVectorRanker
     from corevec.estimators.regress import CoreVectorRegressor
     from corevec.estimators.search import CoreVectorClassifierCV, CoreVectorRegressorCV
-    from corevec.estimators.stream import StreamingBallClassifier, StreamingOneClass
+    from corevec.estimators.stream import StreamingBallClassifier, StreamingBallOneClass
     from corevec.estimators.stream_classify import StreamingClassifier
+    from corevec.estimators.stream_detect import StreamingOneClass
+    from corevec.estimators.stream_regress import StreamingRegressor
     from corevec.estimators.structural import StructuralSVM
     from corevec.estimators.svm import patch_sklearn, unpatch_sklearn
     from corevec.estimators.transform import CoreSetNystroem
@@ -51,8 +53,10 @@ __all__ = [
     "RowsLostError",
     "SVDD",
     "StreamingBallClassifier",
+    "StreamingBallOneClass",
     "StreamingClassifier",
     "StreamingOneClass",
+    "StreamingRegressor",
     "StructuralSVM",
     "certify",
     "compress",

@@ -791,7 +791,8 @@ def test_minmax_on_sparse_rows_is_refused_with_the_remedy(folder, capsys):
 
 def test_stream_is_test_then_train(folder, capsys, moons):
     X, y = moons
-    found = told(capsys, "stream", "moons.txt", "--block-rows", "50", "-m", "m.corevec")
+    words = ["--estimator", "StreamingBallClassifier", "-m", "m.corevec"]
+    found = told(capsys, "stream", "moons.txt", "--block-rows", "50", *words)
     twin, right = corevec.StreamingBallClassifier(), 0
     for start in range(0, 400, 50):
         rows = slice(start, start + 50)
@@ -806,6 +807,23 @@ def test_stream_is_test_then_train(folder, capsys, moons):
     assert found["certificate"] is None
     assert found["ball_bound"]["factor"] == pytest.approx(twin.ball_bound_.factor)
     assert found["ball_bound"]["n_rows"] == 400
+
+
+def test_a_stream_is_learned_by_a_core_and_measured(folder, capsys, moons):
+    X, y = moons
+    how = ["moons.txt", "--block-rows", "50", "--budget", "60", "-m", "m.corevec"]
+    found = told(capsys, "stream", *how)
+    twin = corevec.StreamingClassifier(budget=60)
+    for start in range(0, 400, 50):
+        rows = slice(start, start + 50)
+        twin.partial_fit(X[rows], y[rows], classes=[-1, 1])
+    assert found["estimator"] == "StreamingClassifier"
+    for name in ("accuracy", "balanced_accuracy"):
+        own = getattr(twin, f"test_then_train_{name}_")
+        assert found[f"test_then_train_{name}"] == pytest.approx(own, abs=0.01)
+    assert formats.load("m.corevec").score(X, y) > 0.9
+    out = ran(capsys, "stream", *how, "--estimator", "StreamingRegressor")
+    assert "test-then-train RMSE" in out
 
 
 @pytest.mark.parametrize("command", ["stream", "train"])
@@ -829,13 +847,13 @@ def test_a_stream_is_scaled_and_its_model_holds_the_scaler(folder, capsys, moons
     X = X * [1.0, 1e4] + [0.0, 3e4]
     np.savez("d.npz", X=X, y=y)
     words = ["--scale", kind, "-m", "m.corevec", "--block-rows", "50"]
-    found = told(capsys, "stream", "d.npz", *words)
+    found = told(capsys, "stream", "d.npz", *words, "--kernel", "linear")
     scaler = {
         "standard": StandardScaler(),
         "minmax": MinMaxScaler((-1, 1)),
         "maxabs": MaxAbsScaler(),
     }[kind].fit(X)
-    twin = corevec.StreamingBallClassifier()
+    twin = corevec.StreamingClassifier(kernel="linear")
     for start in range(0, 400, 50):
         rows = slice(start, start + 50)
         twin.partial_fit(scaler.transform(X[rows]), y[rows], classes=[-1, 1])

@@ -145,12 +145,12 @@ def test_a_test_file_is_aligned_before_the_fit(people, capsys):
     assert not os.path.exists("m.corevec")
 
 
-@pytest.mark.parametrize("estimator", ["StreamingBallClassifier", "StreamingOneClass"])
+@pytest.mark.parametrize("estimator", ["StreamingClassifier", "StreamingBallOneClass"])
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_stream_leaves_the_names_in_its_model(people, capsys, estimator, suffix):
     data = write(people, f"train{suffix}", [*NAMES, "label"])
     words = ["-m", "m.corevec", "--estimator", estimator, "--target", "label"]
-    if estimator == "StreamingBallClassifier":
+    if estimator == "StreamingClassifier":
         words.append("--classes=buys,leaves")
     ran(capsys, "stream", data, *words)
     assert formats.load("m.corevec").feature_names_in_.tolist() == NAMES

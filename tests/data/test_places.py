@@ -14,7 +14,7 @@ from corevec import (
     CoreVectorOneClass,
     CoreVectorRegressor,
     StreamingBallClassifier,
-    StreamingOneClass,
+    StreamingBallOneClass,
     certify,
     methods,
 )
@@ -225,8 +225,8 @@ def test_one_pass_over_partitions_keeps_its_promise(where, kernel, tmp_path):
 def test_a_streaming_detector_of_partitions(tmp_path):
     rows, _, _ = place("dask-7", tmp_path, None)
     found, plain = (
-        StreamingOneClass(C=np.inf).fit(rows),
-        StreamingOneClass(C=np.inf).fit(X),
+        StreamingBallOneClass(C=np.inf).fit(rows),
+        StreamingBallOneClass(C=np.inf).fit(X),
     )
     assert found.n_rows_seen_ == N
     assert found.radius_ >= plain.lower_radius_

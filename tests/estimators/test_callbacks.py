@@ -13,7 +13,7 @@ from corevec import (
     CoreVectorRegressor,
     NotCertifiedWarning,
     StreamingBallClassifier,
-    StreamingOneClass,
+    StreamingBallOneClass,
     StructuralSVM,
     methods,
 )
@@ -39,7 +39,7 @@ MODELS = [
     StructuralSVM(),
     CoreVectorRanker(),
     StreamingBallClassifier(),
-    StreamingOneClass(C=1.0),
+    StreamingBallOneClass(C=1.0),
 ]
 
 

@@ -21,7 +21,7 @@ MODELS = {
         random_state=0, method=methods.FewVectors(5)
     ),
     "stream": corevec.StreamingBallClassifier(),
-    "streaming detector": corevec.StreamingOneClass(random_state=0),
+    "streaming detector": corevec.StreamingBallOneClass(random_state=0),
     "features": corevec.CoreSetNystroem(n_components=5, random_state=0),
     "structural": corevec.StructuralSVM(),
     "reference": reference.SMO(),

@@ -145,6 +145,32 @@ def test_the_accuracy_so_far_is_that_before_learning():
     assert found == pytest.approx(np.mean(by_class))
 
 
+def test_the_bound_of_the_error_holds_as_often_as_it_says():
+    """The labels of a row with x > 0 are 1 with probability 0.8: any model errs."""
+    held, n_streams = 0, 60
+    for seed in range(n_streams):
+        rng = np.random.default_rng(seed)
+        X = np.sign(rng.normal(size=(300, 1)))
+        y = np.where(rng.random(300) < 0.8, X[:, 0], -X[:, 0])
+        model, errors = StreamingClassifier(kernel="linear", budget=20), []
+        for part in np.split(np.arange(300), 30):
+            if part[0]:
+                kept = np.mean(model.predict([[-1.0], [1.0]]) == [-1, 1])
+                errors.append(0.2 * kept + 0.8 * (1 - kept))
+            model.partial_fit(X[part], y[part], classes=[-1, 1])
+        held += np.mean(errors) <= model.error_bound(0.9)
+    assert held >= 0.9 * n_streams
+    measured = 1 - model.test_then_train_accuracy_
+    expected = measured + np.sqrt(np.log(10) / 2 / 290)
+    assert model.error_bound(0.9) == pytest.approx(expected)
+    weighted = StreamingClassifier(kernel="linear", budget=20)
+    for part in np.split(np.arange(300), 30):
+        weighted.partial_fit(X[part], y[part], [-1, 1], sample_weight=np.full(10, 2.0))
+    assert weighted.error_bound(0.9) == pytest.approx(expected, abs=0.05)
+    with pytest.raises(InvalidInputError):
+        model.error_bound(1.5)
+
+
 def test_halves_join():
     X, y = two_classes(2000)
     test, labels = two_classes(2000)

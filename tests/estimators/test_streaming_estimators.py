@@ -29,7 +29,7 @@ from corevec import (
     InvalidInputError,
     KernelError,
     StreamingBallClassifier,
-    StreamingOneClass,
+    StreamingBallOneClass,
     certify,
 )
 
@@ -37,9 +37,9 @@ CHECKED = [
     StreamingBallClassifier(),
     StreamingBallClassifier(n_balls=4, balls="general"),
     StreamingBallClassifier(kernel="rbf", budget=50),
-    StreamingOneClass(),
-    StreamingOneClass(kernel="linear", n_balls=1),
-    StreamingOneClass(C=np.inf, budget=30, overflow="drop"),
+    StreamingBallOneClass(),
+    StreamingBallOneClass(kernel="linear", n_balls=1),
+    StreamingBallOneClass(C=np.inf, budget=30, overflow="drop"),
 ]
 REASON = "the ball depends on the order of the rows, which this check shuffles"
 ORDER = {
@@ -243,7 +243,7 @@ def test_a_streaming_model_has_no_certificate_and_says_who_makes_one(kernel):
     X, y = two_classes(60)
     for model in (
         StreamingBallClassifier(kernel=kernel),
-        StreamingOneClass(kernel=kernel),
+        StreamingBallOneClass(kernel=kernel),
     ):
         assert not hasattr(model, "certificate_")
         assert not hasattr(model, "ball_bound_")
@@ -489,7 +489,7 @@ def test_a_block_without_any_weight_changes_nothing():
         StreamingBallClassifier(n_balls=5),
         StreamingBallClassifier(n_balls=5, balls="general"),
         StreamingBallClassifier(kernel="rbf", gamma=0.2, budget=30),
-        StreamingOneClass(gamma=0.2, nu=0.2, random_state=0),
+        StreamingBallOneClass(gamma=0.2, nu=0.2, random_state=0),
     ],
 )
 def test_two_halves_join(model):
@@ -515,7 +515,7 @@ def test_models_that_do_not_join():
     X, y = two_classes()
     model = StreamingBallClassifier().fit(X, y)
     for other, words in [
-        (StreamingOneClass().fit(X), "a StreamingOneClass cannot be merged"),
+        (StreamingBallOneClass().fit(X), "a StreamingBallOneClass cannot be merged"),
         (model, "merged with itself"),
         (StreamingBallClassifier(C=2.0).fit(X, y), "C is 1.0 and 2.0"),
         (StreamingBallClassifier().fit(X[:, :3], y), "6 and 3"),
@@ -590,7 +590,7 @@ def test_a_river_model():
 
 def test_the_kinds_of_estimator():
     assert is_classifier(StreamingBallClassifier())
-    assert is_outlier_detector(StreamingOneClass())
+    assert is_outlier_detector(StreamingBallOneClass())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
@@ -670,7 +670,7 @@ def with_outliers(n=2000, share=0.05, seed=0):
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_outliers_have_low_scores(kernel):
     X, outlier = with_outliers()
-    model = StreamingOneClass(kernel=kernel, nu=0.05, random_state=0)
+    model = StreamingBallOneClass(kernel=kernel, nu=0.05, random_state=0)
     for block in np.array_split(X, 9):
         model.partial_fit(block)
     assert roc_auc_score(outlier, -model.score_samples(X)) > 0.9
@@ -683,21 +683,21 @@ def test_outliers_have_low_scores(kernel):
 
 def test_streams_of_rows_alone_with_labels_and_with_weights():
     X, _ = with_outliers(300)
-    whole = StreamingOneClass(gamma=0.5, random_state=0).fit(X)
+    whole = StreamingBallOneClass(gamma=0.5, random_state=0).fit(X)
     for blocks in (
         np.array_split(X, 5),
         [(part, np.ones(len(part))) for part in np.array_split(X, 5)],
         ((part, None, np.ones(len(part))) for part in np.array_split(X, 5)),
         iter(np.array_split(X, 5)),
     ):
-        model = StreamingOneClass(gamma=0.5, random_state=0).fit(blocks)
+        model = StreamingBallOneClass(gamma=0.5, random_state=0).fit(blocks)
         assert model.score_samples(X) == pytest.approx(whole.score_samples(X))
         assert model.offset_ == pytest.approx(whole.offset_)
 
 
 def test_a_list_of_rows_is_no_stream():
     X, _ = with_outliers(30)
-    rows = StreamingOneClass().fit(X.tolist())
+    rows = StreamingBallOneClass().fit(X.tolist())
     assert rows.n_rows_seen_ == 30
 
 
@@ -707,7 +707,7 @@ def test_many_balls_come_near_svdd(C, kernel):
     X, _ = with_outliers(150)
     shape = {"kernel": kernel, "gamma": 0.1}
     exact = SVDD(C=C, tol=1e-6, **shape).fit(X)
-    model = StreamingOneClass(C=C, n_balls=150, nu=None, **shape).fit(X)
+    model = StreamingBallOneClass(C=C, n_balls=150, nu=None, **shape).fit(X)
     gap = certify(model, X)
     assert gap.primal == pytest.approx(exact.certificate_.primal, rel=1e-5)
     assert gap.dual <= exact.certificate_.primal * (1 + 1e-9)
@@ -720,14 +720,14 @@ def test_many_balls_come_near_svdd(C, kernel):
 def test_without_slack_and_nu_no_row_seen_is_an_outlier():
     X, _ = with_outliers(500)
     for kernel in ("linear", "rbf"):
-        model = StreamingOneClass(C=np.inf, nu=None, kernel=kernel).fit(X)
+        model = StreamingBallOneClass(C=np.inf, nu=None, kernel=kernel).fit(X)
         assert (model.predict(X) == 1).all()
 
 
 def test_far_from_the_origin_nothing_cancels():
     X, _ = with_outliers(300)
-    near = StreamingOneClass(kernel="linear", random_state=0).fit(X)
-    far = StreamingOneClass(kernel="linear", random_state=0).fit(X + 1e6)
+    near = StreamingBallOneClass(kernel="linear", random_state=0).fit(X)
+    far = StreamingBallOneClass(kernel="linear", random_state=0).fit(X + 1e6)
     assert far.radius_ == pytest.approx(near.radius_, rel=1e-6)
     assert far.lower_radius_ == pytest.approx(near.lower_radius_, rel=1e-6)
     assert far.score_samples(X + 1e6) == pytest.approx(
@@ -744,13 +744,13 @@ def test_far_from_the_origin_nothing_cancels():
     ],
 )
 def test_parameters_of_the_detector(wrong, words):
-    with pytest.raises(InvalidInputError, match=f"StreamingOneClass: {words}"):
-        StreamingOneClass(**wrong).fit(np.eye(3))
+    with pytest.raises(InvalidInputError, match=f"StreamingBallOneClass: {words}"):
+        StreamingBallOneClass(**wrong).fit(np.eye(3))
 
 
 def test_the_detector_names_bad_rows_too():
     X, _ = with_outliers(50)
-    model = StreamingOneClass(kernel="linear").fit(X)
+    model = StreamingBallOneClass(kernel="linear").fit(X)
     before = model.radius_
     X[3, 0] = np.nan
     with pytest.raises(InvalidInputError, match=r"row 3 .*row 53 of the stream"):
@@ -816,7 +816,7 @@ def test_an_empty_block_is_nothing_to_test_on():
 
 def test_the_offset_follows_the_stream():
     rng = np.random.default_rng(0)
-    model = StreamingOneClass(nu=0.1, random_state=0)
+    model = StreamingBallOneClass(nu=0.1, random_state=0)
     for scale in (1.0, 5.0):
         X = scale * rng.normal(size=(400, 2))
         model.partial_fit(X)

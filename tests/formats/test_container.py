@@ -55,7 +55,7 @@ def equal(a, b):
     if isinstance(a, float) and np.isnan(a):
         return np.isnan(b)
     if type(a) in ENTRIES or isinstance(a, Points):
-        return type(a) is type(b) and equal(vars(a), vars(b))
+        return type(a) is type(b) and equal(a.__getstate__(), b.__getstate__())
     return type(a) is type(b) and a == b
 
 
@@ -121,7 +121,7 @@ def test_a_stream_goes_on_after_reading(tmp_path):
     np.testing.assert_array_equal(
         model.decision_function(X), found.decision_function(X)
     )
-    detector = corevec.StreamingOneClass(nu=0.2, random_state=0)
+    detector = corevec.StreamingBallOneClass(nu=0.2, random_state=0)
     detector.partial_fit(X[:40])
     found = round_trip(detector, tmp_path)
     for one in (detector, found):

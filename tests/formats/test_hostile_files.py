@@ -63,7 +63,7 @@ def stream(kind):
     """Return a model whose `partial_fit`, or whose `fit`, draws from a generator."""
     if kind == "RandomState":
         return corevec.CoreVectorClassifier(random_state=generator(kind)).fit(X, Y)
-    model = corevec.StreamingOneClass(nu=0.1, random_state=0).fit(X)
+    model = corevec.StreamingBallOneClass(nu=0.1, random_state=0).fit(X)
     object.__setattr__(model._sample, "generator", generator(kind))
     return model
 
@@ -325,11 +325,12 @@ def test_counts_whose_sum_exceeds_64_bits_are_refused(tmp_path):
 
 KINDS = ("cells", "dense", "matrix", "sparse", "stream")
 OTHERS = (
+    "StreamingClassifier",
     "SMO",
     "CoreVectorRegressor",
     "SVDD",
-    "StreamingOneClass",
-    "StreamingClassifier",
+    "StreamingBallOneClass",
+    "StreamingRegressor",
     "CoreSetNystroem",
     "Compressed-CoreVectorClassifier",
 )

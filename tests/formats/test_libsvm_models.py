@@ -178,7 +178,7 @@ def test_svm_predict_gives_our_targets(model, tmp_path):
         corevec.CoreVectorOneClass(nu=0.2, random_state=0),
         corevec.CoreVectorOneClass(C=0.5, kernel="poly", coef0=1.0, random_state=0),
         corevec.SVDD(C=0.05, random_state=0),
-        corevec.StreamingOneClass(),
+        corevec.StreamingBallOneClass(),
         OneClassSVM(nu=0.2),
     ],
     ids=lambda m: f"{type(m).__name__}-{m.kernel}",

@@ -24,7 +24,7 @@ from corevec import (
     CoreVectorRanker,
     CoreVectorRegressor,
     StreamingBallClassifier,
-    StreamingOneClass,
+    StreamingBallOneClass,
     StructuralSVM,
     compress,
     methods,
@@ -84,7 +84,7 @@ KINDS = {  # every kernel
     "one-class": lambda X, k: CoreVectorOneClass(C=1, **k).fit(X),
     "ball": lambda X, k: SVDD(C=1, **k).fit(X),
     "stream": lambda X, k: StreamingBallClassifier(**k).fit(X, words(X)),
-    "stream ball": lambda X, k: StreamingOneClass(random_state=0, **k).fit(X),
+    "stream ball": lambda X, k: StreamingBallOneClass(random_state=0, **k).fit(X),
 }
 MORE_KINDS = {  # "rbf" and "poly", which stand for the two families
     "two targets": lambda X, k: CoreVectorRegressor(**k).fit(X, targets(X)),
@@ -256,7 +256,7 @@ def test_float32_keeps_its_digits_far_from_the_origin(kernel, d):
 
 def test_a_linear_ball_keeps_its_digits_far_from_the_origin():
     X = np.float64(np.float32(rows(120, 5, 0) + 3000))
-    for model in (SVDD(kernel="linear"), StreamingOneClass(kernel="linear")):
+    for model in (SVDD(kernel="linear"), StreamingBallOneClass(kernel="linear")):
         model.fit(X)
         found = run(to_onnx(model), X, "float32")["decision"]
         bound = rounding(model, X, 2.0**-24)[:, 0]

@@ -31,7 +31,7 @@ NEEDED = {
     "CoreVectorClassifier": "_functions",
     "SMO": "_functions",
     "SVDD": "centre_norm_sq_",
-    "StreamingOneClass": "_offsets",
+    "StreamingBallOneClass": "_offsets",
     "Compressed-CoreVectorClassifier": "_form",
 }
 
@@ -53,7 +53,7 @@ REFUSED = {
     "CoreVectorRegressor": ("kernel", "rbx"),
     "CoreVectorOneClass": ("memory_budget", -1),
     "SVDD": ("random_state", -7),
-    "StreamingOneClass": ("n_balls", 0),
+    "StreamingBallOneClass": ("n_balls", 0),
     "CoreSetNystroem": ("kernel", None),
     "ImplicitSurface": ("scales", 0),
     "StructuralSVM": ("max_iter", "many"),

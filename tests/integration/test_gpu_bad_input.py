@@ -17,7 +17,7 @@ from corevec import (  # noqa: E402
     CoreVectorRegressor,
     InvalidInputError,
     StreamingBallClassifier,
-    StreamingOneClass,
+    StreamingBallOneClass,
     certify,
     methods,
 )
@@ -211,7 +211,7 @@ def test_kernels_without_a_name_need_rows_here(kernel):
 
 
 @pytest.mark.parametrize(
-    "kind", [CoreVectorRanker, StreamingBallClassifier, StreamingOneClass]
+    "kind", [CoreVectorRanker, StreamingBallClassifier, StreamingBallOneClass]
 )
 def test_estimators_that_take_no_tensors_say_so(kind):
     with refuses(kind, "tensor", "X.cpu().numpy()"):

@@ -22,10 +22,19 @@ TRAINABLE = (
     "CoreVectorRegressor",
     "SVDD",
     "StreamingBallClassifier",
+    "StreamingBallOneClass",
+    "StreamingClassifier",
     "StreamingOneClass",
+    "StreamingRegressor",
     "StructuralSVM",
 )
-STREAMABLE = ("StreamingBallClassifier", "StreamingOneClass")
+STREAMABLE = (
+    "StreamingClassifier",
+    "StreamingRegressor",
+    "StreamingOneClass",
+    "StreamingBallClassifier",
+    "StreamingBallOneClass",
+)
 # Set by --quiet and the terminal; and one process fits once.
 NOT_OFFERED = ("verbose", "warm_start")
 _WORDS = {"none": None, "true": True, "false": False, "inf": float("inf")}

@@ -37,7 +37,8 @@ class StreamOptions:
     model : FILE
         Model file to write.
     estimator : NAME
-        StreamingBallClassifier or StreamingOneClass.
+        StreamingClassifier, StreamingRegressor, StreamingOneClass,
+        StreamingBallClassifier or StreamingBallOneClass.
     classes : LABELS
         All labels of the stream, with commas: --classes=-1,1.
     block_rows : ROWS
@@ -63,10 +64,11 @@ def stream(
     parameters: dict[str, str],
     how: StreamOptions,
 ) -> ExitCode:
-    """Learn from every row once, in order, and report the test-then-train accuracy.
+    """Learn from every row once, in order; report how well rows were predicted before.
 
     Each block of rows is predicted before it is learned; the share that was right is
-    the accuracy. Memory does not grow with the number of rows.
+    the accuracy (of a regression: the RMSE). Memory does not grow with the number of
+    rows.
 
     LIBSVM text from a file is read once before, to count its columns and labels, unless
     --n-features and --classes are given; --scale takes a pass of its own. Ctrl-C keeps
@@ -76,7 +78,7 @@ def stream(
     --------
       corevec stream webspam.txt.gz --model m.corevec
       zcat log.gz | corevec stream - --format libsvm --n-features 1000 --classes=-1,1
-      corevec stream rows.csv --target label --n-balls 16 --model m.corevec --json
+      corevec stream rows.csv --target label --budget 500 --model m.corevec --json
       corevec stream rows.csv --target label --scale standard --model m.corevec
     """
     estimator = estimator_class(how.estimator, STREAMABLE)
@@ -100,7 +102,7 @@ def stream(
         command="stream",
         rows=counted.rows,
         skipped=counted.skipped,
-        test_then_train_accuracy=_accuracy(fresh),
+        **_measured(fresh),
         **fields_of_fit(fresh),
         model=None if size is None else {"path": str(how.model), "bytes": size},
         **stages.fields(),
@@ -162,14 +164,16 @@ class _Counted:
 
 
 def _fit(model: Any, blocks: _Counted, classes: list[Any] | None, data: str) -> None:
-    from sklearn.base import is_classifier
+    from sklearn.base import is_classifier, is_regressor
 
     def hint(error: Exception) -> str:
         about_classes = getattr(error, "parameter", None) == "classes"
         return " Give all labels with --classes." if about_classes else ""
 
     with or_nothing("the model"), explained(data, model, hint):
-        if not is_classifier(model):
+        if is_regressor(model):
+            model.fit(blocks)
+        elif not is_classifier(model):
             model.fit((block[0], None) for block in blocks)
         elif classes is None:
             model.fit(blocks)
@@ -205,9 +209,22 @@ def _facts(
     return options, known
 
 
-def _accuracy(model: Any) -> float:
-    """Return the test-then-train accuracy; nan for a model without labels."""
-    return float(getattr(model, "test_then_train_accuracy_", float("nan")))
+# What models measure on rows before they learn them, in words.
+_MEASURES = {
+    "test_then_train_accuracy": "test-then-train accuracy {0:.4%}",
+    "test_then_train_balanced_accuracy": "balanced {0:.4%}",
+    "test_then_train_rmse": "test-then-train RMSE {0:.6g}",
+}
+
+
+def _measured(model: Any) -> dict[str, float]:
+    """Return what was measured on rows before they were learned; nan where nothing."""
+    found = {
+        name: float(getattr(model, f"{name}_"))
+        for name in _MEASURES
+        if hasattr(model, f"{name}_")
+    }
+    return {"test_then_train_accuracy": float("nan"), **found}
 
 
 def _say(model: Any, blocks: _Counted, stages: Stages, out: OutputOptions) -> None:
@@ -219,7 +236,12 @@ def _say(model: Any, blocks: _Counted, stages: Stages, out: OutputOptions) -> No
         f"stream  {blocks.rows:,} rows in {seconds:.2f} s ({rate:,.0f} rows/s), "
         f"{updates:,} updates{skipped}"
     )
-    if not math.isnan(_accuracy(model)):
-        out.say(f"        test-then-train accuracy {100 * _accuracy(model):.4g} %")
+    measured = [
+        _MEASURES[name].format(value)
+        for name, value in _measured(model).items()
+        if not math.isnan(value)
+    ]
+    if measured:
+        out.say(f"        {', '.join(measured)}")
     for line in state_of(model):
         out.say(f"        {line}")

@@ -43,8 +43,8 @@ class TrainOptions:
     ----------
     estimator : NAME
         What to fit: CoreVectorClassifier, CoreVectorOneClass,
-        CoreVectorRegressor, SVDD, StreamingBallClassifier, StreamingOneClass,
-        StructuralSVM.
+        CoreVectorRegressor, SVDD, StreamingBallClassifier, StreamingBallOneClass,
+        StreamingClassifier, StreamingOneClass, StreamingRegressor, StructuralSVM.
     set_ : NAME=VALUE
         name=value of any parameter; may be repeated.
     scale : KIND

@@ -508,7 +508,7 @@ def certify(
     ----------
     model : estimator
         A fitted corevec model (CoreVectorClassifier, CoreVectorRegressor,
-        CoreVectorOneClass, SVDD, StreamingBallClassifier, StreamingOneClass), or one
+        CoreVectorOneClass, SVDD, or a streaming one except StreamingOneClass), or one
         of scikit-learn's SVC, NuSVC, SVR, NuSVR, OneClassSVM, LinearSVC, LinearSVR, or
         any object with their attributes: those of scikit-learn-intelex, or a LIBSVM
         model in a plain object (``docs/certify.md`` lists the attributes).

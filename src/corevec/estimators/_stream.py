@@ -51,6 +51,9 @@ class StreamingEstimator(CoreVectorEstimator):
     n_jobs = None
     memory_budget = DEFAULT_MEMORY_BUDGET
 
+    # Whether remote rows give the kernel in a pass of its own.
+    _kernel_first = True
+
     C: Any
     n_balls: Any
     balls: Any
@@ -116,13 +119,14 @@ class StreamingEstimator(CoreVectorEstimator):
         names = ("classes_", "n_features_in_", "feature_names_in_")
         private = ("_streams", "_position", "_seconds", "_stopped_by", "_begun_with")
         more = ("_right", "_tested", "_sample", "_offsets", "_mass")
-        kept = (*names, *private, *more)
+        targets = ("_target_offset", "_one_target", "_moments", "_resolved")
+        kept = (*names, *private, *more, *targets)
         return {n: self.__dict__[n] for n in kept if n in self.__dict__}
 
-    def _validated(self, X: Any, y: Any, *, first: bool) -> Any:
+    def _validated(self, X: Any, y: Any, *, first: bool, **more: Any) -> Any:
         """Return validated rows and labels; the linear loop finds NaN itself."""
         linear = self._is_linear
-        checks: dict[str, Any] = {"order": "C", "reset": first}
+        checks: dict[str, Any] = {"order": "C", "reset": first, **more}
         if not first:
             checks["ensure_min_samples"] = 0  # an empty block changes nothing
         try:
@@ -309,6 +313,10 @@ class StreamingEstimator(CoreVectorEstimator):
             kernel, Rows(rows, np.arange(rows.shape[0])), coef, intercept
         )
 
+    def _for_certificate(self, X: Any) -> tuple[Any, KernelExpansion]:
+        """Return rows and functions as the problem has them."""
+        return X, self._functions
+
     def _values(self, X: Any) -> Array:
         """Return the values of the centres on new rows, shape (n_rows, n_machines)."""
         check_is_fitted(self)
@@ -361,6 +369,9 @@ class StreamingEstimator(CoreVectorEstimator):
             mine.joined(theirs)
             for mine, theirs in zip(self._streams, other._streams, strict=True)
         ]
+        self._join_counts(other)
+
+    def _join_counts(self, other: Any) -> None:
         self._position += other._position
         self._seconds += other._seconds
         if "_stopped_by" in other.__dict__:
@@ -386,10 +397,10 @@ def fit_remote(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> 
     if task == "classes" and classes is None:
         classes = given.classes
     kernel = None
-    if not model._is_linear:
+    if model._kernel_first and not model._is_linear:
         kernel = kernel_for(model, given)
     begin = partial(_begin, clone(model), kernel)
-    step = partial(_step, None if classes is None else list(classes))
+    step = partial(_step, task, None if classes is None else list(classes))
     found = source.fold(begin, step, _joined)
     for name, value in found._fitted_attributes().items():
         if name not in ("n_features_in_", "feature_names_in_"):
@@ -404,14 +415,14 @@ def _begin(model: Any, kernel: AnyKernel | None) -> Any:
     return fresh
 
 
-def _step(classes: Any, model: Any, rows: Rows) -> Any:
+def _step(task: str, classes: Any, model: Any, rows: Rows) -> Any:
     weights = rows.columns.get(WEIGHT)
     if weights is not None and not (weights > 0).any():
         return model  # rows of weight 0 change nothing
-    if classes is None:
-        return model.partial_fit(rows.values, sample_weight=weights)
-    labels = rows.columns[TARGET]
-    return model.partial_fit(rows.values, labels, classes, sample_weight=weights)
+    more = {"classes": classes} if task == "classes" else {}
+    if task != "none":
+        more["y"] = rows.columns[TARGET]
+    return model.partial_fit(rows.values, sample_weight=weights, **more)
 
 
 def _joined(a: Any, b: Any) -> Any:

@@ -91,7 +91,7 @@ def first_classes(who: str, y: Array, weights: Array | None, classes: Any) -> Ar
         raise InvalidInputError(
             f"{who}: only 1 class ({found.tolist()[0]!r}) was found; a classifier "
             "needs at least 2 classes. Give all labels that a stream will have as "
-            "classes=; for one class use StreamingOneClass.",
+            "classes=; for one class use StreamingBallOneClass.",
             parameter="classes",
         )
     return found

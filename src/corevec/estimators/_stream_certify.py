@@ -43,7 +43,8 @@ def certify_classes(
     weights = checked_weights(model, sample_weight, X.shape[0])
     codes = encoded(who, y, weights, model.classes_, lambda row: f"row {row}")
     labels = Labels(X.shape[0], codes, weights)
-    source, functions = as_source(X, model.memory_budget), model._functions
+    X, functions = model._for_certificate(X)
+    source = as_source(X, model.memory_budget)
     parts, at_best = [], len(positive) == 1
     for t, code in enumerate(positive):
         problem = two_class(

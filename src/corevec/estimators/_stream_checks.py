@@ -71,7 +71,7 @@ def check_mergeable(model: Any, other: Any) -> None:
         raise InvalidInputError(
             f"{who}: merge needs the same columns; they are {here} and {there}."
         )
-    if not model._is_linear:
+    if model._kernel_first and not model._is_linear:
         _check_same_width(who, model._streams[0].kernel, other._streams[0].kernel)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,30 @@ from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.checks import is_count
 from corevec._runtime.types import Array
-from corevec.data.sources import Workers, as_source
-from corevec.estimators._base import kernel_for, read_only
-from corevec.estimators._dataset import Dataset
-from corevec.estimators._parameters import check_parameters, check_positive
+from corevec.data.sources import Workers
+from corevec.estimators._base import read_only
+from corevec.estimators._parameters import (
+    check_number,
+    check_parameters,
+    check_positive,
+)
 from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_checks import FREE
 from corevec.exceptions import InvalidInputError, KernelError
-from corevec.kernels import Rows, make_kernel
+from corevec.kernels import AnyKernel, Kernel, Rows, RowStatistics, make_kernel
 from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
+from corevec.solvers.streaming.columns import (
+    ColumnMoments,
+    Scaling,
+    in_different_units,
+)
 from corevec.solvers.streaming.core_stream import CoreForm, CoreStream, Targets
+from corevec.solvers.streaming.squared_stream import SquaredStream
 
+# The moments are looked at again when the rows are so many times those of the last
+# time; the kernel changes where gamma or a deviation has moved by this share.
+GROWTH, MOVED = 2.0, 0.05
 # Parameters that may change in mid-stream, and differ between merged models.
 CHANGEABLE = (*FREE, "block")
 
@@ -31,7 +44,9 @@ class CoreStreamEstimator(StreamingEstimator):
     """Base class of the learners with a core set; not for direct use."""
 
     block: Any
-    forget: Any = None
+    forget: Any
+    standardize: Any
+    _kernel_first = False  # it follows the moments of the rows seen
 
     @property
     @abstractmethod
@@ -71,7 +86,16 @@ class CoreStreamEstimator(StreamingEstimator):
                 parameter="block",
             )
         if self.forget is not None:
-            check_positive(who, "forget", self.forget)
+            remedy = "It is the number of rows after which a row counts half."
+            check_number(who, "forget", self.forget, above=0, remedy=remedy)
+        if self.standardize not in (True, False) and not (
+            isinstance(self.standardize, str) and self.standardize == "auto"
+        ):
+            raise InvalidInputError(
+                f"{who}: standardize={self.standardize!r} must be 'auto', True or "
+                "False.",
+                parameter="standardize",
+            )
 
     # Learning -----------------------------------------------------------------------
 
@@ -92,9 +116,14 @@ class CoreStreamEstimator(StreamingEstimator):
             omega *= factors
         if not fitted and not (omega > 0).any():
             return
-        stream = self._streams[0] if fitted else self._new_stream(X, weights)
+        stream = self._streams[0] if fitted else self._new_stream(X)
         try:
             with Workers(1):  # BLAS's threads cost more than small matrices gain
+                moments = self._moments_with(X, weights, stream.n_rows)
+                resolved = self.__dict__.get("_resolved", 0)
+                if self._is_due(resolved, stream.n_rows + X.shape[0]):
+                    stream = self._with_kernel_of(stream, moments)
+                    resolved = stream.n_rows + X.shape[0]
                 stream = stream.absorb(X, Targets(z, omega), weights)
         except KernelError as error:
             raise KernelError(f"{type(self).__name__}: {error}") from None
@@ -102,6 +131,8 @@ class CoreStreamEstimator(StreamingEstimator):
         self._seconds = self.__dict__.get("_seconds", 0.0)
         self._seconds += time.perf_counter() - began
         self._streams: list[Any] = [stream]
+        self._moments: ColumnMoments | None = moments
+        self._resolved = resolved
         if not fitted:
             self._begun_with = {
                 name: value
@@ -109,12 +140,63 @@ class CoreStreamEstimator(StreamingEstimator):
                 if name not in CHANGEABLE
             }
 
-    def _new_stream(self, X: Any, weights: Array | None) -> CoreStream:
-        kernel = self.__dict__.get("_kernel_of_all")
-        if kernel is None:
-            source = as_source(X, self.memory_budget)
-            kernel = kernel_for(self, Dataset.in_memory("X", source, weights))
-        return CoreStream(self._core_form, kernel, X.shape[1], self._n_outputs())
+    # Moments of the columns ---------------------------------------------------------
+
+    def _moments_with(
+        self, X: Any, weights: Array | None, n_rows: int
+    ) -> ColumnMoments | None:
+        """Return the moments of all rows, these included; None of objects."""
+        if X.dtype.kind != "f" or (weights is not None and not weights.any()):
+            return self.__dict__.get("_moments")
+        new, known = ColumnMoments.of(X, weights), self.__dict__.get("_moments")
+        if known is None:
+            return new
+        if self.forget is not None:
+            share = 0.5 ** (X.shape[0] / float(self.forget))
+            known = replace(known, weight=share * known.weight)
+        joined: ColumnMoments = known.joined(new)
+        return joined
+
+    def _is_due(self, resolved: int, n_rows: int) -> bool:
+        """Whether gamma and the scaling are to be compared with the moments again."""
+        if n_rows >= GROWTH * resolved:
+            return True
+        half_life = self.forget
+        return half_life is not None and n_rows - resolved >= float(half_life) / 2
+
+    def _with_kernel_of(
+        self, stream: CoreStream, moments: ColumnMoments | None
+    ) -> CoreStream:
+        """Return the stream with the kernel of these moments, if that has moved."""
+        if moments is None:
+            return stream
+        scaling, statistics = None, moments.statistics
+        if self._standardizes(statistics):
+            # Without a bias a shift would change the problem.
+            scaling = Scaling.of(moments, centre=bool(self.fit_intercept))
+            statistics = scaling.of_statistics(statistics)
+        kernel: AnyKernel
+        if callable(self.kernel):
+            kernel = make_kernel(self.kernel)
+        else:
+            own = self.gamma, self.degree, self.coef0
+            kernel = make_kernel(self.kernel, *own, statistics)
+        now = stream.kernel, stream.scaling
+        if stream.rows is not None and not _has_moved(now, (kernel, scaling)):
+            return stream
+        return stream.with_kernel(kernel, scaling)
+
+    def _standardizes(self, statistics: RowStatistics) -> bool:
+        if isinstance(self.standardize, str):
+            return in_different_units(statistics)
+        return bool(self.standardize)
+
+    def _new_stream(self, X: Any) -> CoreStream:
+        kernel = make_kernel(self.kernel, 1.0, self.degree, self.coef0)
+        form = self._core_form
+        squared = form.two_sided and form.tube == 0.0
+        kind = SquaredStream if squared else CoreStream
+        return kind(form, kernel, X.shape[1], self._n_outputs())
 
     def _raise_unless_finite(self, X: Any) -> None:
         values = X.data if hasattr(X, "indptr") else X
@@ -177,23 +259,50 @@ class CoreStreamEstimator(StreamingEstimator):
         """The functions as one kernel expansion."""
         stream = self._stream
         if stream.by_columns:
-            d, kernel = self.n_features_in_, make_kernel("linear")
-            rows: Any = np.ascontiguousarray(stream.coef[:d].T)
+            weights, intercept = stream.linear_function()
+            kernel = make_kernel("linear")
+            rows: Any = np.ascontiguousarray(weights.T)
             coef = np.eye(len(rows))
-            intercept = stream.coef[d] if stream.form.bias else np.zeros(len(rows))
         else:
-            kernel, rows, coef = stream.kernel, stream.rows, stream.coef
+            kernel, coef = stream.kernel, stream.coef
+            rows = stream.scaled(stream.rows)
             intercept = coef.sum(axis=0) * float(stream.form.bias)
         basis = Rows(rows, np.arange(rows.shape[0]))
         return KernelExpansion(kernel, basis, coef, np.asarray(intercept))
+
+    def _for_certificate(self, X: Any) -> tuple[Any, KernelExpansion]:
+        """Return rows and functions as the problem has them: of scaled columns."""
+        stream = self._stream
+        if stream.scaling is None or not stream.by_columns:
+            return stream.scaled(X), self._functions
+        d = self.n_features_in_
+        rows = np.ascontiguousarray(stream.coef[:d].T)
+        basis, kernel = Rows(rows, np.arange(len(rows))), make_kernel("linear")
+        bias = stream.coef[d] if stream.form.bias else np.zeros(len(rows))
+        functions = KernelExpansion(kernel, basis, np.eye(len(rows)), bias)
+        return stream.scaled(X), functions
 
     def _values_of(self, X: Any) -> Array:
         with Workers(1):
             return self._stream.values(X)
 
     def _join(self, other: Any) -> None:
+        self._join_moved(other, np.zeros(self._n_outputs()))
+
+    def _join_moved(self, other: Any, step: Array) -> None:
+        """Join a model whose targets have had `step` more subtracted from them."""
+        moments, theirs = self._moments, other._moments
+        if moments is not None and theirs is not None:
+            moments = moments.joined(theirs)
         with Workers(1):
-            super()._join(other)
+            mine, added = (
+                self._with_kernel_of(one._stream, moments) for one in (self, other)
+            )
+            # Both within a few percent of the kernel of the moments: now the same.
+            added = added.with_kernel(mine.kernel, mine.scaling)
+            self._streams = [mine.joined(added.moved(step))]
+        self._moments, self._resolved = moments, self._stream.n_rows
+        self._join_counts(other)
 
     def _total_updates(self) -> int:
         return int(self._stream.n_updates)
@@ -208,3 +317,23 @@ class CoreStreamEstimator(StreamingEstimator):
 
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Certificate:
         raise NotImplementedError
+
+
+Seen = tuple[AnyKernel, Scaling | None]
+
+
+def _has_moved(before: Seen, after: Seen) -> bool:
+    """Whether a kernel, or the scaling of its rows, is another than before."""
+    (kernel, scaling), (new, new_scaling) = before, after
+    if (scaling is None) != (new_scaling is None):
+        return True
+    if scaling is not None and new_scaling is not None:
+        ratio = np.abs(np.log(new_scaling.factor / scaling.factor)).max()
+        shift = np.abs((new_scaling.shift - scaling.shift) * scaling.factor).max()
+        if max(ratio, shift) > MOVED:
+            return True
+    if not isinstance(kernel, Kernel) or not isinstance(new, Kernel):
+        return False
+    gammas = [float(one.gamma) * 4.0**-one.row_map.exponent for one in (kernel, new)]
+    moved = abs(gammas[1] - gammas[0]) > MOVED * abs(gammas[1])
+    return moved or kernel.row_map.exponent != new.row_map.exponent

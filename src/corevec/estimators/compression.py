@@ -35,7 +35,7 @@ from corevec.estimators._compressed import (
 from corevec.estimators._parameters import check_count, seed_of
 from corevec.estimators._validation import CHECKS
 from corevec.estimators.detect import SVDD
-from corevec.estimators.stream import StreamingBallClassifier, StreamingOneClass
+from corevec.estimators.stream import StreamingBallClassifier, StreamingBallOneClass
 from corevec.estimators.svm import SupportVectorMachine, columns_of_pairs
 from corevec.exceptions import InvalidInputError, KernelError
 from corevec.kernels import AnyKernel, Rows, make_kernel
@@ -196,7 +196,7 @@ def _read_ours(model: Any) -> tuple[KernelExpansion, Form]:
         return own, model._form
     if is_outlier_detector(model):
         offset = float(model.offset_)
-        if isinstance(model, SVDD | StreamingOneClass):
+        if isinstance(model, SVDD | StreamingBallOneClass):
             constant = getattr(model, "diagonal_", None)
             return own, Form("ball", offset=offset, diagonal=constant)
         shifted = replace(own, intercept=np.array([-offset]))

@@ -1,6 +1,6 @@
 """StreamingBallClassifier: a classifier that reads each row once.
 
-`StreamingOneClass`, the same algorithm without labels, is in ``_stream_detect.py``.
+`StreamingBallOneClass`, without labels, is in ``_stream_ball_detect.py``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from corevec.estimators._stream import (
     fit_remote,
     refuse_tensors,
 )
+from corevec.estimators._stream_ball_detect import StreamingBallOneClass
 from corevec.estimators._stream_blocks import (
     blocks_of,
     encoded,
@@ -31,7 +32,6 @@ from corevec.estimators._stream_blocks import (
 )
 from corevec.estimators._stream_certify import certify_classes
 from corevec.estimators._stream_checks import refuse_weights
-from corevec.estimators._stream_detect import StreamingOneClass
 from corevec.exceptions import InvalidInputError
 from corevec.models.certificate import Certificate
 from corevec.solvers.streaming.geometry import Form
@@ -360,4 +360,4 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         return certify_classes(self, rows, self._machines(), lengths)
 
 
-__all__ = ["StreamingBallClassifier", "StreamingOneClass"]
+__all__ = ["StreamingBallClassifier", "StreamingBallOneClass"]

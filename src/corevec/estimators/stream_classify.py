@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.types import Array
 from corevec.estimators._callbacks import with_callbacks
-from corevec.estimators._parameters import store
+from corevec.estimators._parameters import check_share, store
 from corevec.estimators._rows import lazily
 from corevec.estimators._stream import fit_remote, refuse_tensors
 from corevec.estimators._stream_blocks import (
@@ -54,7 +54,8 @@ class StreamingClassifier(ClassifierMixin, CoreStreamEstimator):
         Kernel function: a name or a function ``k(X, Z)``, but not "precomputed". See
         `CoreVectorClassifier`.
     gamma : float or {"scale", "auto", "mean-distance"}, default="scale"
-        Kernel coefficient. A name is resolved on the *first* block.
+        Kernel coefficient. A name is resolved by the moments of all rows seen: when
+        they have moved, the core is solved anew with the new kernel.
     degree : float, default=3
         Degree of the "poly" kernel.
     coef0 : float, default=0.0
@@ -65,6 +66,14 @@ class StreamingClassifier(ClassifierMixin, CoreStreamEstimator):
     block : int, default=1000
         Rows that are predicted and learned together, at most; early in the stream
         fewer.
+    standardize : {"auto", True, False}, default="auto"
+        Whether the columns are divided by their standard deviation so far, and dense
+        ones shifted by their mean. "auto": where more than a quarter of the columns
+        have a deviation and a range below a tenth of the largest, as in different
+        units. Sparse rows only if True.
+    forget : float, default=None
+        Half-life in rows: a row counts half after so many others, and rows leave the
+        core after four half-lives. None forgets nothing.
     class_weight : dict or "balanced", default=None
         Factor of C for each class. "balanced": by the rows seen so far.
     fit_intercept : bool, default=True
@@ -124,6 +133,8 @@ class StreamingClassifier(ClassifierMixin, CoreStreamEstimator):
         coef0: float = 0.0,
         budget: int = 1000,
         block: int = 1000,
+        standardize: bool | str = "auto",
+        forget: float | None = None,
         class_weight: Any = None,
         fit_intercept: bool = True,
         tol: float = 1e-3,
@@ -242,15 +253,47 @@ class StreamingClassifier(ClassifierMixin, CoreStreamEstimator):
     @property
     def test_then_train_accuracy_(self) -> float:
         """Share of rows classified correctly before they were learned."""
-        right, judged = self._stream.tally.sum(axis=0)
+        right, judged, _ = self._stream.tally.sum(axis=0)
         return float(right / judged) if judged > 0 else float("nan")
 
     @property
     def test_then_train_balanced_accuracy_(self) -> float:
         """Mean over the classes met of `test_then_train_accuracy_`."""
-        right, judged = self._stream.tally.T
+        right, judged, _ = self._stream.tally.T
         met = judged > 0
         return float(np.mean(right[met] / judged[met])) if met.any() else float("nan")
+
+    def error_bound(self, confidence: float = 0.95) -> float:
+        r"""Return a bound of the error, which holds with a probability.
+
+        Each row was predicted before it was learned. If the rows are independent and
+        of one distribution, the mean over the stream of the errors that the models of
+        each moment have on it is, with probability 1 - d, at most
+
+        .. math:: rac{\sum_i s_i e_i}{\sum_i s_i}
+                  + rac{\sqrt{	frac12 \log(1/d) \sum_i s_i^2}}{\sum_i s_i}
+
+        with :math:`e_i = 1` where row i was wrong (Hoeffding and Azuma; Blum, Kalai and
+        Langford 1999). The models at the end are usually better than that mean, but
+        nothing is proved about the last one alone.
+
+        Parameters
+        ----------
+        confidence : float, default=0.95
+            Probability 1 - d with which the bound holds.
+
+        Returns
+        -------
+        float
+            At most 1; 1 before any row was predicted.
+        """
+        check_is_fitted(self)
+        check_share(type(self).__name__, "confidence", confidence)
+        right, judged, squares = self._stream.tally.sum(axis=0)
+        if judged <= 0:
+            return 1.0
+        margin = np.sqrt(-np.log1p(-confidence) / 2 * squares) / judged
+        return float(min(1.0, 1.0 - right / judged + margin))
 
     def _results(self) -> dict[str, float]:
         return {
@@ -261,7 +304,10 @@ class StreamingClassifier(ClassifierMixin, CoreStreamEstimator):
     @property
     def _core_form(self) -> CoreForm:
         return CoreForm(
-            int(self.budget), block=int(self.block), bias=bool(self.fit_intercept)
+            int(self.budget),
+            block=int(self.block),
+            bias=bool(self.fit_intercept),
+            half_life=None if self.forget is None else float(self.forget),
         )
 
     def _n_outputs(self) -> int:

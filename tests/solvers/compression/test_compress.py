@@ -24,7 +24,7 @@ from corevec import (
     InvalidInputError,
     KernelError,
     StreamingBallClassifier,
-    StreamingOneClass,
+    StreamingBallOneClass,
 )
 from corevec.data.sources import Workers
 from corevec.estimators import CompressedModel, compress
@@ -415,7 +415,7 @@ def test_rows_far_from_the_origin_lose_nothing(moons):
     [
         StreamingBallClassifier(),
         StreamingBallClassifier(kernel="rbf", gamma=0.1, budget=60),
-        StreamingOneClass(gamma=0.1),
+        StreamingBallOneClass(gamma=0.1),
     ],
     ids=["linear", "rbf", "one class"],
 )

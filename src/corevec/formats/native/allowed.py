@@ -17,18 +17,27 @@ from corevec.estimators import _compressed, svm
 from corevec.formats.libsvm import models as libsvm_models
 from corevec.formats.libsvm.text import LibsvmText
 from corevec.formats.native.scikit_learn import SKLEARN_ESTIMATORS, calibration_parts
-from corevec.kernels import Kernel, Points, PrecomputedKernel, RowMap, Rows
+from corevec.kernels import (
+    Kernel,
+    Points,
+    PrecomputedKernel,
+    RowMap,
+    Rows,
+    RowStatistics,
+)
 from corevec.models.basis import Basis
 from corevec.models.certificate import Certificate
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
 from corevec.solvers.cells.forest import Cells, Forest
 from corevec.solvers.cells.tree import Tree
+from corevec.solvers.streaming.columns import ColumnMoments, Scaling
 from corevec.solvers.streaming.core_stream import CoreForm, CoreStream, Targets
 from corevec.solvers.streaming.geometry import Balls
 from corevec.solvers.streaming.geometry import Form as StreamForm
 from corevec.solvers.streaming.kernel_stream import KernelStream
 from corevec.solvers.streaming.reservoir import RowSample
+from corevec.solvers.streaming.squared_stream import SquaredStream
 from corevec.solvers.streaming.stream import LinearStream, Whole
 from corevec.solvers.streaming.summary import Summary
 from corevec.surfaces import Field, Frame
@@ -103,6 +112,7 @@ _SVM = (
 )
 _PAIRS = (*_SVM, "_effective_probability", "class_weight_", "classes_")
 _STREAM = ("_begun_with", "_position", "_seconds", "_stopped_by", "_streams")
+_CORE = (*_STREAM, "_moments", "_resolved")
 _TEXT = ("_any_width", "text_")  # all else follows from these
 
 METHODS = tuple(
@@ -144,9 +154,11 @@ _ESTIMATORS: dict[type, tuple[str, ...]] = {
         "components_",
         "normalization_",
     ),
-    estimators.StreamingClassifier: (*_STREAM, "_mass", "classes_"),
+    estimators.StreamingClassifier: (*_CORE, "_mass", "classes_"),
+    estimators.StreamingOneClass: (*_CORE, "_offsets", "_sample"),
+    estimators.StreamingRegressor: (*_CORE, "_one_target", "_target_offset"),
     estimators.StreamingBallClassifier: (*_STREAM, "_right", "_tested", "classes_"),
-    estimators.StreamingOneClass: (*_STREAM, "_offsets", "_sample"),
+    estimators.StreamingBallOneClass: (*_STREAM, "_offsets", "_sample"),
     estimators.StructuralSVM: (
         "certificate_",
         "classes_",
@@ -189,6 +201,27 @@ _ESTIMATORS: dict[type, tuple[str, ...]] = {
     **{cls: names for cls, names, is_one in calibration_parts() if is_one},
 }
 _BALL_STREAM = ("_whole", "balls", "eta", "form", "n_rows", "n_updates")
+_CORE_STREAM = (
+    "F",
+    "a",
+    "aged",
+    "born",
+    "by_columns",
+    "coef",
+    "form",
+    "gram",
+    "kernel",
+    "n_left",
+    "n_outputs",
+    "n_rows",
+    "n_updates",
+    "prior",
+    "rows",
+    "scaling",
+    "summary",
+    "tally",
+    "targets",
+)
 # Parts of models; of a dataclass the fields, and what it has cached.
 _PARTS: dict[type, tuple[str, ...]] = {
     Balls: (),
@@ -223,26 +256,11 @@ _PARTS: dict[type, tuple[str, ...]] = {
     ),
     LinearStream: (*_BALL_STREAM, "vectors"),
     CoreForm: (),
-    CoreStream: (
-        "F",
-        "a",
-        "aged",
-        "born",
-        "by_columns",
-        "coef",
-        "form",
-        "gram",
-        "kernel",
-        "n_left",
-        "n_outputs",
-        "n_rows",
-        "n_updates",
-        "prior",
-        "rows",
-        "summary",
-        "tally",
-        "targets",
-    ),
+    CoreStream: _CORE_STREAM,
+    SquaredStream: _CORE_STREAM,
+    ColumnMoments: (),
+    RowStatistics: (),
+    Scaling: (),
     Summary: (),
     Targets: (),
     **{cls: names for cls, names, is_one in calibration_parts() if not is_one},

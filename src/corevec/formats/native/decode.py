@@ -214,7 +214,7 @@ class Decoder:
         return np.random.Generator(bits)
 
     def _object(self, node: Any, place: str, depth: int) -> Any:
-        name = todays_class(node["object"])
+        name = todays_class(node["object"], node.get("state"))
         entry = BY_NAME.get(name) if isinstance(name, str) else None
         if entry is None:
             self.wrong(

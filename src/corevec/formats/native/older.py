@@ -42,9 +42,20 @@ _KNOWN: dict[str, tuple[str, ...]] = {
 }
 
 
-def todays_class(name: Any) -> Any:
+# Names that balls had, which core sets have today.
+_BALLS = {
+    "StreamingClassifier": "StreamingBallClassifier",
+    "StreamingOneClass": "StreamingBallOneClass",
+}
+
+
+def todays_class(name: Any, state: Any = None) -> Any:
     """Return the name of the class that serves for a class of an older file."""
-    return _CLASSES.get(name, name) if isinstance(name, str) else name
+    if not isinstance(name, str):
+        return name
+    if isinstance(state, dict) and "n_balls" in state:
+        return _BALLS.get(name, name)
+    return _CLASSES.get(name, name)
 
 
 def older_names(name: str) -> tuple[str, ...]:

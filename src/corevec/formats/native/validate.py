@@ -23,15 +23,24 @@ from corevec.formats.libsvm.text import (
     SVM_TYPES,
     LibsvmText,
 )
-from corevec.kernels import KERNEL_CODES, Kernel, PrecomputedKernel, RowMap, Rows
+from corevec.kernels import (
+    KERNEL_CODES,
+    Kernel,
+    PrecomputedKernel,
+    RowMap,
+    Rows,
+    RowStatistics,
+)
 from corevec.models.basis import Basis
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
+from corevec.solvers.streaming.columns import ColumnMoments, Scaling
 from corevec.solvers.streaming.core_stream import CoreForm, CoreStream, Targets
 from corevec.solvers.streaming.geometry import Balls
 from corevec.solvers.streaming.geometry import Form as StreamForm
 from corevec.solvers.streaming.kernel_stream import KernelStream
 from corevec.solvers.streaming.reservoir import RowSample
+from corevec.solvers.streaming.squared_stream import SquaredStream
 from corevec.solvers.streaming.stream import BallStream, LinearStream, Whole
 from corevec.solvers.streaming.summary import Summary
 from corevec.surfaces import Field, Frame
@@ -240,6 +249,27 @@ def _(made: KernelStream, wrong: Wrong) -> None:
 
 
 @check_sound.register
+def _(made: RowStatistics, wrong: Wrong) -> None:
+    _check_fields(made, wrong)
+    for name in ("mean", "column_variance", "low", "high"):
+        check_floats(getattr(made, name), (None,), name, wrong)
+    if made.mean.shape != made.column_variance.shape:
+        wrong("mean and column_variance must be of equal length")
+
+
+@check_sound.register
+def _(made: ColumnMoments, wrong: Wrong) -> None:
+    if not isinstance(made.statistics, RowStatistics) or not _is_number(made.weight):
+        wrong("moments need statistics and a weight")
+
+
+@check_sound.register
+def _(made: Scaling, wrong: Wrong) -> None:
+    check_floats(made.shift, (None,), "shift", wrong)
+    check_floats(made.factor, (len(made.shift),), "factor", wrong)
+
+
+@check_sound.register
 def _(made: CoreForm, wrong: Wrong) -> None:
     _check_fields(made, wrong)
     if not _is_count(made.budget, least=1) or not _is_count(made.block, least=1):
@@ -260,6 +290,10 @@ def _(made: CoreStream, wrong: Wrong) -> None:
     if not _is_rows(made.rows):
         wrong("rows must be rows of float64 or float32")
     (n, d), k = made.rows.shape, made.n_outputs
+    if made.scaling is not None:
+        if not isinstance(made.scaling, Scaling):
+            wrong("scaling must be None or a Scaling")
+        check_floats(made.scaling.factor, (d,), "factor", wrong)
     if not _is_count(k, least=1) or not isinstance(made.by_columns, bool):
         wrong("n_outputs must be a whole number of at least 1, by_columns a bool")
     r = d + bool(made.form.bias) if made.by_columns else n
@@ -276,9 +310,10 @@ def _check_core_arrays(
     check_floats(made.targets.omega, (n,), "omega", wrong)
     check_floats(made.a, (n, k), "a", wrong)
     check_floats(made.prior, (n, k), "prior", wrong)
-    check_floats(made.gram, (n, n), "gram", wrong)
+    own = 0 if isinstance(made, SquaredStream) else n
+    check_floats(made.gram, (own, own), "gram", wrong)
     check_floats(made.coef, (r, k), "coef", wrong)
-    check_floats(made.tally, (None, 2), "tally", wrong)
+    check_floats(made.tally, (None, 3), "tally", wrong)
     if made.F is not None or made.by_columns or made.summary is not None:
         check_floats(made.F, (r, n), "F", wrong)
     if made.summary is not None:

@@ -263,7 +263,7 @@ def _functions_of(result: FitResult | None) -> KernelExpansion | None:
 
 def _rows_of_streams(streams: list[Any], wrong: Wrong) -> list[Any]:
     kinds = {type(stream) for stream in streams}
-    if kinds == {CoreStream} and len(streams) == 1:
+    if len(streams) == 1 and isinstance(streams[0], CoreStream):
         return [streams[0].rows]
     if len(kinds) > 1 or not all(issubclass(kind, BallStream) for kind in kinds):
         wrong("_streams must be streams of one kind")

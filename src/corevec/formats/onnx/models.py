@@ -43,11 +43,11 @@ OURS = (
 ACCEPTED = (
     "a fitted corevec model (CoreVectorClassifier, "
     "CoreVectorRegressor, CoreVectorOneClass, SVDD, "
-    "CoreVectorRanker, StreamingBallClassifier, StreamingOneClass, StructuralSVM with "
-    "model='multiclass', CoreSetNystroem, one of corevec.reference or corevec.svm, or "
-    "what `compress` or `load_libsvm` returns), a scikit-learn Pipeline of "
-    "MinMaxScaler, MaxAbsScaler, StandardScaler, CoreSetNystroem or ColumnTransformer "
-    "steps and such a model, or a CalibratedClassifierCV around one"
+    "CoreVectorRanker, StreamingBallClassifier, StreamingBallOneClass, StructuralSVM "
+    "with model='multiclass', CoreSetNystroem, one of corevec.reference or "
+    "corevec.svm, or what `compress` or `load_libsvm` returns), a scikit-learn "
+    "Pipeline of MinMaxScaler, MaxAbsScaler, StandardScaler, CoreSetNystroem or "
+    "ColumnTransformer steps and such a model, or a CalibratedClassifierCV around one"
 )
 
 

@@ -6,6 +6,7 @@ from corevec.solvers.streaming.core_stream import CoreForm, CoreStream, Targets
 from corevec.solvers.streaming.geometry import Balls, Form, UnusableRow, enclosed
 from corevec.solvers.streaming.kernel_stream import KernelStream
 from corevec.solvers.streaming.reservoir import RowSample
+from corevec.solvers.streaming.squared_stream import SquaredStream
 from corevec.solvers.streaming.stream import (
     BallStream,
     LinearStream,
@@ -26,6 +27,7 @@ __all__ = [
     "LinearStream",
     "RowSample",
     "Signs",
+    "SquaredStream",
     "Summary",
     "Targets",
     "UnusableRow",

@@ -23,6 +23,7 @@ from corevec._runtime.types import Array
 from corevec.backend.loops import cells as loops
 from corevec.kernels import AnyKernel, Points, Rows, finite
 from corevec.solvers.numeric.jitter import with_jitter
+from corevec.solvers.streaming.columns import Scaling
 from corevec.solvers.streaming.stream import stacked
 from corevec.solvers.streaming.summary import Summary
 
@@ -39,6 +40,8 @@ MOST_STEPS = 60
 # Half-lives after which a core row leaves first; its weight is then 1/16. Losses decay
 # in steps, when they have lost this share: a step costs as much as a block.
 OLD_AGE, DECAY_STEP = 4.0, 0.05
+# Half-lives that rows which are judged together span, at most.
+YOUNG_AGE = 0.25
 # Relative size of what is added to the diagonal of a factor.
 JITTER, TINY = 1e-10, float(np.finfo(np.float64).tiny)
 
@@ -101,6 +104,8 @@ class CoreStream:
         Rows that the stream had seen before each of them.
     a : ndarray of shape (n, outputs)
         Signed multipliers.
+    scaling : Scaling or None
+        What the kernel sees of a row; None: the row itself.
     gram, prior : ndarray of shape (n, n) and (n, outputs)
         ``F' S F``, the kernel of what the summary leaves open, and its mean ``F' m``.
     F : ndarray of shape (r, n) or None
@@ -110,13 +115,15 @@ class CoreStream:
         None while no active row has left.
     coef : ndarray
         What `values` multiplies: of the columns and the bias, or of the core rows.
-    tally : ndarray of shape (classes or outputs, 2)
+    tally : ndarray of shape (classes or outputs, 3)
         Of rows before they were learned: by class the weight of those that were right,
-        and of all; for a regression, by output, squared errors and weights.
+        that of all, and the sum of their squared weights; for a regression, by output,
+        squared errors in place of those that were right.
     """
 
     def __init__(self, form: CoreForm, kernel: AnyKernel, n_columns: int, outputs: int):
         self.form, self.kernel, self.n_outputs = form, kernel, outputs
+        self.scaling: Scaling | None = None
         width = n_columns + form.bias
         plain = kernel.name == "linear" and not getattr(kernel, "normalized", False)
         self.by_columns = plain and width <= MOST_COLUMNS
@@ -130,7 +137,7 @@ class CoreStream:
         self.coef = np.zeros((width if self.by_columns else 0, outputs))
         self.n_rows = self.n_updates = self.n_left = 0
         self.aged = 0  # rows by which the losses have decayed
-        self.tally = np.zeros((outputs if outputs > 1 or form.two_sided else 2, 2))
+        self.tally = np.zeros((outputs if outputs > 1 or form.two_sided else 2, 3))
 
     _points: Points | None = None  # the core rows as the kernel takes them; a cache
 
@@ -144,14 +151,31 @@ class CoreStream:
         if self.rows is None:
             return np.zeros((X.shape[0], self.n_outputs))
         if self.by_columns:
-            d = X.shape[1]
-            found = X @ self.coef[:d]
-            return np.asarray(found + self.coef[d] if self.form.bias else found)
-        points = self.kernel.prepare(_rows(X))
+            weights, bias = self.linear_function()
+            return np.asarray(X @ weights + bias)
+        points = self._points_of(X)
         found = self.kernel.times(points, self._core_points(), self.coef)
         if self.form.bias:
             found = found + self.coef.sum(axis=0)
         return finite(found, self.kernel)
+
+    def linear_function(self) -> tuple[Array, Array]:
+        """Return weights of the columns as they are given, and biases."""
+        d = len(self.coef) - self.form.bias
+        weights, bias = self.coef[:d], np.zeros(self.n_outputs)
+        if self.form.bias:
+            bias = self.coef[d]
+        if self.scaling is not None:
+            weights = weights * self.scaling.factor[:, None]
+            bias = bias - self.scaling.shift @ weights
+        return weights, bias
+
+    def scaled(self, X: Any) -> Any:
+        """Return rows as the kernel takes them."""
+        return X if self.scaling is None else self.scaling(X)
+
+    def _points_of(self, X: Any) -> Points:
+        return self.kernel.prepare(as_rows(self.scaled(X)))
 
     def excess(self, z: Array, f: Array) -> Array:
         """Return by how much each row violates the tube or the margin, (n, outputs)."""
@@ -169,9 +193,9 @@ class CoreStream:
         new = copy.copy(self)
         counts = np.ones(X.shape[0]) if weights is None else weights
         at, n = 0, X.shape[0]
-        most = max(self.form.budget // 2, FIRST_ROWS)
+        most = self._most_violators
         while at < n:
-            stop = min(n, at + min(self.form.block, max(FIRST_ROWS, new.n_rows)))
+            stop = min(n, at + new._most_rows)
             here = targets.part(slice(at, stop))
             f = new.values(X[at:stop])
             wrong = new.excess(here.z, f).max(axis=1) > 0
@@ -189,18 +213,33 @@ class CoreStream:
             at = stop
         return new
 
+    @property
+    def _most_rows(self) -> int:
+        """Rows that are judged together, at most."""
+        most = min(self.form.block, max(FIRST_ROWS, self.n_rows))
+        if self.form.half_life is not None:
+            most = min(most, max(FIRST_ROWS, int(YOUNG_AGE * self.form.half_life)))
+        return most
+
+    @property
+    def _most_violators(self) -> int:
+        """Violators that are learned together, at most."""
+        return max(self.form.budget // 2, FIRST_ROWS)
+
     def _judge(self, f: Array, z: Array, counts: Array) -> Array:
         """Return what to add to `tally` for rows that were not learned yet."""
         if self.form.two_sided:
             squares = counts @ (z - f) ** 2
-            return np.column_stack([squares, np.full(len(squares), counts.sum())])
+            weights = np.full((len(squares), 2), [counts.sum(), counts @ counts])
+            return np.column_stack([squares, weights])
         if self.n_outputs > 1:
             code, found = z.argmax(axis=1), f.argmax(axis=1)
         else:
             code, found = (z[:, 0] > 0).astype(int), (f[:, 0] > 0).astype(int)
         k = len(self.tally)
         right = np.bincount(code, counts * (code == found), k)
-        return np.column_stack([right, np.bincount(code, counts, k)])
+        judged = [np.bincount(code, counts**power, k) for power in (1, 2)]
+        return np.column_stack([right, *judged])
 
     def _learn(self, X: Any, targets: Targets) -> None:
         self._append(X, targets)
@@ -213,6 +252,22 @@ class CoreStream:
     def _append(self, X: Any, targets: Targets) -> None:
         """Add rows with multipliers 0."""
         n, v = len(self.targets.omega), X.shape[0]
+        self._append_gram(X)
+        blank = np.zeros((v, self.n_outputs))
+        prior = blank
+        if self.summary is not None:
+            assert self.F is not None
+            prior = self.F[:, n:].T @ self.summary.mean
+        self.prior = np.vstack([self.prior, prior])
+        self.a = np.vstack([self.a, blank])
+        self.rows = X.copy() if self.rows is None else stacked(self.rows, X)
+        self.targets = self.targets.above(targets)
+        self.born = np.append(self.born, np.full(v, self.n_rows))
+        self._points = None
+
+    def _append_gram(self, X: Any) -> None:
+        """Extend `gram` by rows, and `F` where there is one."""
+        n, v = len(self.targets.omega), X.shape[0]
         gram = np.empty((n + v, n + v))
         gram[:n, :n] = self.gram
         if self.by_columns:
@@ -223,7 +278,7 @@ class CoreStream:
             gram[n:, n:] = new.T @ moved
             self.F = np.hstack([self.F, new])
         else:
-            points = self.kernel.prepare(_rows(X))
+            points = self._points_of(X)
             own = self._block(points, points)
             cross = np.empty((0, v))
             if n:
@@ -238,21 +293,11 @@ class CoreStream:
                 gram[n:, n:] = new.T @ moved
         gram[n:, :n] = gram[:n, n:].T
         self.gram = gram
-        blank = np.zeros((v, self.n_outputs))
-        prior = blank
-        if self.summary is not None:
-            assert self.F is not None
-            prior = self.F[:, n:].T @ self.summary.mean
-        self.prior = np.vstack([self.prior, prior])
-        self.a = np.vstack([self.a, blank])
-        self.rows = X.copy() if self.rows is None else stacked(self.rows, X)
-        self.targets = self.targets.above(targets)
-        self.born = np.append(self.born, np.full(v, self.n_rows))
-        self._points = None
 
     def _columns(self, X: Any) -> Array:
         """Return coordinates of rows in the span of the columns."""
-        rows = X.toarray() if sparse.issparse(X) else X
+        rows = self.scaled(X)
+        rows = rows.toarray() if sparse.issparse(rows) else rows
         F = np.ones((rows.shape[1] + self.form.bias, rows.shape[0]))
         F[: rows.shape[1]] = rows.T
         return F
@@ -263,7 +308,7 @@ class CoreStream:
         assert self.summary is not None
         n, v = cross.shape
         T = linalg.solve_triangular(self.F, cross, trans="T", check_finite=False)
-        corner = _factor(own - T.T @ T, float(own.diagonal().max()))
+        corner = factor_of(own - T.T @ T, float(own.diagonal().max()))
         F = np.zeros((n + v, n + v))
         F[:n, :n], F[:n, n:], F[n:, n:] = self.F, T, corner
         self.F, self.summary = F, self.summary.with_directions(v)
@@ -329,7 +374,7 @@ class CoreStream:
     def _order(self, f: Array) -> Array:
         """Return the core rows, those to keep first.
 
-        Three orders in turn, because each alone failed somewhere (decision 0022): rows
+        Three orders in turn, because each alone failed somewhere (decision 0025): rows
         near the margin, whose loss may still end; large multipliers, whose direction
         the function needs; and pivots, which span the core.
         """
@@ -343,9 +388,14 @@ class CoreStream:
         _, first = np.unique(turns, return_index=True)
         order = turns[np.sort(first)]
         if self.form.half_life is not None:
-            old = self.n_rows - self.born > OLD_AGE * self.form.half_life
+            old = self._are_old()
             order = np.append(order[~old[order]], order[old[order]])
         return np.asarray(order)
+
+    def _are_old(self) -> Array:
+        """Whether the loss of a core row has decayed so far that it leaves first."""
+        assert self.form.half_life is not None
+        return np.asarray(self.n_rows - self.born > OLD_AGE * self.form.half_life)
 
     def _coordinates_gram(self) -> Array:
         assert self.F is not None
@@ -387,8 +437,40 @@ class CoreStream:
 
     def _begin_summary(self) -> None:
         if self.F is None:
-            self.F = _factor(self.gram, float(self.gram.diagonal().max()))
+            self.F = factor_of(self.gram, float(self.gram.diagonal().max()))
         self.summary = Summary.empty(len(self.F), self.n_outputs)
+
+    # Another kernel -----------------------------------------------------------------
+
+    def with_kernel(self, kernel: AnyKernel, scaling: Scaling | None) -> Self:
+        """Return the stream with another kernel of rows that are scaled otherwise.
+
+        The core is solved anew. In the span of the columns nothing is lost; in that of
+        the core rows the summary says of the values at these rows what it said before.
+        """
+        new = copy.copy(self)
+        new.kernel, new.scaling, new._points = kernel, scaling, None
+        if self.rows is None:
+            return new
+        if self.by_columns:
+            new.F = new._columns(self.rows)
+            new.gram = new.F.T @ new.F
+            width = len(new.F)
+            J = _map_of(scaling, width) @ linalg.inv(_map_of(self.scaling, width))
+        else:
+            points = new._core_points()
+            new.gram = new._block(points, points)
+            if self.F is not None:
+                new.F = factor_of(new.gram, float(new.gram.diagonal().max()))
+                J = linalg.solve_triangular(
+                    self.F, new.F.T, trans="T", check_finite=False
+                ).T
+        if self.summary is not None:
+            new.summary = self.summary.mapped(J)
+            new._set_gram()
+        new._solve()
+        new._set_coef()
+        return new
 
     # Forgetting, joining ------------------------------------------------------------
 
@@ -434,6 +516,29 @@ class CoreStream:
         new._set_coef()
         return new
 
+    def moved(self, step: Array) -> Self:
+        """Return the stream of targets to which `step` is added, one per output."""
+        new = copy.copy(self)
+        if self.rows is None or not step.any():
+            return new
+        new.targets = Targets(self.targets.z + step, self.targets.omega)
+        if self.summary is not None:
+            new.summary = self.summary.moved(self._constant(), step)
+            new._set_gram()
+        new._solve()
+        new._set_coef()
+        return new
+
+    def _constant(self) -> Array:
+        """Return coordinates of the function 1, as the span has it at the core rows."""
+        assert self.F is not None
+        if self.by_columns:
+            return np.append(np.zeros(len(self.F) - 1), 1.0)
+        ones = np.ones(self.rows.shape[0])
+        return np.asarray(
+            linalg.solve_triangular(self.F, ones, trans="T", check_finite=False)
+        )
+
     def _add_summary(self, other: Self, n: int) -> None:
         """Add the summary of `other`, whose core rows are those from the n-th on."""
         assert other.summary is not None
@@ -454,13 +559,13 @@ class CoreStream:
         """Return ``|w|^2 + b0^2`` of each output."""
         if self.by_columns:
             return np.asarray((self.coef**2).sum(axis=0))
-        points = self.kernel.prepare_basis(_rows(self.rows))
+        points = self._core_points()
         K = self._block(points, points)
         return np.maximum((self.coef * (K @ self.coef)).sum(axis=0), 0.0)
 
     def _core_points(self) -> Points:
         if self._points is None:
-            self._points = self.kernel.prepare_basis(_rows(self.rows))
+            self._points = self.kernel.prepare_basis(as_rows(self.scaled(self.rows)))
         return self._points
 
     def _block(self, x: Points, z: Points) -> Array:
@@ -468,7 +573,7 @@ class CoreStream:
         return finite(values + 1.0 if self.form.bias else values, self.kernel)
 
 
-def _factor(matrix: Array, scale: float) -> Array:
+def factor_of(matrix: Array, scale: float) -> Array:
     """Return the upper Cholesky factor of a positive semidefinite matrix."""
     ridge = JITTER * scale * np.eye(len(matrix))
 
@@ -479,5 +584,11 @@ def _factor(matrix: Array, scale: float) -> Array:
     return with_jitter(attempt, max(scale, TINY), first=10 * JITTER)
 
 
-def _rows(values: Any) -> Rows:
+def _map_of(scaling: Scaling | None, width: int) -> Array:
+    """Return the matrix that scales rows, with the 1 of the bias if there is one."""
+    return np.eye(width) if scaling is None else scaling.as_map()[:width, :width]
+
+
+def as_rows(values: Any) -> Rows:
+    """Return rows with their numbers, as kernels take them."""
     return Rows(values, np.arange(values.shape[0]))

@@ -55,7 +55,14 @@ class Summary:
         return replace(self, spread=spread, mean=mean)
 
     def after(self, F: Array, target: Array, omega: Array) -> Self:
-        """Return the summary after the squared losses of rows with coordinates `F`."""
+        """Return the summary after the squared losses of rows with coordinates `F`.
+
+        Many rows are added to the second derivative, few to its inverse.
+        """
+        if 2 * F.shape[1] > F.shape[0]:
+            curve, slope = self._whole()
+            scaled = F * omega
+            return self._of_whole(curve + scaled @ F.T, slope + scaled @ target)
         U = self.spread @ F
         system = F.T @ U
         system[np.diag_indices_from(system)] += 1.0 / omega
@@ -92,6 +99,14 @@ class Summary:
         curve, slope = self._losses()
         return self._of_losses(share * curve, share * slope)
 
+    def moved(self, one: Array, step: Array) -> Self:
+        """Return the summary of targets to which `step` is added.
+
+        `one` are the coordinates of the constant function.
+        """
+        curve, slope = self._losses()
+        return self._of_losses(curve, slope + np.outer(curve @ one, step))
+
     def joined(self, other: Self) -> Self:
         """Return the summary of both, in equal coordinates."""
         (mine, own), (theirs, further) = self._losses(), other._losses()
@@ -99,14 +114,28 @@ class Summary:
 
     def _losses(self) -> tuple[Array, Array]:
         """Return the second derivative of the losses alone, and their gradient."""
-        inverse = linalg.inv(self.spread, check_finite=False)
-        inverse = (inverse + inverse.T) / 2
-        slope = inverse @ self.mean
-        return inverse - np.eye(len(inverse)), slope
+        curve, slope = self._whole()
+        return curve - np.eye(len(curve)), slope
 
     def _of_losses(self, curve: Array, slope: Array) -> Self:
-        whole = curve + np.eye(len(curve))
-        factor = linalg.cho_factor((whole + whole.T) / 2, check_finite=False)
-        spread = linalg.cho_solve(factor, np.eye(len(curve)), check_finite=False)
-        mean = linalg.cho_solve(factor, slope, check_finite=False)
-        return replace(self, spread=(spread + spread.T) / 2, mean=mean)
+        return self._of_whole(curve + np.eye(len(curve)), slope)
+
+    def _whole(self) -> tuple[Array, Array]:
+        """Return the inverse of `spread`, and that times `mean`."""
+        inverse = _inverse(self.spread)
+        return inverse, inverse @ self.mean
+
+    def _of_whole(self, curve: Array, slope: Array) -> Self:
+        spread = _inverse(curve)
+        return replace(self, spread=spread, mean=spread @ slope)
+
+
+def _inverse(matrix: Array) -> Array:
+    """Return the inverse of a positive definite matrix."""
+    if len(matrix) == 0:
+        return matrix
+    factor, failed = linalg.lapack.dpotrf(matrix, lower=True)
+    if failed:
+        raise np.linalg.LinAlgError("a summary lost its definiteness to rounding")
+    half = np.tril(linalg.lapack.dpotri(factor, lower=True)[0])
+    return np.asarray(half + np.tril(half, -1).T)

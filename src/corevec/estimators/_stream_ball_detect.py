@@ -1,4 +1,4 @@
-"""StreamingOneClass: novelty detection in one pass over a stream."""
+"""StreamingBallOneClass: novelty detection in one pass over a stream."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from corevec.solvers.streaming.reservoir import RowSample
 _ROWS = 1024
 
 
-class StreamingOneClass(ScoredDetector, StreamingEstimator):
+class StreamingBallOneClass(ScoredDetector, StreamingEstimator):
     r"""Novelty detector that reads each row once: a ball around a stream.
 
     The centre moves as in `StreamingBallClassifier`; the smallest such ball is that of
@@ -113,9 +113,9 @@ class StreamingOneClass(ScoredDetector, StreamingEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from corevec import StreamingOneClass
+    >>> from corevec import StreamingBallOneClass
     >>> X = np.random.default_rng(0).normal(size=(2000, 2))
-    >>> model = StreamingOneClass(nu=0.05, random_state=0)
+    >>> model = StreamingBallOneClass(nu=0.05, random_state=0)
     >>> for block in np.array_split(X, 20):
     ...     _ = model.partial_fit(block)
     >>> model.predict([[0.0, 0.0], [9.0, 9.0]])
