@@ -12,6 +12,7 @@ from scipy import sparse
 from corevec.backend.arrays import back_from, is_tensor
 from corevec.data.sources.base import Source
 from corevec.data.sources.budget import DEFAULT_MEMORY_BUDGET
+from corevec.data.sources.frames import computed_table, without_columns
 from corevec.data.sources.memory import MemorySource
 from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
@@ -153,12 +154,33 @@ def column_names(X: Any) -> Any:
     return np.asarray(names, dtype=object)
 
 
-def computed_rows(X: Any) -> Any:
-    """Return the rows of a Dask collection in memory, others as they are.
+def computed_rows(who: str, X: Any, name: str = "X") -> Any:
+    """Return the rows of a Dask collection or a query in memory, others as they are.
 
     `np.asarray` would also load a data frame, but without its names.
     """
-    return X.compute() if _is_dask(X) else X
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return X
+    return X.compute() if _is_dask(X) else computed_table(who, X, name)
+
+
+def named_columns(
+    who: str, X: Any, y: Any, sample_weight: Any, target: str | None
+) -> tuple[Any, Any, Any]:
+    """Return X, y and sample_weight, where these may be names of columns of X."""
+    weight = sample_weight if isinstance(sample_weight, str) else None
+    if target is None and weight is None:
+        return X, y, sample_weight
+    if target is not None and y is not None:
+        raise InvalidInputError(
+            f"{who}: y and target={target!r} were given. Give one of them: values, or "
+            "the name of a column of X.",
+            parameter="target",
+        )
+    taken = {"target": target, "sample_weight": weight}
+    rest, columns = without_columns(who, computed_rows(who, X), taken)
+    y = columns.get("target", y)
+    return rest, y, columns.get("sample_weight", sample_weight)
 
 
 def map_values(X: Any, score: Callable[[Any], Any]) -> Any:
