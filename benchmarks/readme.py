@@ -472,7 +472,7 @@ def main():
     from benchmarks import readme_papers as papers  # they use the functions above
     from benchmarks.readme_cells import CELLS
     from benchmarks.readme_gpu import GPU
-    from benchmarks.readme_larger import LARGER
+    from benchmarks.readme_larger import LARGER, SPARK
 
     write(README, FIRST)
     write(ALL, PARTS)
@@ -480,6 +480,7 @@ def main():
     write(DOCS / "loosli-canu.md", criticism)
     write(DOCS / "solvers.md", (papers.reference_speed, papers.cvm_figures))
     write(DOCS / "larger.md", LARGER)
+    write(DOCS / "places.md", SPARK)
     write(DOCS / "cells.md", CELLS)
     write(DOCS / "gpu.md", GPU, "One H200 and 16 cores, from")
 

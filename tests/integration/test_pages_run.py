@@ -14,6 +14,7 @@ NEEDS = {
     "deploy.md": ("onnx",),
     "detect.md": (),
     "larger.md": ("dask.distributed", "pyarrow", "pandas"),
+    "places.md": ("polars",),
     "regress.md": (),
     "start.md": ("pandas",),
     "streaming.md": ("pyarrow", "pandas"),
