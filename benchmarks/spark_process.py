@@ -48,6 +48,7 @@ class SparkCluster:
         # Spark's own processes need little; the executor of a worker takes the memory.
         environment = os.environ | {"SPARK_DAEMON_MEMORY": "256m"}
         environment |= {"PYSPARK_PYTHON": sys.executable}
+        environment |= {"SPARK_MASTER_OPTS": "-Dspark.worker.timeout=3600"}
         with open(self.folder / f"{what}-{time.monotonic_ns()}.log", "wb") as log:
             return subprocess.Popen(
                 [*command, "--webui-port", "0", *arguments],
@@ -126,6 +127,8 @@ def started(address, job):
         "spark.driver.memory": "512m",
         "spark.executor.memory": job["executor_memory"],
         "spark.log.level": "OFF",
+        # A machine that is busy, or stopped for a while, is not lost.
+        "spark.network.timeout": "3600s",
     }
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(address)
@@ -166,11 +169,11 @@ def peaks(cluster, session):
         "driver_mb": high_water("self"),
         "driver_jvm_mb": max(map(high_water, own), default=0.0),
         "executor_python_mb": max(
-            (high_water(one) for one in python if "pyspark" in command_of(one)),
+            (high_water(one) for one in python if "pyspark.daemon" in command_of(one)),
             default=0.0,
         ),
         "executor_jvm_mb": max(
-            (high_water(one) for one in python if "Executor" in command_of(one)),
+            (high_water(one) for one in python if "CoarseGrained" in command_of(one)),
             default=0.0,
         ),
     }
@@ -233,27 +236,37 @@ def fit(job, session, cluster):
 def killed(job, session, cluster):
     """The same fit, of which a worker is killed in the middle; another one joins."""
     first = fit(job, session, cluster)
-    after = first["fit_seconds"] / 3
+    tracker = session.sparkContext.statusTracker()
+    known, done = set(tracker.getJobIdsForGroup()), threading.Event()
+    killed_at = []
 
     def kill():
-        cluster.kill(cluster.workers[0])
-        cluster.workers.append(cluster.add_worker())
+        """Kill in the job after the first three: they count, check and sample."""
+        while not done.is_set():
+            time.sleep(0.05)
+            if len(set(tracker.getJobIdsForGroup()) - known) > 3:
+                killed_at.append(time.perf_counter())
+                cluster.kill(cluster.workers[0])
+                cluster.workers.append(cluster.add_worker())
+                return
 
-    timer = threading.Timer(after, kill)
-    timer.start()
+    killer = threading.Thread(target=kill)
     start = time.perf_counter()
+    killer.start()
     rows = board(session, job["n"], job["partition"])
     model = classifier(job).fit(rows, target="y")
-    seconds = time.perf_counter() - start
-    timer.join()
-    again = facts(model)
+    end = time.perf_counter()
+    done.set()
+    killer.join()
+    if not killed_at or killed_at[0] > end:
+        raise RuntimeError("the worker was not killed during the fit")
     return {
         "n": job["n"],
-        "fit_seconds": seconds,
+        "fit_seconds": end - start,
         "undisturbed_seconds": first["fit_seconds"],
-        "killed_after": after,
+        "killed_at": killed_at[0] - start,
         "undisturbed_primal": first["primal"],
-        **again,
+        **facts(model),
     }
 
 
