@@ -98,8 +98,9 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         certified fit removes it.
     n_jobs : int, default=None
         Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
-    device : str, default=None
-        Torch device for the passes over the rows, such as ``"cuda"``. NumPy and CSR
+    device : str or list of str, default=None
+        Torch device for the passes over the rows, such as ``"cuda"``; each of several
+        devices, ``["cuda:0", "cuda:1"]``, works on a part of the rows. NumPy and CSR
         rows are copied to the device, all of them or block by block where they exceed
         its memory; this needs ``corevec[gpu]``. None: the host, or the device of the
         given tensors.
@@ -170,7 +171,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
-        device: str | None = None,
+        device: str | list[str] | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,

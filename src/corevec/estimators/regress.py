@@ -192,7 +192,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
-        device: str | None = None,
+        device: str | list[str] | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,

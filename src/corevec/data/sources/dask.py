@@ -83,6 +83,8 @@ class DaskSource(ClusterSource):
 
     def worked_on_by(self, who: str, device: Any) -> Source:
         """Return these rows with `device` of each worker doing the work."""
+        if isinstance(device, list | tuple):
+            return super().worked_on_by(who, device)
         new = self.using(self.memory_budget, self.workers)
         new.worker_device = device
         return new

@@ -117,8 +117,12 @@ def remote_source(who: str, X: Any, y: Any, sample_weight: Any) -> Source | None
 
 
 def device_source(who: str, X: Any, y: Any, sample_weight: Any, device: Any) -> Source:
-    """Return the source of rows in memory that a device works on."""
+    """Return the source of rows in memory that a device works on, or several."""
     try:
+        if isinstance(device, list | tuple):
+            from corevec.data.sources.devices import devices_source
+
+            return devices_source(who, X, y, sample_weight, device)
         from corevec.data.sources.gpu_input import moved_source
     except ImportError as error:
         raise ImportError(f"{who}: device={device!r}: {error}") from None
