@@ -273,10 +273,9 @@ def killed(job, session, cluster):
 def overhead(job, session, cluster):
     """The same rows in memory and held by the executors, in turns; and predictions."""
     rows = board(session, job["n"], job["partition"]).persist()
-    table = np.array(
-        [tuple(one) for one in rows.toLocalIterator(prefetchPartitions=True)]
-    )
-    X, y = np.ascontiguousarray(table[:, :2]), table[:, 2].astype(int)
+    table = rows.toArrow()
+    X = np.column_stack([table[name].to_numpy() for name in ("u", "v")])
+    y = table["y"].to_numpy()
     plain = classifier(job).set_params(n_jobs=job["workers"])
     found = {"spark": [], "plain": [], "predict": [], "plain_predict": []}
     for _ in range(job["repeats"] + 1):

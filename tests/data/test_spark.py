@@ -1,6 +1,11 @@
-"""Spark data frames: roles of columns, lazy predictions, errors, a pipeline."""
+"""Spark data frames: roles of columns, lazy predictions, errors, a pipeline, a kill."""
 
 from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -209,3 +214,29 @@ def test_a_stage_of_a_pipeline_is_saved_and_loaded_with_it(frame, fitted, tmp_pa
         assert (values_of(loaded, column) == values_of(found, column)).all()
     table = pa.table({name: X[:, j] for j, name in enumerate(NAMES)})
     assert (values_of(loaded, "prediction") == scaled.predict(table)).all()
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(spark):
+    """A real cluster: a master and two workers, of which one is killed with all it has.
+
+    In a process of its own, which the benchmark `spark_cluster` starts, too.
+    """
+    job = {"kind": "killed", "n": 200_000, "partition": 25_000, "workers": 2}
+    job |= {"memory": "1500m", "executor_memory": "1g"}
+    job |= {"params": {"C": 100.0, "gamma": 1.0}}
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.spark_process"],
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["converged"]
+    assert found["n_verified"] == job["n"]
+    assert 0 < found["killed_at"] < found["fit_seconds"]
+    assert found["primal"] == pytest.approx(found["undisturbed_primal"], rel=1e-9)
