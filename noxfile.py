@@ -4,6 +4,7 @@
 # ///
 """Sessions with other versions than those of `make`: `nox -s oldest`."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -13,6 +14,7 @@ import nox
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "venv"
 PROJECT = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+COUNTED = ("num_statements", "covered_lines", "num_branches", "covered_branches")
 NIGHTLY = "https://pypi.anaconda.org/scientific-python-nightly-wheels/simple"
 
 
@@ -45,9 +47,15 @@ def docs(session):
 @nox.session(default=False)
 def coverage(session):
     """Run every test, and ask for the floor of pyproject.toml."""
-    session.install("-e", ".[dev]", "coverage[toml]")
-    session.run("coverage", "run", "-m", "pytest", *session.posargs)
-    session.run("coverage", "report")
+    session.install("-e", ".[dev]", "pytest-cov")
+    found = Path("build/coverage.json")
+    found.parent.mkdir(exist_ok=True)
+    command = ["python", "-m", "pytest", "-n", "2", "--cov", "--cov-report=term"]
+    session.run(*command, f"--cov-report=json:{found}", *session.posargs)
+    totals = json.loads(found.read_text())["totals"]
+    kept = {name: totals[name] for name in COUNTED}
+    text = json.dumps(kept, indent=1)
+    Path("benchmarks/results/coverage.json").write_text(f"{text}\n")
 
 
 @nox.session(python="3.11", default=False)

@@ -5,6 +5,10 @@ import logging
 import os
 from pathlib import Path
 
+NAMES = (
+    "an experiment, all, list, report, papers (write their pages) or papers/NAME "
+    "(measure what the page of a paper shows)"
+)
 log = logging.getLogger("benchmarks")
 HERE = Path(__file__).parent
 THREAD_VARIABLES = (
@@ -17,7 +21,7 @@ THREAD_VARIABLES = (
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("name", help="an experiment, all, list, report or papers")
+    parser.add_argument("name", help=NAMES)
     parser.add_argument("--quick", action="store_true", help="tiny, to see it run")
     parser.add_argument("--repeats", type=int, help="fits per case")
     parser.add_argument("--out", type=Path, help="folder of the CSV files")
@@ -44,7 +48,7 @@ def main():
     out = arguments.out or HERE / "results" / ("quick" if arguments.quick else "")
 
     # Imported only now: NumPy, Numba and BLAS read the thread variables on import.
-    from benchmarks import experiments, harness, report
+    from benchmarks import experiments, harness, papers, report
 
     if arguments.name == "list":
         for name, module in experiments.EXPERIMENTS.items():
@@ -54,8 +58,6 @@ def main():
         report.write_all(out)
         return
     if arguments.name == "papers":
-        from benchmarks import papers
-
         papers.main()
         return
     settings = harness.Settings(
@@ -67,9 +69,13 @@ def main():
         sets=frozenset(arguments.sets.split(",")) if arguments.sets else None,
         fresh_peers=arguments.fresh_peers,
     )
-    for module in experiments.choose(arguments.name):
+    kind, _, paper = arguments.name.partition("/")
+    names = papers.experiments_of(paper) if kind == "papers" else [arguments.name]
+    for module in (one for name in names for one in experiments.choose(name)):
         harness.run_experiment(module, settings)
         report.write(out / f"{harness.experiment_name(module)}.csv")
+    if kind == "papers" and not arguments.quick:
+        papers.main()
 
 
 if __name__ == "__main__":

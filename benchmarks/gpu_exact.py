@@ -12,6 +12,7 @@ from benchmarks.datasets import load
 from benchmarks.gpu_sets import _here, _moved
 from benchmarks.gpu_sheet import DEVICE, SMALL, blocks, fits
 from corevec import CoreVectorClassifier, CoreVectorOneClass, CoreVectorRegressor
+from corevec.svm import SVC
 
 SEED = {"random_state": 0, "max_time": 120.0}
 FEW = 20_000
@@ -26,6 +27,8 @@ def cases():
     yield "one class", one_class
     for name in ("adult", "ijcnn1", "mnist10"):
         yield name, classes(name, CoreVectorClassifier(**SEED))
+    for name in ("adult", "mnist10"):
+        yield f"SVC, {name}", classes(name, SVC(device=str(DEVICE), max_time=120.0))
     model = CoreVectorClassifier(C=10.0, gamma=32.0, **SEED)
     yield "covtype, seven classes", classes("covtype7", model)
 
@@ -38,7 +41,9 @@ def classes(dataset, model):
         X = data.X_train.toarray() if hasattr(data.X_train, "indptr") else data.X_train
         X_test = data.X_test
         X_test = X_test.toarray() if hasattr(X_test, "indptr") else X_test
-        train, new = _moved((X, data.y_train)), _moved((X_test,))[0]
+        train, new = (X, data.y_train), X_test
+        if not isinstance(model, SVC):  # it takes arrays in memory, and copies them
+            train, new = _moved(train), _moved((new,))[0]
 
         def error(one):
             return np.mean(_here(one.predict(new)) != data.y_test)
@@ -53,12 +58,12 @@ def classes(dataset, model):
 
 def sheet_name(dataset, model):
     """Return the set with the parameters that are not the defaults."""
-    return f"{dataset}, C {model.C:g}, gamma {model.gamma}"
+    return f"{type(model).__name__}, {dataset}, C {model.C:g}, gamma {model.gamma}"
 
 
 def print_history(model):
     """Print when each round ended, and its gap."""
-    for row in model.history_:
+    for row in getattr(model, "history_", []):
         known = {name: row[name] for name in ("round", "seconds", "gap", "core")}
         print("   ", known, flush=True)
 

@@ -1,5 +1,7 @@
 """`python -m benchmarks papers`: write docs/papers/, one page per paper.
 
+`python -m benchmarks papers/NAME` first measures what the page of one paper shows.
+
 Each table and figure of a paper's experiments is an `Exhibit`: the command that
 measures it, the data, our numbers beside the printed ones, and what agrees. The numbers
 are read from results/*.csv (`papers_exhibits.py`); the sentences here hold none.
@@ -286,12 +288,21 @@ def main():
     (DOCS / "index.md").write_text(index())
 
 
+def experiments_of(slug):
+    """Return the names of the experiments that a paper's page shows, each once."""
+    found = {paper.slug: paper for paper in PAPERS}
+    if slug not in found:
+        raise SystemExit(f"there is no paper {slug!r}; there are {', '.join(found)}")
+    return list(dict.fromkeys(one.experiment for one in found[slug].exhibits))
+
+
 def page(paper):
     """Return the page of a paper."""
     parts = [
         f"# {paper.title}",
-        f"{paper.source}. Written by `python -m benchmarks papers` from the files in "
-        "`benchmarks/results/`; do not edit. [All papers](index.md).",
+        f"{paper.source}. `python -m benchmarks papers/{paper.slug}` measures all of "
+        "it (hours; `--quick`: minutes, on few rows), goes on where it was stopped, "
+        "and writes this page from `benchmarks/results/`. [All papers](index.md).",
         made.grid(
             ["", "shows", "reproduced"],
             [
@@ -318,7 +329,7 @@ def section(exhibit):
     if exhibit.make is not None:
         parts.append(exhibit.make())
     parts += [
-        f"![{exhibit.name}, measured by us]({RESULTS}/{picture})"
+        f"[![{exhibit.name}, measured by us]({RESULTS}/{picture})]({RESULTS}/{picture})"
         for picture in exhibit.pictures
     ]
     parts.append(exhibit.reading)

@@ -1,6 +1,6 @@
 """`python -m benchmarks.readme`: write the tables of the docs from results/*.csv.
 
-Everything between the two marks in README.md (the tables that say most), in
+Everything between the two marks in README.md and docs/index.md (`readme_front.py`), in
 docs/measured.md (all of them), docs/loosli-canu.md and docs/solvers.md (the solvers of
 the papers, `readme_papers.py`), docs/larger.md, docs/cells.md and docs/gpu.md is
 replaced. Of each case the rows of its newest commit count; seconds are medians, errors
@@ -9,6 +9,7 @@ means.
 
 import csv
 import json
+import re
 import statistics
 from collections import defaultdict
 from pathlib import Path
@@ -459,7 +460,6 @@ def span_regression():
     return table(title, head, lines)
 
 
-FIRST = (million, real_data, few_vectors, regression)
 PARTS = (
     *(million, large_c, real_data),
     *(few_vectors, certified, prediction, shared_basis, covtype_curve),
@@ -471,11 +471,13 @@ PARTS = (
 def main():
     from benchmarks import readme_papers as papers  # they use the functions above
     from benchmarks.readme_cells import CELLS
+    from benchmarks.readme_front import coverage, front
     from benchmarks.readme_gpu import GPU
     from benchmarks.readme_larger import LARGER, SPARK
 
-    write(README, FIRST)
-    write(ALL, PARTS)
+    write(README, [lambda: front("docs/measured.md"), coverage])
+    write(DOCS / "index.md", [lambda: front("measured.md")])
+    write(ALL, [lambda part=part: with_heading(part()) for part in PARTS])
     criticism = (papers.as_printed, papers.at_large_c, papers.while_rows_grow)
     write(DOCS / "loosli-canu.md", criticism)
     write(DOCS / "solvers.md", (papers.reference_speed, papers.cvm_figures))
@@ -489,6 +491,12 @@ TWO_CORES = (
     "Two cores of an AMD EPYC, 2 threads where nothing else is said, compile time "
     "apart, from"
 )
+
+
+def with_heading(part):
+    """Return a table with its title as a heading, which the site lists beside it."""
+    heading = re.compile(r"\A\*\*(.+?)\*\*(?: \((.+?)\))?:$", re.DOTALL | re.MULTILINE)
+    return heading.sub(lambda title: f"## {title[1]}\n\n{title[2] or ''}:", part)
 
 
 def write(path, parts, machine=TWO_CORES):

@@ -65,6 +65,9 @@ sphinx_gallery_conf = {
     "doc_module": ("corevec",),
     "backreferences_dir": "generated/backreferences",
     "min_reported_time": 1e6,
+    # Of the last value of a cell, what it shows in a notebook; never an address.
+    "capture_repr": ("_repr_html_",),
+    "thumbnail_size": (480, 320),
     "write_computation_times": False,
 }
 

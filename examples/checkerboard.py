@@ -40,18 +40,23 @@ def draw(model, X, y, path):
     side = np.linspace(0, 4, 401)
     grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     values = model.decision_function(grid).reshape(401, 401)
-    figure, axes = plt.subplots(figsize=(6, 6.4), layout="constrained")
-    shown = np.clip(values, -3, 3)
-    axes.contourf(side, side, shown, levels=25, cmap="RdBu_r", alpha=0.7)
-    axes.contour(side, side, values, levels=[0], colors="black", linewidths=1)
-    axes.scatter(*X[:3000].T, c=y[:3000], s=2, cmap="coolwarm", alpha=0.5)
-    axes.scatter(*model.support_vectors_.T, s=26, c="gold", edgecolors="black")
+    figure, axes = plt.subplots(figsize=(6, 6.3), layout="constrained")
+    # Twice the range: pale colours, in front of which the points are seen.
+    axes.contourf(
+        *(side, side, np.clip(values, -3, 3)), levels=25, cmap="RdBu_r", vmin=-6, vmax=6
+    )
+    axes.contour(side, side, values, levels=[0], colors="#26323f", linewidths=1.2)
+    axes.scatter(*X[:3000].T, s=3, c=np.where(y[:3000], "#b2182b", "#2166ac"), lw=0)
+    axes.scatter(*model.support_vectors_.T, s=42, c="gold", edgecolors="#26323f")
+    # Grey on nothing: legible on white pages and on dark ones.
     axes.set_title(
         f"{ROWS:,} rows, {len(model.support_)} core vectors (gold), "
-        f"certified gap {model.certificate_.relative_gap:.0e}"
+        f"certified gap {model.certificate_.relative_gap:.0e}",
+        color="#7d8894",
     )
-    axes.set_aspect("equal")
-    figure.savefig(path, dpi=120)
+    axes.set(aspect="equal", xlim=(0, 4), ylim=(0, 4))
+    axes.axis("off")
+    figure.savefig(path, dpi=120, transparent=True)
 
 
 def main():

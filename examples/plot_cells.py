@@ -15,7 +15,7 @@ rng = np.random.default_rng(0)
 
 
 def board(n_rows):
-    X = 12 * rng.random((n_rows, 2))
+    X = 8 * rng.random((n_rows, 2))
     return X, np.floor(X).sum(axis=1).astype(int) % 2
 
 
@@ -31,4 +31,5 @@ print(model.certificate_)
 # %%
 # The map of all cells together.
 
-DecisionMapDisplay.from_estimator(model, X, noisy)
+display = DecisionMapDisplay.from_estimator(model, X, noisy, resolution=300)
+display.ax_.set_title(f"{model.n_cells_} cells", loc="left")

@@ -27,7 +27,9 @@ print(f"{float((lazy == y).mean()):.2%} right")
 # What every round sent to the partitions, and received.
 
 figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
-for name in ("bytes_sent", "bytes_received"):
-    axes.plot([entry.get(name, 0) for entry in model.history_], "o-", label=name)
-axes.set(xlabel="round", ylabel="bytes")
+rounds = np.arange(1, len(model.history_) + 1)
+for shift, name in ((-0.2, "bytes_sent"), (0.2, "bytes_received")):
+    sizes = [entry.get(name, 0) / 1e6 for entry in model.history_]
+    axes.bar(rounds + shift, sizes, width=0.35, label=name.replace("_", " "))
+axes.set(xlabel="round", ylabel="MB", xticks=rounds)
 axes.legend()

@@ -25,4 +25,4 @@ for model, ax in zip((exact, few), axes, strict=True):
     text = f"{len(model.support_)} vectors, accuracy {model.score(X_test, y_test):.3f}"
     print(f"{text}, gap {found.relative_gap:.1e}, stopped by {found.stopped_by}")
     DecisionMapDisplay.from_estimator(model, X, y, ax=ax)
-    ax.set_title(text)
+    ax.set_title(text, loc="left")

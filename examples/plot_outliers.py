@@ -30,8 +30,8 @@ print(f"radius {ball.radius_:.3f}, outside: {np.mean(ball.predict(X) == -1):.3f}
 # %%
 # Level sets of both.
 
-figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
 OneClassMapDisplay.from_estimator(detector, X, ax=axes[0])
 OneClassMapDisplay.from_estimator(ball, X, ax=axes[1])
-axes[0].set_title("CoreVectorOneClass(nu=0.02)")
-axes[1].set_title("SVDD(): no row outside")
+axes[0].set_title("CoreVectorOneClass(nu=0.02)", loc="left")
+axes[1].set_title("SVDD(): no row outside", loc="left")

@@ -160,6 +160,11 @@ FUZZED = tuple(_UNFITTED)
 NAMES = FUZZED[: -len(list(_around()))]
 
 
+def numbered(name):
+    """Return the first entry of this name, whatever number it has in the list."""
+    return next(one for one in FUZZED if one.partition("-")[2] == name)
+
+
 def fitted_model(name):
     """Return a fitted model, and rows to ask it about."""
     return fitted_case(name)[:2]

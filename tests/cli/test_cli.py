@@ -472,7 +472,11 @@ def test_row_weights_come_from_a_column(folder, capsys, moons):
             "--format 'xls' must",
         ),
         (["train", "moons.csv", "-m", "m"], 2, "Give --target with its name, or its"),
-        (["train", "named.csv", "-m", "m"], 3, "holds the labels, give --target."),
+        (
+            ["train", "named.csv", "-m", "m"],
+            3,
+            "holds the labels, give --target; if it holds categories, --categorical.",
+        ),
         (["train", "nowhere", "-m", "m"], 3, "there is no file 'nowhere'"),
         (["train", "bad.txt", "-m", "m"], 3, "bad.txt, line 2: index 1 comes after 2"),
         (["train", "one.txt", "-m", "m"], 3, "y holds only 1 class"),

@@ -80,7 +80,12 @@ def test_certify_repeats_the_certificate_by_other_means(model):
     found, own = certify(model, rows, y), model.certificate_
     assert found.converged
     assert found.primal == pytest.approx(own.primal, rel=1e-9)
-    assert found.dual == pytest.approx(own.dual, rel=1e-9)
+    # A fit that ended by LIBSVM's rule, a small violation, may leave a gap, on which
+    # `certify` goes on.
+    assert own.dual <= found.dual + 1e-9 * abs(own.dual)
+    assert found.dual <= own.primal
+    if own.relative_gap <= own.tol:
+        assert found.dual == pytest.approx(own.dual, rel=1e-9)
 
 
 @pytest.mark.parametrize("model", MODELS[:-1], ids=lambda model: str(model))

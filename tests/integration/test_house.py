@@ -1,11 +1,13 @@
-"""The package as a newcomer meets it: names, types, wheel, README."""
+"""The package as a newcomer meets it: names, types, wheel."""
 
 import importlib
+import os
 import pickle
 import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 from pathlib import Path
 
@@ -14,6 +16,8 @@ import pytest
 import corevec
 
 ROOT = Path(__file__).parents[2]
+# Of whoever runs the tests from another checkout; it would come before a wheel.
+OUTSIDE = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 WITHOUT_NETWORK = (
     "Could not find a version",
     "ConnectionError",
@@ -84,20 +88,51 @@ def test_every_module_imports_by_itself():
         importlib.import_module(".".join(p for p in parts if p != "__init__"))
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet"]
+def built(*command):
+    """Run a build outside the checkout; skip where its backend cannot be fetched."""
     done = subprocess.run(
-        [*command, "--wheel-dir", str(folder), str(ROOT)],
+        [sys.executable, "-m", *map(str, command)],
         capture_output=True,
         text=True,
         timeout=240,
     )
-    if any(sign in done.stderr for sign in WITHOUT_NETWORK):
+    told = done.stdout + done.stderr
+    if done.returncode and any(sign in told for sign in WITHOUT_NETWORK):
         pytest.skip("the build backend cannot be fetched: no network")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, told
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory):
+    pytest.importorskip("build")
+    folder = tmp_path_factory.mktemp("sdist")
+    built("build", "--sdist", "--outdir", folder, ROOT)
+    with tarfile.open(next(folder.glob("corevec-*.tar.gz"))) as archive:
+        archive.extractall(folder, filter="data")
+    return next(path for path in folder.iterdir() if path.is_dir())
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    built("pip", "wheel", "--no-deps", "--quiet", "--wheel-dir", folder, sdist)
     return next(folder.glob("corevec-*.whl"))
+
+
+@pytest.mark.slow
+def test_the_sdist_holds_what_its_tests_need(sdist):
+    for folder in ("src", "tests", "examples", "docs/papers", "benchmarks/results"):
+        files = {
+            file.relative_to(ROOT)
+            for file in (ROOT / folder).rglob("*.*")
+            if "__pycache__" not in file.parts and file.suffix not in (".nbi", ".nbc")
+        }
+        assert not [file for file in files if not (sdist / file).exists()], folder
+    command = [sys.executable, "-m", "pytest", "-q", "tests/integration/test_papers.py"]
+    done = subprocess.run(
+        command, cwd=sdist, env=OUTSIDE, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.slow
@@ -117,29 +152,10 @@ def test_the_wheel_works_in_a_bare_environment_outside_the_checkout(wheel, tmp_p
     done = subprocess.run(
         [str(python), "-c", USE],
         cwd=tmp_path,
+        env=OUTSIDE,
         capture_output=True,
         text=True,
         timeout=240,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().startswith(str(there))
-
-
-def snippets():
-    readme = ROOT / "README.md"
-    if not readme.exists():
-        return []
-    return re.findall(r"```python\n(.*?)```", readme.read_text(), re.DOTALL)
-
-
-def test_the_readme_has_examples():
-    assert snippets()
-
-
-@pytest.mark.slow
-def test_the_examples_of_the_readme_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    namespace = {"__name__": "readme"}
-    for code in snippets():
-        exec(compile(code, "README.md", "exec"), namespace)

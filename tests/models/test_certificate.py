@@ -97,6 +97,15 @@ def test_the_printed_form_is_for_people():
     assert str(len(X)) in text.replace(",", "").replace("_", "")
 
 
+@pytest.mark.parametrize("method", ["exact", "coreset", "few-vectors", "sample"])
+def test_the_printed_form_leaves_out_what_is_not_known(method):
+    model = board_model(method=method).fit(X[:500], Y[:500])
+    assert "nan" not in str(model.certificate_)
+    ball = SVDD(C=0.05, gamma=5.0).fit(X[:200]).certificate_
+    assert f"radius {ball.radius:.6g}" in str(ball)
+    assert "nan" not in str(ball)
+
+
 def test_certifying_the_training_rows_agrees_with_the_fit():
     model = board_model(tol=1e-6).fit(X, Y)
     again = certify(model, X, Y)

@@ -56,5 +56,8 @@ def test_axes_of_benchmarks_show_no_negative_seconds_or_gaps(draw):
 def test_an_example_writes_its_picture_where_it_is_run(path):
     """Not over a tracked file, such as the picture of the docs."""
     assert "__file__" not in path.read_text()
-    picture = runpy.run_path(str(path)).get("PICTURE")
+    try:
+        picture = runpy.run_path(str(path)).get("PICTURE")
+    finally:
+        plots.plt.close("all")  # what the program shows, and left open
     assert picture is None or Path(picture) == Path(picture.name)

@@ -27,6 +27,7 @@ FEW_COLUMNS = 8
 # the columns. One part in 64: near-duplicates, or columns that are spread widely.
 NEAR = 1.0 / 64.0
 UNIT = 1.1102230246251565e-16  # of float64
+SINGLE_UNIT = 2.0**-24  # of float32
 # A Gaussian value that cancellation can move by less is left as it is: in tables with
 # many near-duplicates explicit differences of them would cost more than the product.
 HARMLESS = 2e-13

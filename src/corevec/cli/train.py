@@ -138,7 +138,10 @@ def _read(
             table = read_encoded(data, options)
         except CliError as error:
             if options.target is None and _is_text_in_a_column(error):
-                hint = "If that column holds the labels, give --target."
+                hint = (
+                    "If that column holds the labels, give --target; if it holds "
+                    "categories, --categorical."
+                )
                 raise CliError(f"{error} {hint}", error.code) from error
             raise
     if test is None:

@@ -27,6 +27,7 @@ from corevec.estimators._callbacks import (
     traffic_of,
 )
 from corevec.estimators._dataset import Dataset
+from corevec.estimators._notebook import ShowsCertificate
 from corevec.estimators._parameters import seed_of
 from corevec.estimators._rows import TakesRows, check_square, named
 from corevec.estimators._validation import NO_LABELS
@@ -83,7 +84,9 @@ TOLD = ("memory_budget", "interrupt", "stall")
 AS_ASKED = ("n_vectors", "sample")
 
 
-class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
+class CoreVectorEstimator(
+    ShowsCertificate, TakesRows, CallbackSupportMixin, BaseEstimator
+):
     """Base class of the estimators; not for direct use.
 
     Each subclass lists its parameters in its constructor, where scikit-learn reads

@@ -23,6 +23,7 @@ from corevec.estimators._callbacks import (
     with_callbacks,
 )
 from corevec.estimators._dataset import Dataset
+from corevec.estimators._notebook import ShowsCertificate
 from corevec.estimators._parameters import check_parameters, check_positive, store
 from corevec.estimators._validation import check_labels, checked_weights, validated
 from corevec.exceptions import InvalidInputError, NotCertifiedWarning
@@ -36,7 +37,9 @@ from corevec.solvers.cutting_plane.structured import (
 _METHODS = ("joint_feature", "loss", "argmax")
 
 
-class StructuralSVM(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
+class StructuralSVM(
+    ShowsCertificate, ClassifierMixin, CallbackSupportMixin, BaseEstimator
+):
     r"""Linear machine for structured outputs, with a certificate (cutting planes).
 
     Solves, by the 1-slack cutting-plane algorithm,

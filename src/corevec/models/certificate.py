@@ -186,10 +186,11 @@ class Certificate:
                 "optimality condition"
             )
         if np.isfinite(self.radius):
-            lines.append(
-                f"  ball          radius {self.radius:.6g}, every row looked at within "
-                f"{1 + self.ball_epsilon:.6g} radii"
-            )
+            ball = f"  ball          radius {self.radius:.6g}"
+            if np.isfinite(self.ball_epsilon):
+                within = f"{1 + self.ball_epsilon:.6g} radii"
+                ball += f", every row looked at within {within}"
+            lines.append(ball)
         lines.append(
             f"  work          {self.passes:.2f} passes over the rows, "
             f"{self.seconds:.2f} s"

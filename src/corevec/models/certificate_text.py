@@ -24,8 +24,9 @@ background:#9a3b00;white-space:nowrap}
 .corevec-card .problem{margin:.5em 0;opacity:.85;overflow-wrap:anywhere}
 .corevec-card dl{display:grid;grid-template-columns:max-content 1fr;gap:.15em 1em;
 margin:.5em 0}
-.corevec-card dt{opacity:.7;font-weight:400}.corevec-card dd{margin:0;
-font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
+.corevec-card dl>dt,.corevec-card dl>dd{width:auto;float:none;margin:0;padding:0}
+.corevec-card dl>dt{opacity:.7;font-weight:400;white-space:nowrap}
+.corevec-card dl>dd{font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
 .corevec-card .scale{position:relative;height:.5em;border-radius:.25em;margin:.6em 0;
 background:rgba(128,128,128,.3)}
 .corevec-card .scale i{position:absolute;left:0;top:0;bottom:0;border-radius:.25em;

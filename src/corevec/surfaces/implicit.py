@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.types import Array
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET
+from corevec.estimators._notebook import ShowsCertificate
 from corevec.estimators._parameters import check_choice
 from corevec.estimators.methods import CoreSet
 from corevec.estimators.regress import CoreVectorRegressor
@@ -58,7 +59,7 @@ CENTRE_POINTS, SLOPE_POINTS = 5000, 500
 LEAST_SHARE = 1e-3
 
 
-class ImplicitSurface(BaseEstimator):
+class ImplicitSurface(ShowsCertificate, BaseEstimator):
     r"""Closed surface through a point cloud, as the zero set of a field.
 
     The field is a sum of kernel expansions, from wide to narrow kernels. Each of them

@@ -7,7 +7,7 @@ __all__, __getattr__ = on_demand(
     {
         "kernels": (
             "Answer Asked Functions Mapping Prepared answers answers_in_one "
-            "answers_of apply_profile block fused repair squared_norms times "
+            "answers_of apply_profile block fused repair repeated squared_norms times "
             "times_by_tiles"
         ),
     },

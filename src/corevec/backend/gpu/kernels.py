@@ -10,7 +10,7 @@ Nothing here imports Numba.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -102,6 +102,26 @@ def times(
 
     with _device_of(X):
         return triton_times.times(profile, x, z, coef, config)
+
+
+def repeated(profile: Profile, x: Prepared, z: Prepared) -> Callable[[Tensor], Tensor]:
+    """Return ``coef -> times(profile, x, z, coef)``, made ready for many products."""
+    X, Z = x.values.contiguous(), z.values.contiguous()
+    plain = len(X) == 0 or len(Z) == 0 or profile.code == LINEAR
+    if plain or not fused(X) or cancels(profile, z):
+        return lambda coef: times(profile, x, z, coef)
+    if _needs_squares(profile, X):
+        x, z = x.with_squares(), z.with_squares()
+    from corevec.backend.gpu import triton_times
+
+    x, z = Prepared(X, x.squares), Prepared(Z, z.squares)
+    ready = triton_times.Repeated(profile, x, z)
+
+    def product(coef: Tensor) -> Tensor:
+        with _device_of(X):
+            return ready(coef)
+
+    return product
 
 
 def _device_of(X: Tensor) -> AbstractContextManager[Any]:

@@ -147,11 +147,15 @@ def many_columns(
 
 
 class Launch(NamedTuple):
-    """One launch made ready: its programs, first arguments and constants."""
+    """One launch made ready: its programs, first arguments and constants.
+
+    `coef` is where the arguments hold the coefficients: other ones may be written.
+    """
 
     grid: tuple[int]
     arguments: tuple
     constants: dict[str, int]
+    coef: torch.Tensor
 
     @property
     def rows(self):
@@ -179,6 +183,37 @@ def times(
         here = out[:, start:stop]
         run[launch.grid](*launch.arguments, here, outputs, **launch.constants)
     return out
+
+
+class Repeated:
+    """``coef -> times(profile, x, z, coef)``: rows and basis are made ready once.
+
+    On small blocks that takes longer than the products themselves.
+    """
+
+    def __init__(self, profile: Profile, x: Prepared, z: Prepared):
+        self.profile, self.x, self.z = profile, x, z
+        self.launches: dict[int, Launch] = {}
+
+    def __call__(self, coef: torch.Tensor) -> torch.Tensor:
+        """Return the product with one set of coefficients, in float64."""
+        (n, d), outputs = self.x.values.shape, coef.shape[1]
+        out = coef.new_empty((n, outputs), dtype=torch.float64)
+        run = few_columns if d <= FEW_COLUMNS else many_columns
+        for start, stop in shares(d, outputs):
+            launch = self._launch(coef[:, start:stop])
+            here = out[:, start:stop]
+            run[launch.grid](*launch.arguments, here, outputs, **launch.constants)
+        return out
+
+    def _launch(self, coef: torch.Tensor) -> Launch:
+        known = self.launches.get(coef.shape[1])
+        if known is None:
+            known = ready(self.profile, self.x, self.z, coef, None)
+            self.launches[coef.shape[1]] = known
+        else:
+            known.coef.copy_(coef)
+        return known
 
 
 def shares(d: int, outputs: int) -> list[tuple[int, int]]:
@@ -213,8 +248,8 @@ def ready(profile, x, z, coef, mapping, config=None) -> Launch:
     }
     made = _ready_few if d <= FEW_COLUMNS else _ready_many
     mapping = X if mapping is None else mapping
-    arguments, more = made(profile, x, z, coef.to(Z.dtype), mapping, sizes)
-    return Launch(_grid(len(X), sizes["rows"]), arguments, constants | more)
+    arguments, more, held = made(profile, x, z, coef.to(Z.dtype), mapping, sizes)
+    return Launch(_grid(len(X), sizes["rows"]), arguments, constants | more, held)
 
 
 def maps(d: int, dtype: torch.dtype) -> bool:
@@ -268,7 +303,8 @@ def _ready_few(profile, x, z, coef, mapping, sizes):
     packed = Z.new_zeros((k, X.shape[1] + coef.shape[1]))
     torch.cat((Z, coef), dim=1, out=packed[: len(Z)])
     constants = {"D": X.shape[1], "UNROLL": sizes["unroll"]}
-    return (X, packed, mapping, len(X), k, *_at_run_time(profile)), constants
+    held = packed[: len(Z), X.shape[1] :]
+    return (X, packed, mapping, len(X), k, *_at_run_time(profile)), constants, held
 
 
 def _ready_many(profile, x, z, coef, mapping, sizes):
@@ -285,7 +321,8 @@ def _ready_many(profile, x, z, coef, mapping, sizes):
         others[:k] = z_squares
     sized = (len(X), padded_k, d, padded, *_at_run_time(profile))
     constants = {"COLUMNS": sizes["columns"], "ONCE": padded == sizes["columns"]}
-    return (X, x_squares, basis, others, few, mapping, *sized), constants
+    arguments = (X, x_squares, basis, others, few, mapping, *sized)
+    return arguments, constants, few[:k, :outputs]
 
 
 def _split(Z, k, d):

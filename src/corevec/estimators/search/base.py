@@ -19,6 +19,7 @@ from corevec.data.sources import (
     as_source,
     row_statistics,
 )
+from corevec.estimators._notebook import ShowsCertificate
 from corevec.estimators._parameters import (
     check_choice,
     check_gamma,
@@ -56,7 +57,7 @@ SEARCH_SHARE = 0.75
 WITHOUT_GAMMA = ("linear", "normalized-linear", "precomputed")
 
 
-class SearchCV(TakesRows, BaseEstimator):
+class SearchCV(ShowsCertificate, TakesRows, BaseEstimator):
     """What both searches share; not for direct use."""
 
     _takes_remote = False

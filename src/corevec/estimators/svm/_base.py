@@ -23,6 +23,7 @@ from corevec.data.sources import (
     computed_rows,
 )
 from corevec.estimators._base import REMEDIES, read_only
+from corevec.estimators._notebook import ShowsCertificate
 from corevec.estimators._validation import named
 from corevec.estimators.svm._parameters import check_svm_parameters
 from corevec.estimators.svm._rows import (
@@ -39,7 +40,7 @@ from corevec.models.certificate import Certificate, worst_of
 from corevec.models.expansion import KernelExpansion
 
 
-class SupportVectorMachine(BaseEstimator):
+class SupportVectorMachine(ShowsCertificate, BaseEstimator):
     """Base class of `SVC`, `NuSVC`, `SVR`, `NuSVR` and `OneClassSVM`.
 
     Each subclass lists its parameters in its constructor, and its `_solve` says which

@@ -17,8 +17,9 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.backend.loops.ascent import ascend
 from corevec.backend.loops.symmetric import mirror
+from corevec.backend.profiles import SINGLE_UNIT
 from corevec.data.sources import Workers
-from corevec.kernels import AnyKernel, Rows, finite
+from corevec.kernels import AnyKernel, Kernel, Points, Rows, finite
 
 # Rows that a thread evaluates at a time.
 PASS_ROWS = 2048
@@ -54,10 +55,13 @@ class Hinge:
 
 @dataclass(frozen=True)
 class Solved:
-    """Signed multipliers ``y_i b_i`` of all rows, and float64 values where known."""
+    """Signed multipliers ``y_i b_i`` of all rows, and the values of the function.
+
+    Values are in float64, but for those of rows that are surely outside the margin.
+    """
 
     coef: Array
-    values: Array | None
+    values: Array
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,6 @@ class ActiveRows:
     joining_share: float = 0.5
     near_share: float = 0.1
     band: float = 0.02
-    last_share: float = 0.1
     # Steps per row until the problem counts as too stiff, and rounds.
     steps_per_row: int = 20
     most_rounds: int = 20
@@ -126,15 +129,12 @@ class ActiveRows:
             most = self.steps_per_row * len(set_.active) + 100
             if not set_.ascend(tol / 2, most):
                 return None
-            # Where few rows have joined, this look is likely to be the last.
-            is_near = len(joining) <= self.last_share * len(set_.active)
-            dtype = np.float64 if is_near else hinge.dtype
-            values = set_.values(hinge, dtype)
+            values, error = set_.values(hinge, hinge.dtype)
             violation = hinge.violation(values)
             violation[set_.active] = -np.inf
             beyond = np.maximum(violation, 0.0)
             if float(hinge.omega @ beyond**2) / 2 <= tol / 2 * set_.dual:
-                return Solved(set_.signed(), values if is_near else None)
+                return Solved(set_.signed(), set_.certified(hinge, values, error))
             n_active, n_violated = len(set_.active), int(np.count_nonzero(beyond))
             most = min(n_violated, int(self.joining_share * n_active))
             most += int(self.near_share * n_active) + 100
@@ -158,9 +158,8 @@ class ActiveRows:
         is_stiff = not is_solved and self.sample_steps < self.steps_per_row
         if expected > most_rows or is_stiff:
             return None
-        return _largest(
-            hinge.violation(sample.values(hinge, hinge.dtype)), expected + 100, -np.inf
-        )
+        values, _ = sample.values(hinge, hinge.dtype)
+        return _largest(hinge.violation(values), expected + 100, -np.inf)
 
     def _sample(self, hinge: Hinge, rng: np.random.Generator) -> tuple[Array, Array]:
         """Return rows of both classes, and how many rows each of them stands for."""
@@ -228,25 +227,65 @@ class _ActiveSet:
         out[self.active] = self.hinge.sign[self.active] * self.b
         return out
 
-    def values(self, hinge: Hinge, dtype: Any) -> Array:
-        """Return the function at all rows of a problem."""
+    def values(self, hinge: Hinge, dtype: Any) -> tuple[Array, Array]:
+        """Return the function at all rows of a problem, and bounds on its errors.
+
+        The bounds are those of float32, infinite where none is known.
+        """
         used = np.flatnonzero(self.b)
-        out = np.zeros(len(hinge))
+        out = np.zeros((2, len(hinge)))
         if len(used) == 0:
-            return out
+            return out[0], out[1]
         coef = (self.hinge.sign[self.active] * self.b)[used]
         kernel, rows = hinge.kernel, hinge.rows
         basis = kernel.prepare_basis(self._rows(self.active[used]), dtype)
 
         def fill(part: slice) -> None:
             points = kernel.prepare(Rows(rows.values[part], rows.index[part]), dtype)
-            out[part] = kernel.times(points, basis, coef[:, None])[:, 0]
+            out[:, part] = _values_and_errors(kernel, points, basis, coef)
 
         n, step = len(hinge), PASS_ROWS
         parts = [slice(s, min(s + step, n)) for s in range(0, n, step)]
         list(hinge.workers.run(fill, parts))
-        return out + hinge.bias * coef.sum()
+        return out[0] + hinge.bias * coef.sum(), out[1]
+
+    def certified(self, hinge: Hinge, values: Array, error: Array) -> Array:
+        """Return values that primal and dual may be computed from.
+
+        They are in float64 wherever they count: at the rows with a multiplier, and at
+        those whose float32 value, with its error, may lie inside the margin.
+        """
+        if hinge.dtype == np.float64:
+            return values
+        counts = hinge.violation(values) > -error
+        counts[self.active] = True
+        few, out = np.flatnonzero(counts), values.copy()
+        out[few] = self.values(hinge.part(few, np.ones(len(few))), np.float64)[0]
+        return out
 
     def _rows(self, few: Array) -> Rows:
         rows = self.hinge.rows
         return Rows(rows.values[few], rows.index[few])
+
+
+def _values_and_errors(
+    kernel: AnyKernel, points: Points, basis: Points, coef: Array
+) -> Array:
+    """Return ``K coef``, and bounds on what float32 makes wrong in it: (2, rows).
+
+    A value k_ij is wrong by ``k_ij (exp(a_i + b_j) - 1)`` at most, and a sum of m terms
+    by m units of the sum of their sizes.
+    """
+    rounding = None
+    if isinstance(kernel, Kernel) and points.dtype == np.float32:
+        rounding = kernel.single_rounding(points, basis)
+    if rounding is None:
+        values = kernel.times(points, basis, coef[:, None])[:, 0]
+        return np.stack([values, np.full(len(values), np.inf)])
+    own, other = rounding
+    size = np.abs(coef)
+    found = kernel.times(points, basis, np.column_stack([coef, size, size * other]))
+    growth = np.exp(3.0 * np.minimum(own + other.max(initial=0.0), 100.0))
+    terms = SINGLE_UNIT * (len(coef) + 8)
+    error = growth * ((own + terms) * found[:, 1] + found[:, 2])
+    return np.stack([found[:, 0], error + 2.0**-120 * size.sum()])

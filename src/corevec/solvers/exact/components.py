@@ -121,6 +121,27 @@ class Components:
         return out
 
 
+class Partition:
+    """Which part each of some positions is in, and where it stands there."""
+
+    def __init__(self, parts: list[Array]):
+        n = sum(len(where) for where in parts)
+        self.n_parts = len(parts)
+        # Of few bits: NumPy then sorts in one pass over each byte.
+        self.part = np.empty(n, dtype=np.min_scalar_type(max(len(parts) - 1, 0)))
+        self.place = np.empty(n, dtype=np.int64)
+        for c, where in enumerate(parts):
+            self.part[where], self.place[where] = c, np.arange(len(where))
+
+    def split(self, few: Array) -> list[tuple[Array, Array]]:
+        """Return which of some positions each part has, and where they stand in it."""
+        own = self.part[few]
+        order = np.argsort(own, kind="stable")
+        ends = np.cumsum(np.bincount(own, minlength=self.n_parts))
+        found = np.split(order, ends[:-1])
+        return [(at, self.place[few[at]]) for at in found]
+
+
 @dataclass(frozen=True)
 class _Search:
     """A search for components by the values of some columns."""

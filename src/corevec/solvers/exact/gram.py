@@ -8,18 +8,20 @@ of it is enough, because it is symmetric.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import is_tensor, to_device_of, to_numpy
+from corevec.backend.arrays import is_tensor, joined, to_device_of, to_numpy
 from corevec.backend.loops import kernels as loops
 from corevec.backend.loops.symmetric import mirror, tile_times
 from corevec.data.sources import Workers, stacked
-from corevec.kernels import AnyKernel, Points, Rows, finite
-from corevec.solvers.exact.components import Components
+from corevec.kernels import AnyKernel, Kernel, Points, Rows, finite
+from corevec.solvers.exact.components import Components, Partition
 
 # Rows of a tile: 4 MB in float32, large enough for BLAS, small enough to share out.
 TILE = 1024
@@ -64,15 +66,20 @@ class Gram(ABC):
     def times(self, V: Array, leading: int) -> Array:
         """Return ``K[:leading, :leading] @ V[:leading]``, in float64."""
 
-    def times_active(self, V: Array, active: Array) -> Array:
-        """Return ``K @ V`` at the rows `active` at least, beyond which V is zero.
+    def on_active(self, active: Array) -> Callable[[Array], Array]:
+        """Return ``V -> K @ V`` at the rows `active` at least, beyond which V is zero.
 
-        `active` are increasing positions; other rows of the answer mean nothing.
+        `active` are increasing positions; other rows of the answer mean nothing. What
+        does not depend on V is made ready once.
         """
         leading = 1 + int(active[-1])
-        out = np.zeros_like(V)
-        out[:leading] = self.times(V, leading)
-        return out
+
+        def product(V: Array) -> Array:
+            out = np.zeros_like(V)
+            out[:leading] = self.times(V, leading)
+            return out
+
+        return product
 
 
 def make_gram(
@@ -167,11 +174,15 @@ class DeviceGram(Gram):
         used = np.flatnonzero(V[:leading].any(axis=1))
         return self._product(_part(self.points, slice(0, leading)), V, used)
 
-    def times_active(self, V: Array, active: Array) -> Array:
+    def on_active(self, active: Array) -> Callable[[Array], Array]:
         """Return the product with the active rows alone."""
-        out = np.zeros_like(V)
-        out[active] = self._product(_gathered(self.points, active), V, active)
-        return out
+        return _together([(active, self.repeated(active))], self.points.values)
+
+    def repeated(self, few: Array) -> Callable[[Any], Any]:
+        """Return the product with the matrix of some rows, of tensors."""
+        points = _gathered(self.points, few)
+        assert isinstance(self.kernel, Kernel)  # rows on a device have no other
+        return self.kernel.repeated(points, points)
 
     def _product(self, left: Points, V: Array, used: Array) -> Array:
         if len(used) == 0:
@@ -286,6 +297,7 @@ class BlockGram(Gram):
         self.components, self.memory = components, memory
         self.blocks: list[Block] = []
         found = components.positions(rows.index)
+        self.partition = Partition(found)
         pairs = sum(len(where) ** 2 for where in found)
         for c, where in enumerate(found):
             if len(where) == 0:
@@ -305,16 +317,51 @@ class BlockGram(Gram):
                 out[where] = block.gram.times(V[where], stop)
         return out
 
-    def times_active(self, V: Array, active: Array) -> Array:
+    def on_active(self, active: Array) -> Callable[[Array], Array]:
         """Return the product with the active rows."""
+        split = self.partition.split(active)
+        parts = [(one, *split[one.component]) for one in self.blocks]
+        parts = [(one, own, few) for one, own, few in parts if len(own)]
+        on_device = [
+            (active[own], one.gram.repeated(few))
+            for one, own, few in parts
+            if isinstance(one.gram, DeviceGram)
+        ]
+        if on_device:  # all of them are: blocks have the place of their rows
+            return _together(on_device, self.rows.values)
+        products = [(one.where, one.gram.on_active(few)) for one, _, few in parts]
+
+        def product(V: Array) -> Array:
+            out = np.zeros_like(V)
+            for where, own in products:
+                if V[where].any():
+                    out[where] = own(V[where])
+            return out
+
+        return product
+
+
+def _together(
+    products: list[tuple[Array, Callable[[Any], Any]]], like: Any
+) -> Callable[[Array], Array]:
+    """Return products with blocks on a device as one, which copies vectors once.
+
+    `products` has the positions of each block's rows, and its product with tensors.
+    """
+    order = np.concatenate([where for where, _ in products])
+    ends = np.cumsum([0, *(len(where) for where, _ in products)])
+
+    def product(V: Array) -> Array:
+        given = to_device_of(V[order], like)
+        parts = [
+            one(given[start:stop])
+            for (_, one), (start, stop) in zip(products, pairwise(ends), strict=True)
+        ]
         out = np.zeros_like(V)
-        is_active = np.zeros(len(V), dtype=bool)
-        is_active[active] = True
-        for block in self.blocks:
-            few = np.flatnonzero(is_active[block.where])
-            if len(few) and V[block.where].any():
-                out[block.where] = block.gram.times_active(V[block.where], few)
+        out[order] = to_numpy(joined(parts))
         return out
+
+    return product
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from corevec.models.certificate import relative_gap
 from corevec.problems.family import Floor, Problem
 from corevec.solvers.exact.gram import Gram, SquareGram
 from corevec.solvers.exact.working_set import WorkingSet
-from corevec.solvers.numeric.conjugate_gradients import Systems
+from corevec.solvers.numeric.conjugate_gradients import Operator, Systems
 from corevec.solvers.numeric.dual_qp import line_minimum
 
 # Active rows up to which a system is solved by a Cholesky factor: 600 rows take 2 ms,
@@ -222,9 +222,10 @@ class Steps:
 
     def _solve_and_search(self, tries: list[_Try], iterative: list[_Try]) -> float:
         """Iterate until no step is short; return the residual that this took."""
-        systems, residual = self._systems(iterative), self.residual
+        operator, residual = self._operator(iterative), self.residual
+        systems = self._systems(iterative, operator)
         for attempt in range(MOST_TRIES):
-            self._improve(systems, iterative, residual)
+            self._improve(systems, iterative, operator, residual)
             self._finish(tries)
             is_short = min(one.length for one in tries) <= SHORT_STEP
             if not is_short or attempt == MOST_TRIES - 1 or not self.may_go_on():
@@ -232,7 +233,7 @@ class Steps:
             residual *= 0.1
         return residual
 
-    def _systems(self, tries: list[_Try]) -> Systems:
+    def _systems(self, tries: list[_Try], operator: Operator) -> Systems:
         """Return the systems of these steps at their starting points."""
         omega = np.concatenate([one.omega for one in tries])
         factor = self.working.preconditioner(1.0 / float(np.median(omega)))
@@ -246,9 +247,15 @@ class Steps:
             one.inverse = inverses[one.key]
         right = np.column_stack([one.right for one in tries])
         start = np.column_stack([one.start for one in tries])
-        return Systems(start, right - self._operator(tries)(start))
+        return Systems(start, right - operator(start))
 
-    def _improve(self, systems: Systems, tries: list[_Try], residual: float) -> None:
+    def _improve(
+        self,
+        systems: Systems,
+        tries: list[_Try],
+        operator: Operator,
+        residual: float,
+    ) -> None:
         bounds = np.concatenate([residual * one.scale for one in tries])
 
         def precondition(R: Array) -> Array:
@@ -260,7 +267,7 @@ class Steps:
                 at += one.width
             return out
 
-        given = self._operator(tries), precondition, bounds, self.may_go_on
+        given = operator, precondition, bounds, self.may_go_on
         is_square = self.gram.can_be_factored
         systems.improve(*given, FEW_ITERATIONS if is_square else MOST_ITERATIONS)
         if is_square:
@@ -278,7 +285,7 @@ class Steps:
             one.machine.is_hard_to_iterate |= bool(missed[at : at + one.width].any())
             at += one.width
 
-    def _operator(self, tries: list[_Try]) -> Callable[[Array], Array]:
+    def _operator(self, tries: list[_Try]) -> Operator:
         """Return the product with the matrices of the active rows, all at once."""
         active = tries[0].rows
         for one in tries[1:]:
@@ -293,8 +300,10 @@ class Steps:
             bias[own] = float(one.machine.problem.has_bias)
             at += one.width
 
+        times = self.gram.on_active(active)
+
         def operator(V: Array) -> Array:
-            product = self.gram.times_active(V, active) + bias * V.sum(axis=0)
+            product = times(V) + bias * V.sum(axis=0)
             self.products += 1
             return np.asarray(mask * product + ridge * V)
 

@@ -25,7 +25,7 @@ from corevec.kernels import AnyKernel, Rows
 from corevec.problems.family import Floor, Problem
 from corevec.solvers.exact.gram import SquareGram
 from corevec.solvers.exact.newton import Aim, Machine, newton
-from corevec.solvers.exact.solve import searching_precision
+from corevec.solvers.exact.rounds import searching_precision
 from corevec.solvers.exact.working_set import WorkingSet
 
 # Steps per row after which a problem counts as too stiff for one multiplier at a time

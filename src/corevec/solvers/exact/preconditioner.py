@@ -27,6 +27,7 @@ from corevec.backend.arrays import (
 from corevec.backend.loops.low_rank import rows_times, rows_transposed_times
 from corevec.data.sources import Workers
 from corevec.kernels import AnyKernel, Points, Rows
+from corevec.solvers.exact.components import Partition
 from corevec.solvers.numeric.partial_cholesky import PartialFactor
 
 # The rank grows until the next eigenvalues are this multiple of the ridge: conjugate
@@ -230,28 +231,51 @@ def on_device(landmarks: Landmarks, rows: Rows) -> Preconditioner:
 
 @dataclass(frozen=True)
 class Blocks:
-    """The preconditioners of components, which only the bias couples."""
+    """The preconditioners of components, which only the bias couples.
 
-    blocks: list[tuple[Array, Preconditioner]]  # positions of the rows of each
+    `factors` has one for each component with rows; `partition` says which these are.
+    """
+
+    factors: dict[int, Preconditioner]
+    partition: Partition
 
     def inverse(
         self, active: Array, mu: Array, has_bias: bool
     ) -> Callable[[Array], Array]:
         """Return the approximate inverse of the system of the rows `active`."""
-        parts = []
-        for where, one in self.blocks:
-            at = np.minimum(np.searchsorted(where, active), len(where) - 1)
-            own = np.flatnonzero(where[at] == active)
-            if len(own):
-                parts.append((own, one.inverse(at[own], mu[own], has_bias=False)))
+        split = self.partition.split(active)
+        parts = [(one, *split[c]) for c, one in self.factors.items()]
+        parts = [(one, own, rows) for one, own, rows in parts if len(own)]
+        solve = self._solver(parts, mu)
+        return _with_bias(solve, len(active)) if has_bias else solve
+
+    def _solver(
+        self, parts: list[tuple[Any, Array, Array]], mu: Array
+    ) -> Callable[[Array], Array]:
+        """Return the approximate inverse, of components and their rows."""
+        inverses = [
+            (own, one.inverse(rows, mu[own], has_bias=False))
+            for one, own, rows in parts
+        ]
 
         def solve(r: Array) -> Array:
             out = np.empty_like(r)
-            for own, inverse in parts:
+            for own, inverse in inverses:
                 out[own] = inverse(r[own])
             return out
 
-        return _with_bias(solve, len(active)) if has_bias else solve
+        return solve
+
+
+class DeviceBlocks(Blocks):
+    """Preconditioners of components on a device, which are applied together."""
+
+    def _solver(
+        self, parts: list[tuple[Any, Array, Array]], mu: Array
+    ) -> Callable[[Array], Array]:
+        from corevec.backend.gpu.preconditioner import Inverses, Part  # needs torch
+
+        return Inverses([Part(*one) for one in parts], mu, has_bias=False)
 
 
 def _with_bias(solve: Callable[[Array], Array], n: int) -> Callable[[Array], Array]:

@@ -73,7 +73,7 @@ class Solution:
         ):
             added = float(mass[t] * errors[t])
             upper = primal + added + problem.loss_error(primal, float(errors[t]))
-            radius = 0.0
+            radius = float("nan")
             if problem.floor is Floor.RADIUS:
                 radius = float(np.sqrt(max(self.radius_sq(t), 0.0)))
             found.append(

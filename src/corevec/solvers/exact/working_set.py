@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from corevec._runtime.types import Array
+from corevec.backend.arrays import is_tensor
 from corevec.kernels import Rows
 from corevec.solvers.exact.gram import BlockGram, DeviceGram, Gram
 from corevec.solvers.exact.preconditioner import (
     Blocks,
+    DeviceBlocks,
     Landmarks,
     Later,
     LowRank,
@@ -55,12 +57,12 @@ class WorkingSet:
         if self._preconditioner is None:
             gram = self.gram
             if isinstance(gram, BlockGram):
-                self._preconditioner = Blocks(
-                    [
-                        (one.where, self._of(one.gram, ridge, one.component, gram))
-                        for one in gram.blocks
-                    ]
-                )
+                factors = {
+                    one.component: self._of(one.gram, ridge, one.component, gram)
+                    for one in gram.blocks
+                }
+                kind = DeviceBlocks if is_tensor(gram.rows.values) else Blocks
+                self._preconditioner = kind(factors, gram.partition)
             else:
                 self._preconditioner = self._of(gram, ridge)
         return self._preconditioner

@@ -52,8 +52,11 @@ CACHE_SHARE = 0.6
 # A round that leaves more than this share of the gap has met the limit of float32.
 STALLED = 0.5
 MOST_PASSES = 30
-# Violations that few rows are solved to, in units of the tolerance.
+# Violations that few rows are solved to, in units of the tolerance; and the least
+# tolerance for pairs of multipliers, which converge slowly: below it the free entries
+# are solved by a factor, to many more digits than were asked for.
 FEW_ROWS_SHARES = (0.9, 0.2, 0.03)
+LEAST_PAIRS_TOL = 1e-5
 # The gap that samples are solved to.
 SAMPLE_GAP = 0.03
 # Entries are solved to this share of the tolerance before all rows are evaluated.
@@ -188,7 +191,8 @@ class _Run:
         """Whether the kernel matrix of all entries is small."""
         n = len(self.place)
         fits = 16 * n**2 <= CACHE_SHARE * self.source.memory_budget
-        return fits and n <= MOST_ENTRIES and self._may_go_on()
+        is_loose = self.settings.tol >= LEAST_PAIRS_TOL
+        return fits and is_loose and n <= MOST_ENTRIES and self._may_go_on()
 
     def _on_few_rows(self) -> _Seen:
         """Return what pairs of multipliers reach on the whole kernel matrix."""
