@@ -473,7 +473,7 @@ def main():
     from benchmarks.readme_cells import CELLS
     from benchmarks.readme_front import coverage, front
     from benchmarks.readme_gpu import GPU
-    from benchmarks.readme_larger import LARGER
+    from benchmarks.readme_larger import LARGER, SPARK
 
     write(README, [lambda: front("docs/measured.md"), coverage])
     write(DOCS / "index.md", [lambda: front("measured.md")])
@@ -482,6 +482,7 @@ def main():
     write(DOCS / "loosli-canu.md", criticism)
     write(DOCS / "solvers.md", (papers.reference_speed, papers.cvm_figures))
     write(DOCS / "larger.md", LARGER)
+    write(DOCS / "places.md", SPARK)
     write(DOCS / "cells.md", CELLS)
     write(DOCS / "gpu.md", GPU, "One H200 and 16 cores, from")
 

@@ -5,9 +5,9 @@ import json
 from benchmarks.readme import newest, table
 
 
-def found(kind):
+def found(kind, experiment="dask_cluster"):
     """Return the rows of one kind, smallest first, with their notes."""
-    rows = [one for one in newest("dask_cluster") if one["data_args"]["kind"] == kind]
+    rows = [one for one in newest(experiment) if one["data_args"]["kind"] == kind]
     return sorted((one | json.loads(one["note"]) for one in rows), key=size)
 
 
@@ -89,4 +89,43 @@ def files():
     return table(title, head, lines)
 
 
+def spark_fits():
+    names = {"fit": "", "killed": ", one worker killed and another one started"}
+    lines = [
+        f"| {size(row):,}{names[kind]} | {row['data_args']['workers']} "
+        f"| {float(row['fit_seconds']):.0f} | {float(row['passes']):.0f} "
+        f"| {float(row['gap']):.1e} | {row['first_round_bytes'] / 1e6:.1f} "
+        f"| {row['largest_later_round_bytes'] / 1e6:.2f} | {row['driver_mb']:.0f} "
+        f"| {row['driver_jvm_mb']:.0f} | {row['executor_python_mb']:.0f} |"
+        for kind in names
+        for row in found(kind, "spark_cluster")
+    ]
+    title = (
+        "**Certified fits** of a lazily made checkerboard, C = 1000, gamma = 1, a "
+        "standalone cluster on one machine, workers of\none core (`python -m "
+        "benchmarks spark_cluster`); MB of a round out and back, then peak MB of "
+        "processes:"
+    )
+    head = (
+        "| rows | workers | seconds | passes | gap on all rows | first round | later, "
+        "at most | driver | its JVM | Python of an executor |"
+    )
+    return table(title, head, lines)
+
+
+def spark_price():
+    lines = []
+    for row in found("overhead", "spark_cluster"):
+        lines += [
+            f"| a million rows held by two executors, against two threads | "
+            f"{float(row['fit_seconds']):.1f} s against {row['plain_seconds']:.1f} s: "
+            f"{row['ratio']:.1f} times |",
+            f"| predictions per second through `mapInArrow`, against two threads | "
+            f"{row['predicted_per_second']:,.0f} against "
+            f"{row['plain_predicted_per_second']:,.0f} |",
+        ]
+    return table("**What Spark costs**:", "| | |", lines)
+
+
+SPARK = (spark_fits, spark_price)
 LARGER = (passes, fits, price, files)

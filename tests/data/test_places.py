@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from spark_session import session
 
 import corevec
 from corevec import (
@@ -23,10 +24,15 @@ from corevec.exceptions import InvalidInputError, NotCertifiedWarning
 da = pytest.importorskip("dask.array")
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyarrow.parquet")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:PySpark does not yet fully support pandas:FutureWarning"
+)
 
 N, D = 6_000, 5
 UNEVEN = {1: (N,), 2: (17, N - 17), 7: (1, 2_999, 300, 700, 999, 1, 1_000)}
-PLACES = ("csr", "memmap", "parquet", "libsvm", "dask-1", "dask-2", "dask-7")
+PLACES = ("csr", "memmap", "parquet", "libsvm", "dask-1", "dask-2", "dask-7", "spark")
+# Tables in memory: what they are becomes an array before anything is computed.
+TABLES = ("polars", "duckdb", "pyarrow")
 
 
 def make_rows():
@@ -69,6 +75,16 @@ def place(name, folder, target, weight=None):
     table |= {} if weight is None else {"w": weight}
     named = {"target": "y"} if target is not None else {}
     named |= {"sample_weight": "w"} if weight is not None else {}
+    if name == "spark":
+        frame = session().createDataFrame(pa.table(table))
+        return corevec.open(frame, **named), None, None
+    if name in TABLES:
+        features = pa.table({f"x{j}": X[:, j] for j in range(D)})
+        if name == "polars":
+            return pytest.importorskip("polars").from_arrow(features), target, weight
+        if name == "duckdb":
+            return pytest.importorskip("duckdb").from_arrow(features), target, weight
+        return features, target, weight
     from pyarrow import parquet
 
     parquet.write_table(pa.table(table), folder / "a.parquet", row_group_size=1_700)
@@ -138,7 +154,8 @@ SLOW = dict.fromkeys(
 
 @pytest.mark.parametrize(
     ("name", "where"),
-    [(name, where) for name in CERTIFIED for where in SLOW.get(name, PLACES)],
+    [(name, where) for name in CERTIFIED for where in SLOW.get(name, PLACES)]
+    + [("classifier of high rank", where) for where in TABLES],
 )
 def test_certified_models_are_the_same_from_every_place(
     name, where, tmp_path, in_memory
@@ -175,7 +192,7 @@ def test_models_of_few_vectors_are_the_same_from_every_place(
     assert found.certificate_.n_verified == N
 
 
-@pytest.mark.parametrize("where", ["memmap", "parquet", "dask-2", "dask-7"])
+@pytest.mark.parametrize("where", ["memmap", "parquet", "dask-2", "dask-7", "spark"])
 def test_weights_are_those_of_the_rows_from_every_place(where, tmp_path, in_memory):
     model = CoreVectorClassifier(C=1.0, gamma=0.2)
     wanted = in_memory("weighted", model, LABEL, WEIGHT).certificate_
@@ -202,7 +219,7 @@ def test_predictions_and_certificates_of_new_rows(where, tmp_path, in_memory):
         assert found.dual == pytest.approx(wanted.dual, rel=1e-6)
 
 
-@pytest.mark.parametrize("where", ["parquet", "dask-1", "dask-2", "dask-7"])
+@pytest.mark.parametrize("where", ["parquet", "dask-1", "dask-2", "dask-7", "spark"])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_one_pass_over_partitions_keeps_its_promise(where, kernel, tmp_path):
     """A merged ball holds the rows of all partitions, within the promised radius."""
@@ -218,7 +235,7 @@ def test_one_pass_over_partitions_keeps_its_promise(where, kernel, tmp_path):
     if where in ("parquet", "dask-1"):  # one partition: the same pass, in blocks
         assert found.radius_ == pytest.approx(plain.radius_, rel=1e-9)
     own = found.predict(rows)
-    if where != "parquet":  # whose columns have names, which arrays lack
+    if where not in ("parquet", "spark"):  # whose columns have names, which arrays lack
         assert np.array_equal(np.asarray(own), found.predict(X))
 
 

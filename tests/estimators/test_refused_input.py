@@ -106,15 +106,6 @@ def test_columns_that_are_numbers_in_another_type_are_taken():
         assert CoreVectorClassifier().fit(rows, Y).predict(rows).shape == (40,)
 
 
-class LazyFrame:
-    """As polars' one: without rows, by that name."""
-
-
-def test_a_lazy_frame_is_refused_with_what_computes_it():
-    with pytest.raises(InvalidInputError, match=r"collect\(\)"):
-        CoreVectorClassifier().fit(LazyFrame(), Y)
-
-
 @pytest.mark.parametrize(
     ("y", "word"),
     [

@@ -14,7 +14,16 @@ from numpydoc.validate import ERROR_MSGS, validate
 
 import corevec
 
-ROOMS = ("formats", "plots", "reference", "report", "streams", "surfaces", "svm")
+ROOMS = (
+    "formats",
+    "plots",
+    "reference",
+    "report",
+    "spark",
+    "streams",
+    "surfaces",
+    "svm",
+)
 SETTINGS = tomllib.loads(
     (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
 )["tool"]["numpydoc_validation"]

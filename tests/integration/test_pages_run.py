@@ -15,6 +15,7 @@ NEEDS = {
     "deploy.md": ("onnx",),
     "gpu.md": ("torch",),
     "larger.md": ("dask.distributed", "pyarrow", "pandas"),
+    "places.md": ("polars", "pyarrow"),
     "start.md": ("pandas",),
     "streaming.md": ("pyarrow", "pandas"),
     "surfaces.md": ("skimage", "matplotlib"),

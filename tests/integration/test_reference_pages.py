@@ -9,7 +9,7 @@ import corevec
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "api").glob("*.rst"))
 ROOMS = (
     *("formats", "methods", "plots", "reference"),
-    *("report", "streams", "surfaces", "svm"),
+    *("report", "spark", "streams", "surfaces", "svm"),
 )
 # Names that two modules share are listed under the shorter one.
 LISTED_ELSEWHERE = {

@@ -19,6 +19,7 @@ from corevec.data.sources import (
     as_source,
     columns_of,
     device_source,
+    is_spark,
     remote_source,
     require_host_rows,
     require_rows_in_memory,
@@ -42,10 +43,11 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def lazily(method: Method) -> Method:
-    """Return a method of rows that gives a lazy Dask array for a Dask collection.
+    """Return a method of rows that answers rows of a cluster lazily.
 
-    The same method then runs on every partition; other rows are answered by an array of
-    their own kind.
+    A Dask collection gives a Dask array, a Spark data frame a frame with one more
+    column. The same method then runs on every partition; other rows are answered by an
+    array of their own kind.
     """
 
     @wraps(method)
@@ -55,6 +57,11 @@ def lazily(method: Method) -> Method:
 
         def lazy_answer(collection: Any) -> Any:
             check_is_fitted(self)
+            if is_spark(collection):
+                from corevec.data.sources.spark_lazy import with_answers
+
+                name = method.__name__
+                return with_answers(self, collection, name, *others, **more)
             # Its module needs Dask, which whoever gives a collection has.
             from corevec.data.sources.dask_lazy import mapped
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import date, timedelta
+from datetime import date, time, timedelta
 from itertools import islice
 from numbers import Real
 from typing import Any
@@ -15,7 +15,12 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from corevec._runtime.types import Array
 from corevec.backend.arrays import is_tensor, to_numpy
-from corevec.data.sources import computed_rows
+from corevec.data.sources import (
+    columns_without_numbers,
+    computed_column,
+    computed_rows,
+    place_without_number,
+)
 from corevec.estimators._dataset import TINY, refuse_bad_weights
 from corevec.exceptions import CorevecError, InvalidInputError, RowsLostError
 
@@ -40,12 +45,22 @@ _NOT_NUMBERS = {
         "Convert digits by astype(float), and encode words (OneHotEncoder).",
     ),
     "S": ("bytes", "Convert digits by astype(float), and encode words."),
+    "time": ("times of day", "Give a number, such as seconds since midnight."),
+    "nested": ("nested values", "Give each entry a column of its own."),
+    "Unknown": ("no numbers", "Convert the column, or leave it out."),
     "V": (
         "records with named fields",
         "Give one matrix: numpy.lib.recfunctions.structured_to_unstructured(X).",
     ),
 }
-_OBJECT_KINDS = ((str, "U"), (bytes, "S"), (date, "M"), (timedelta, "m"))
+_OBJECT_KINDS = (
+    (str, "U"),
+    (bytes, "S"),
+    (date, "M"),
+    (timedelta, "m"),
+    (time, "time"),
+    (list | dict | np.ndarray, "nested"),
+)
 
 
 def validated(
@@ -56,10 +71,12 @@ def validated(
     Finite float arrays with a plain vector of labels are accepted as they are; anything
     else goes through scikit-learn, which takes 600 Python calls for a data set.
     """
-    X = computed_rows(X)
+    who = type(model).__name__
+    X = computed_rows(who, X)
+    if not isinstance(y, str):
+        y = computed_column(who, y, "y")
     if _is_ready(X, y, checks) and _same_columns(model, X, reset):
         return X if isinstance(y, str) else (X, y)
-    who = type(model).__name__
     refuse_targets(who, y)
     objects = _objects(X) if callable(getattr(model, "kernel", None)) else None
     if objects is not None:
@@ -69,7 +86,13 @@ def validated(
     try:
         return validate_data(model, X, y, reset=reset, **CHECKS, **checks)
     except ValueError as error:
-        raise named(model, error) from None
+        place = place_without_number(X)
+        if place is None:
+            raise named(model, error) from None
+        raise InvalidInputError(
+            f"{who}: Input X contains NaN, null or infinity: {place}. Drop such rows, "
+            "or impute them (SimpleImputer)."
+        ) from None
 
 
 def _is_ready(X: Any, y: Any, checks: dict[str, Any]) -> bool:
@@ -143,20 +166,19 @@ def refuse_non_numbers(who: str, X: Any, name: str = "X") -> None:
             f"{who}: {name} is a {type(X).__name__} with names in place of columns. "
             "Give a matrix, or a data frame: pandas.DataFrame(X)."
         )
-    if type(X).__name__ == "LazyFrame":
-        raise InvalidInputError(
-            f"{who}: {name} is a LazyFrame, whose rows are not computed yet. Give "
-            f"{name}.collect()."
-        )
     refuse_masked(who, X, name)
-    for where, values in _columns(X, name):
+    for where, values, own_type in _columns(X, name):
         kind, found = _kind_of(values)
+        if own_type == "Unknown":  # to narwhals: Arrow's intervals, only nulls
+            kind = own_type
+        if kind == "nested" and not own_type:  # scikit-learn's words for arrays
+            continue
         if kind in _NOT_NUMBERS:
             what, instead = _NOT_NUMBERS[kind]
             shown = "" if found is None else f", such as {found!r}"
             raise InvalidInputError(
-                f"{who}: {where} holds {what} ({values.dtype}{shown}) instead of "
-                f"numbers. {instead}"
+                f"{who}: {where} holds {what} ({own_type or values.dtype}{shown}) "
+                f"instead of numbers. {instead}"
             )
 
 
@@ -191,20 +213,17 @@ def refuse_masked(who: str, values: Any, name: str) -> None:
         )
 
 
-def _columns(X: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield what may hold other things than numbers, with its description."""
-    if hasattr(X, "dtypes") and hasattr(X, "columns"):  # pandas, polars
-        for place, dtype in enumerate(X.dtypes):
-            if not isinstance(dtype, np.dtype) or dtype.kind not in "iufb":
-                column = X.columns[place]
-                yield f"the column {column!r} of {name}", np.asarray(X[column])
+def _columns(X: Any, name: str) -> Iterator[tuple[str, Any, str]]:
+    """Yield what may hold other things than numbers: its place, values and type."""
+    if hasattr(X, "columns"):
+        yield from columns_without_numbers(X, name)
     elif not (sparse.issparse(X) or hasattr(X, "__array_namespace__")):
         try:
-            yield name, np.asarray(X)
+            yield name, np.asarray(X), ""
         except (TypeError, ValueError):
             return  # ragged lists: scikit-learn says so
     elif isinstance(X, np.ndarray):
-        yield name, X
+        yield name, X, ""
 
 
 def _kind_of(values: Any) -> tuple[str, Any]:
@@ -229,6 +248,7 @@ def host_array(values: Any) -> Array:
 
 def checked_target(who: str, y: Any, n_rows: int, task: str) -> Array:
     """Return labels as a vector, or targets as a matrix of finite numbers."""
+    y = computed_column(who, y, "y")
     refuse_targets(who, y)
     try:
         if task == "classes":
@@ -256,6 +276,7 @@ def checked_weights(model: Any, sample_weight: Any, n_rows: int) -> Array | None
     if sample_weight is None:
         return None
     who = type(model).__name__
+    sample_weight = computed_column(who, sample_weight, "sample_weight")
     if isinstance(sample_weight, Real):
         sample_weight = np.full(n_rows, sample_weight)
     if hasattr(sample_weight, "__dlpack__"):  # of any library

@@ -12,7 +12,7 @@ from sklearn.utils import compute_class_weight
 
 from corevec._runtime.types import Array
 from corevec.backend.arrays import cast, column_of, entries_of, full, tensors_to_numpy
-from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Source
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Source, named_columns
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._dataset import Dataset
@@ -98,8 +98,9 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         certified fit removes it.
     n_jobs : int, default=None
         Number of threads. None uses the available cores (or ``OMP_NUM_THREADS``).
-    device : str, default=None
-        Torch device for the passes over the rows, such as ``"cuda"``. NumPy and CSR
+    device : str or list of str, default=None
+        Torch device for the passes over the rows, such as ``"cuda"``; each of several
+        devices, ``["cuda:0", "cuda:1"]``, works on a part of the rows. NumPy and CSR
         rows are copied to the device, all of them or block by block where they exceed
         its memory; this needs ``corevec[gpu]``. None: the host, or the device of the
         given tensors.
@@ -170,7 +171,7 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
-        device: str | None = None,
+        device: str | list[str] | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
@@ -178,19 +179,29 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         store(self, locals())
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        target: str | None = None,
+    ) -> Self:
         """Fit the classifier.
 
         Parameters
         ----------
         X : array-like, CSR matrix or memmap of shape (n_rows, n_features)
             Training rows; a square kernel matrix for ``kernel="precomputed"``. Remote
-            or out-of-core rows: a Dask array or data frame, or the result of
-            `corevec.open`, which contains its own y and weights.
+            or out-of-core rows: a Dask array or data frame, a Spark data frame, or the
+            result of `corevec.open`, which contains its own y and weights.
         y : array-like of shape (n_rows,)
             Class labels: numbers or strings, at least two classes.
         sample_weight : array-like of shape (n_rows,), optional
             Weights of the rows: 0 excludes a row, 2 counts it twice.
+        target : str, optional
+            The name of a column of X, a data frame, that is y; `sample_weight` may be
+            such a name, too. The other columns are the features.
 
         Returns
         -------
@@ -198,6 +209,8 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
             The fitted classifier, with `certificate_`.
         """
         check_positive(type(self).__name__, "C", self.C)
+        columns = named_columns(type(self).__name__, X, y, sample_weight, target)
+        X, y, sample_weight = columns
         X, y = self._validate_fit(X, y)
         with self._fitting(X, y, sample_weight) as (given, reporter):
             self._fit_classes(given, reporter)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from corevec._runtime.progress import RoundState
 from corevec._runtime.types import Array
 from corevec.backend.arrays import column_of, to_device_of
-from corevec.data.sources import DEFAULT_MEMORY_BUDGET
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET, named_columns
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._dataset import Dataset
@@ -63,6 +63,8 @@ class _Detector(CoreVectorEstimator):
     def _fitting_rows(
         self, X: Any, sample_weight: Any
     ) -> Iterator[tuple[Dataset, RoundReporter]]:
+        who = type(self).__name__
+        X, _, sample_weight = named_columns(who, X, None, sample_weight, None)
         X = self._validate_fit(X)
         with self._fitting(X, None, sample_weight) as found:
             yield found
@@ -208,7 +210,7 @@ class CoreVectorOneClass(ScoredDetector, _Detector):
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
-        device: str | None = None,
+        device: str | list[str] | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
@@ -481,7 +483,7 @@ class SVDD(BallDetector, _Detector):
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
-        device: str | None = None,
+        device: str | list[str] | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,

@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 
 from corevec._runtime.types import Array
 from corevec.backend.arrays import column_of, tensors_to_numpy, to_device_of
-from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Column
+from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Column, named_columns
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._dataset import Dataset
@@ -192,7 +192,7 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         memory_budget: float = DEFAULT_MEMORY_BUDGET,
         checkpoint: str | PathLike[str] | None = None,
         n_jobs: int | None = None,
-        device: str | None = None,
+        device: str | list[str] | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
@@ -200,19 +200,29 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         store(self, locals())
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        target: str | None = None,
+    ) -> Self:
         """Fit the regressor.
 
         Parameters
         ----------
         X : array-like, CSR matrix or memmap of shape (n_rows, n_features)
             Training rows; a square kernel matrix for ``kernel="precomputed"``. Remote
-            or out-of-core rows: a Dask array or data frame, or the result of
-            `corevec.open`, which contains its own y and weights.
+            or out-of-core rows: a Dask array or data frame, a Spark data frame, or the
+            result of `corevec.open`, which contains its own y and weights.
         y : array-like of shape (n_rows,) or (n_rows, n_targets)
             Targets. Several targets share the passes over the rows.
         sample_weight : array-like of shape (n_rows,), optional
             Weights of the rows: 0 excludes a row, 2 counts it twice.
+        target : str, optional
+            The name of a column of X, a data frame, that is y; `sample_weight` may be
+            such a name, too. The other columns are the features.
 
         Returns
         -------
@@ -221,6 +231,8 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         """
         self._check_tube()
         self._check_loss()
+        columns = named_columns(type(self).__name__, X, y, sample_weight, target)
+        X, y, sample_weight = columns
         X, y = self._validate_fit(X, y, multi_output=True, y_numeric=True)
         with self._fitting(X, y, sample_weight) as (given, reporter):
             in_memory = isinstance(given.target, np.ndarray)

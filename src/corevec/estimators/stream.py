@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from corevec._runtime.types import Array
+from corevec.data.sources import named_columns
 from corevec.estimators._base import read_only
 from corevec.estimators._callbacks import with_callbacks
 from corevec.estimators._parameters import store
@@ -159,7 +160,13 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
 
     @with_callbacks
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, classes: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        classes: Any = None,
+        *,
+        target: str | None = None,
     ) -> Self:
         """Fit the model anew in one pass over rows or a stream, in order.
 
@@ -174,6 +181,9 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
             Factor of C for each row; weight 0 excludes a row.
         classes : array-like, optional
             All labels of the stream. The default is those in y, or in the first block.
+        target : str, optional
+            The name of a column of X, a data frame, that is y; `sample_weight` may be
+            such a name, too. The other columns are the features.
 
         Returns
         -------
@@ -183,6 +193,8 @@ class StreamingBallClassifier(ClassifierMixin, StreamingEstimator):
         """
         self._check()
         self._forget()
+        columns = named_columns(type(self).__name__, X, y, sample_weight, target)
+        X, y, sample_weight = columns
         refuse_tensors(type(self).__name__, X)
         if fit_remote(self, X, y, sample_weight, classes):
             return self

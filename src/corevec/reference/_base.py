@@ -128,7 +128,9 @@ class ReferenceClassifier(ClassifierMixin, BaseEstimator):
             One column per class against the rest where there are more than two.
         """
         check_is_fitted(self)
-        X = validate_data(self, computed_rows(X), reset=False, **CHECKS)
+        X = validate_data(
+            self, computed_rows(type(self).__name__, X), reset=False, **CHECKS
+        )
         with Workers() as workers:
             values = self._functions.values(as_source(X, workers=workers))
         return np.ascontiguousarray(values[:, 0]) if values.shape[1] == 1 else values
@@ -160,7 +162,8 @@ class ReferenceClassifier(ClassifierMixin, BaseEstimator):
 
     def _validate(self, X: Any, y: Any) -> tuple[Any, Array]:
         try:
-            X, y = validate_data(self, computed_rows(X), y, **CHECKS)
+            who = type(self).__name__
+            X, y = validate_data(self, computed_rows(who, X), y, **CHECKS)
             check_classification_targets(y)
         except ValueError as error:
             raise named(self, error) from None

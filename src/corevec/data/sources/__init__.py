@@ -30,10 +30,17 @@ from corevec.data.sources.dispatch import (
     columns_of,
     computed_rows,
     device_source,
+    is_spark,
     map_values,
+    named_columns,
     remote_source,
     require_host_rows,
     require_rows_in_memory,
+)
+from corevec.data.sources.frames import (
+    columns_without_numbers,
+    computed_column,
+    place_without_number,
 )
 from corevec.data.sources.host_copy import HostCopy
 from corevec.data.sources.memory import MemorySource, RowSubset, stacked
@@ -61,11 +68,16 @@ __all__ = [
     "computed_rows",
     "check_values",
     "column_names",
+    "columns_without_numbers",
+    "computed_column",
     "columns_of",
     "device_source",
     "remote_source",
+    "is_spark",
     "join_rows",
     "map_values",
+    "named_columns",
+    "place_without_number",
     "of_rows",
     "require_host_rows",
     "require_rows_in_memory",

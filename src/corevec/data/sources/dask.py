@@ -9,7 +9,6 @@ Whatever client is active does the work; without one, Dask's threads.
 from __future__ import annotations
 
 import itertools
-import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Real
@@ -20,9 +19,10 @@ from scipy import sparse
 
 from corevec._runtime.types import Array
 from corevec.data.sources.base import Source
+from corevec.data.sources.cluster import ClusterSource, size_of
 from corevec.data.sources.columns import TARGET, WEIGHT
-from corevec.data.sources.dask_tasks import answer, length, merged, picked
-from corevec.data.sources.remote import RemoteSource, join_rows
+from corevec.data.sources.partitions import answer, length, merged, picked
+from corevec.data.sources.remote import join_rows
 from corevec.exceptions import InvalidInputError, RowsLostError
 from corevec.kernels import Rows
 
@@ -46,7 +46,7 @@ FAN_IN = 8
 _round = itertools.count()
 
 
-class DaskSource(RemoteSource):
+class DaskSource(ClusterSource):
     """The rows of a Dask array or data frame, with those of y and the weights.
 
     With a `worker_device`, each worker's own ("cuda": the GPU that it sees) works on
@@ -73,64 +73,24 @@ class DaskSource(RemoteSource):
         self.starts = self.ends - sizes[there]
         self.n_rows = int(sizes.sum())
         self.n_features, self.dtype, self.is_sparse = n_features, dtype, is_sparse
-        self.bytes_sent = self.bytes_received = self.n_computes = 0
 
     def __repr__(self) -> str:
         shape = f"{self.n_rows:,} rows x {self.n_features} columns"
         return f"DaskSource({shape} in {len(self.parts)} partitions)"
 
-    def __reduce__(self) -> Any:
-        raise TypeError("a function sent to the partitions holds the source itself")
-
-    def block(self, start: int, stop: int) -> Rows:
-        """Copy the rows from `start` up to `stop` to the host."""
-        return self.take(np.arange(start, stop))
-
-    def reduce(self, score: Callable[[Rows], T], merge: Callable[[T, T], T]) -> T:
-        """Return ``score`` of every block, merged on the workers in a tree."""
-
-        def fold(part: Source) -> T:
-            return part.reduce(score, merge)
-
-        return self._ask(fold, merge)
-
-    def fold(
-        self,
-        begin: Callable[[], T],
-        step: Callable[[T, Rows], T],
-        merge: Callable[[T, T], T],
-    ) -> T:
-        """Return one state per partition, gone through in order, merged in a tree."""
-
-        def go(part: Source) -> T:
-            return part.fold(begin, step, merge)
-
-        return self._ask(go, merge)
-
-    def map(self, score: Callable[[Rows], Array]) -> Array:
-        """Return ``score`` of every block, copied to the host and stacked."""
-        request = self._packed((lambda part: part.map(score), None))
-        answers = self._tasks("map", request)
-        return np.concatenate(self._compute(answers))
+    def _answers(self, go: Callable[[Any], T]) -> list[T]:
+        return self._compute(self._tasks("map", self._packed((go, None))))
 
     def worked_on_by(self, who: str, device: Any) -> Source:
         """Return these rows with `device` of each worker doing the work."""
+        if isinstance(device, list | tuple):
+            return super().worked_on_by(who, device)
         new = self.using(self.memory_budget, self.workers)
         new.worker_device = device
         return new
 
-    def meter(self) -> dict[str, Any]:
-        """Return what went to the workers and came back since the last call."""
-        found = {
-            "bytes_sent": self.bytes_sent,
-            "bytes_received": self.bytes_received,
-            "computes": self.n_computes,
-        }
-        self.bytes_sent = self.bytes_received = self.n_computes = 0
-        return found
-
-    def _ask(self, fold: Callable[[Source], T], merge: Callable[[T, T], T]) -> T:
-        request = self._packed((fold, merge))
+    def _ask(self, go: Callable[[Any], T], merge: Callable[[T, T], T]) -> T:
+        request = self._packed((go, merge))
         answers = self._tasks("look", request)
         level = 0
         while len(answers) > 1:
@@ -197,8 +157,7 @@ class DaskSource(RemoteSource):
     def _compute(self, tasks: list[Any]) -> list[Any]:
         with lost_rows_explained():
             found = list(_compute(*tasks, optimize_graph=False, traverse=False))
-        self.n_computes += 1
-        self.bytes_received += sum(_size_of(one) for one in found)
+        self._count(sum(size_of(one) for one in found))
         return found
 
 
@@ -354,7 +313,3 @@ def _check_length(who: str, name: str, found: int, wanted: int) -> None:
 def _few(sizes: Array) -> str:
     shown = ", ".join(str(size) for size in sizes[:5])
     return f"[{shown}{', ...' if len(sizes) > 5 else ''}]"
-
-
-def _size_of(answer: Any) -> int:
-    return len(pickle.dumps(answer, protocol=5))

@@ -12,6 +12,7 @@ from scipy import sparse
 from corevec.backend.arrays import back_from, is_tensor
 from corevec.data.sources.base import Source
 from corevec.data.sources.budget import DEFAULT_MEMORY_BUDGET
+from corevec.data.sources.frames import computed_table, without_columns
 from corevec.data.sources.memory import MemorySource
 from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
@@ -26,6 +27,12 @@ def _is_dask(X: Any) -> bool:
     return dask is not None and bool(dask.is_dask_collection(X))
 
 
+def is_spark(X: Any) -> bool:
+    """Whether `X` is a Spark data frame; asks Spark only where it is in use."""
+    sql = sys.modules.get("pyspark.sql")
+    return sql is not None and isinstance(X, sql.DataFrame)
+
+
 def _is_on_device(X: Any) -> bool:
     """Whether `X` is a tensor of torch, or a DLPack array on a GPU (CuPy's, say)."""
     if is_tensor(X):
@@ -38,7 +45,7 @@ def _is_on_device(X: Any) -> bool:
 
 def _is_remote(X: Any) -> bool:
     """Whether `X` is more than an array in memory: files, Dask, rows on a device."""
-    return isinstance(X, Source) or _is_dask(X) or _is_on_device(X)
+    return isinstance(X, Source) or _is_dask(X) or is_spark(X) or _is_on_device(X)
 
 
 def require_host_rows(who: str, X: Any, why: str) -> None:
@@ -92,6 +99,8 @@ def remote_source(who: str, X: Any, y: Any, sample_weight: Any) -> Source | None
         from corevec.data.sources.dask import dask_source
 
         return dask_source(who, X, y, sample_weight)
+    if is_spark(X):
+        X = named_columns(who, X, y, sample_weight, None)[0]
     if _is_on_device(X):
         from corevec.data.sources.gpu_input import tensor_source
 
@@ -108,8 +117,12 @@ def remote_source(who: str, X: Any, y: Any, sample_weight: Any) -> Source | None
 
 
 def device_source(who: str, X: Any, y: Any, sample_weight: Any, device: Any) -> Source:
-    """Return the source of rows in memory that a device works on."""
+    """Return the source of rows in memory that a device works on, or several."""
     try:
+        if isinstance(device, list | tuple):
+            from corevec.data.sources.devices import devices_source
+
+            return devices_source(who, X, y, sample_weight, device)
         from corevec.data.sources.gpu_input import moved_source
     except ImportError as error:
         raise ImportError(f"{who}: device={device!r}: {error}") from None
@@ -125,6 +138,11 @@ def columns_of(who: str, X: Any) -> tuple[int, Any] | None:
         return None
     if isinstance(X, Source):
         return X.n_features, column_names(X)
+    if is_spark(X):
+        raise InvalidInputError(
+            f"{who}: a Spark data frame was given where its columns have no roles. "
+            "Give corevec.open(frame, target=..., columns=[...])."
+        )
     if _is_on_device(X):
         from corevec.data.sources.gpu_input import as_matrix
 
@@ -153,12 +171,46 @@ def column_names(X: Any) -> Any:
     return np.asarray(names, dtype=object)
 
 
-def computed_rows(X: Any) -> Any:
-    """Return the rows of a Dask collection in memory, others as they are.
+def computed_rows(who: str, X: Any, name: str = "X") -> Any:
+    """Return the rows of a Dask collection or a query in memory, others as they are.
 
     `np.asarray` would also load a data frame, but without its names.
     """
-    return X.compute() if _is_dask(X) else X
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return X
+    return X.compute() if _is_dask(X) else computed_table(who, X, name)
+
+
+def named_columns(
+    who: str, X: Any, y: Any, sample_weight: Any, target: str | None
+) -> tuple[Any, Any, Any]:
+    """Return X, y and sample_weight, where these may be names of columns of X.
+
+    A Spark data frame becomes a source that brings these columns.
+    """
+    weight = sample_weight if isinstance(sample_weight, str) else None
+    if is_spark(X):
+        if y is not None or weight is not sample_weight:
+            raise InvalidInputError(
+                f"{who}: y or sample_weight was given beside a Spark data frame, whose "
+                "rows have no order. Name their columns: fit(frame, "
+                "target='label', sample_weight='weight').",
+            )
+        from corevec.data.sources.spark import spark_source
+
+        return spark_source(who, X, target, weight), None, None
+    if target is None and weight is None:
+        return X, y, sample_weight
+    if target is not None and y is not None:
+        raise InvalidInputError(
+            f"{who}: y and target={target!r} were given. Give one of them: values, or "
+            "the name of a column of X.",
+            parameter="target",
+        )
+    taken = {"target": target, "sample_weight": weight}
+    rest, columns = without_columns(who, computed_rows(who, X), taken)
+    y = columns.get("target", y)
+    return rest, y, columns.get("sample_weight", sample_weight)
 
 
 def map_values(X: Any, score: Callable[[Any], Any]) -> Any:
@@ -174,9 +226,9 @@ def answer_in_kind(
     """Return ``answer(X)`` as the kind of array that X is.
 
     Another library's array on a device is answered with one of that library, a Dask
-    collection by ``lazily(X)``.
+    collection or a Spark data frame by ``lazily(X)``.
     """
-    if _is_dask(X):
+    if _is_dask(X) or is_spark(X):
         return lazily(X)
     if is_tensor(X) or not _is_on_device(X):
         return answer(X)

@@ -19,30 +19,33 @@ from corevec.data.sources._libsvm import LibsvmSource
 from corevec.data.sources._npy import NpySource
 from corevec.data.sources._parquet import ParquetSource
 from corevec.data.sources.base import Source
+from corevec.data.sources.dispatch import is_spark
 from corevec.exceptions import InvalidInputError
 
 FORMATS = ("parquet", "libsvm", "npy")
 
 
 def open(
-    path: Paths,
+    path: Paths | Any,
     *,
     target: Any = None,
     columns: Sequence[str | int] | None = None,
     sample_weight: Any = None,
     format: str | None = None,
 ) -> Source:
-    """Open rows on a disk for `fit`, `predict` and `certify`, without loading them.
+    """Open rows on a disk or in Spark for `fit`, `predict` and `certify`.
+
+    The rows are not loaded.
 
     Parameters
     ----------
-    path : path or list of paths
+    path : path, list of paths or Spark data frame
         Parquet files and folders of them (needs pyarrow), LIBSVM text, or one ``.npy``
         file. Several files are taken as one table, in this order.
     target : str, int, path or array, default=None
-        What is to be learned. Parquet: a column, by name or by position from 0 (-1 is
-        the last one). ``.npy``: another ``.npy`` file, an array, or the number of a
-        column. LIBSVM text has its labels: None or True.
+        What is to be learned. Spark: a column, by name. Parquet: a column, by name or
+        by position from 0 (-1 is the last one). ``.npy``: another ``.npy`` file, an
+        array, or the number of a column. LIBSVM text has its labels: None or True.
     columns : list of str or int, default=None
         Columns of X, in this order; None means all but target and weight.
     sample_weight : str, int, path or array, default=None
@@ -63,6 +66,10 @@ def open(
     >>> rows = corevec.open("clicks/", target="clicked")  # doctest: +SKIP
     >>> corevec.CoreVectorClassifier().fit(rows)  # doctest: +SKIP
     """
+    if is_spark(path):
+        from corevec.data.sources.spark import spark_source
+
+        return spark_source(WHO, path, target, sample_weight, columns)
     paths = existing_files(WHO, path)
     if isinstance(columns, str):
         raise InvalidInputError(

@@ -16,7 +16,12 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from corevec._runtime.progress import Listener, Progress
 from corevec._runtime.types import Array
-from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Workers, as_source
+from corevec.data.sources import (
+    DEFAULT_MEMORY_BUDGET,
+    Workers,
+    as_source,
+    computed_rows,
+)
 from corevec.estimators._base import REMEDIES, read_only
 from corevec.estimators._dataset import TINY, refuse_bad_weights
 from corevec.estimators._notebook import ShowsCertificate
@@ -258,7 +263,8 @@ class SupportVectorMachine(ShowsCertificate, BaseEstimator):
         else:
             refuse_non_numbers(who, X)
             try:
-                X = validate_data(self, X, reset=False, **CHECKS)
+                rows = computed_rows(who, X)
+                X = validate_data(self, rows, reset=False, **CHECKS)
             except ValueError as error:
                 raise named(self, error) from None
         if self._sparse:

@@ -14,6 +14,8 @@ from corevec._runtime.types import Array
 from corevec.data.sources import (
     Workers,
     as_source,
+    computed_column,
+    computed_rows,
     require_rows_in_memory,
     row_statistics,
 )
@@ -68,6 +70,7 @@ def validated_rows(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
             f"{who}: Sparse precomputed kernels are not supported. Give the matrix of "
             "kernel values dense: X.toarray()."
         )
+    X, y = computed_rows(who, X), computed_column(who, y, "y")
     is_detector = y is None and is_outlier_detector(model)
     refuse_targets(who, y)
     if not callable(model.kernel):

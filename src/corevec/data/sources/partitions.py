@@ -46,7 +46,7 @@ class _OneBlasThread:
                 self._limit.__exit__(None, None, None)
 
 
-_one_blas_thread = _OneBlasThread()
+one_blas_thread = _OneBlasThread()
 
 
 @functools.cache
@@ -55,7 +55,7 @@ def _blas() -> ThreadpoolController:
 
 
 @functools.lru_cache(maxsize=2)
-def _unpacked(packed: bytes) -> Any:
+def unpacked(packed: bytes) -> Any:
     """Return the request of a round; all partitions of a worker share one copy."""
     return pickle.loads(packed)
 
@@ -64,7 +64,7 @@ def answer(
     packed: bytes, part: Any, columns: dict[str, Any], start: int, stop: int
 ) -> Any:
     """Return what one partition answers; its rows have the numbers from `start` on."""
-    (go, _), memory_budget, dtype, n_features, device = _unpacked(packed)
+    (go, _), memory_budget, dtype, n_features, device = unpacked(packed)
     values, own = _rows_of(part, dtype), _columns_of(columns)
     _check_shape(values, own, (stop - start, n_features))
     if device is not None:
@@ -73,13 +73,13 @@ def answer(
         return all_to_numpy(go(part_source(values, own, start, memory_budget, device)))
     source = MemorySource(values, memory_budget, Workers(1))
     source.first_number, source.row_columns = start, own
-    with _one_blas_thread:
+    with one_blas_thread:
         return go(source)
 
 
 def merged(packed: bytes, answers: Sequence[Any]) -> Any:
     """Return several answers as one."""
-    (_, merge), *_ = _unpacked(packed)
+    (_, merge), *_ = unpacked(packed)
     return functools.reduce(merge, answers)
 
 
