@@ -13,7 +13,7 @@ from corevec._runtime.types import Array
 from corevec.data.sources import RowSubset, Source, of_rows, row_statistics
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems.family import Problem
-from corevec.solvers.cells.cell import solve_cell
+from corevec.solvers.cells.cell import CellSolution, solve_cell
 from corevec.solvers.numeric.deadline import Deadline
 
 # Candidates: multiples of one over the mean squared distance within a cell, for gamma,
@@ -59,13 +59,15 @@ def tune(
     parts: list[Trial],
     kernel_of: Callable[[float], AnyKernel],
     deadline: Deadline | None = None,
+    scale: Array | None = None,
 ) -> Tuned:
     """Return the gamma and the factor of C with the least error on the test parts.
 
-    `kernel_of` returns the kernel with a given gamma. At the deadline the parts that
+    `kernel_of` returns the kernel with a given gamma, whose metric has the roots
+    `scale`. At the deadline the parts that
     were solved for every candidate decide; before the first, the middle candidate.
     """
-    unit = _local_gamma(source, parts)
+    unit = local_gamma(source, parts, scale)
     pairs = [(factor * unit, C) for factor, C in product(GAMMA_FACTORS, C_FACTORS)]
 
     def errors_of(some: list[Pair], few: list[Trial]) -> list[float]:
@@ -124,12 +126,20 @@ def with_C_times(problems: list[Problem], factor: float) -> list[Problem]:
     ]
 
 
-def _local_gamma(source: Source, parts: list[Trial]) -> float:
-    """Return one over the mean squared distance of rows in a cell."""
+def local_gamma(
+    source: Source, parts: list[Trial], scale: Array | None = None
+) -> float:
+    """Return one over the mean squared distance of rows in a cell.
+
+    `scale` has the roots of the metric of the distance.
+    """
     spreads = []
     for part in parts:
         own = row_statistics(RowSubset(source, part.train, source.take(part.train)))
-        spreads.append(np.ldexp(2 * own.total_variance, 2 * own.exponent))
+        total = own.total_variance
+        if scale is not None:
+            total = float(own.column_variance @ scale**2)
+        spreads.append(np.ldexp(2 * total, 2 * own.exponent))
     mean = float(np.mean(spreads)) if spreads else 0.0
     return 1.0 / mean if mean > 0 else 1.0
 
@@ -152,11 +162,16 @@ def _error_of(
     """Return `weighted_error` of the machines of one part."""
     solution = solve_cell(problems, source, kernel, part.train)
     rows = source.take(part.test)
+    return weighted_error(problems, rows, values_of(solution, kernel, rows), kernel)
+
+
+def values_of(solution: CellSolution, kernel: AnyKernel, rows: Rows) -> Array:
+    """Return the values of the machines of one cell."""
     values = np.tile(solution.intercept, (len(rows), 1))
     if len(solution.basis):
         points = kernel.prepare_basis(solution.basis)
         values += kernel.times(kernel.prepare(rows), points, solution.coef)
-    return weighted_error(problems, rows, values, kernel)
+    return values
 
 
 def weighted_error(
