@@ -47,6 +47,7 @@ from corevec.solvers.cells.out_of_core import OutOfCoreRows
 from corevec.solvers.cells.tree import Directions, grow
 from corevec.solvers.cells.tuning import (
     MORE_CELLS,
+    Start,
     Trial,
     mean_error,
     trials,
@@ -221,7 +222,8 @@ class CellsFit:
 
         deadline = Deadline.of(self._clock, share=0.5)  # the rest is for the cells
         own = self.problems, source, parts, kernel_of, deadline
-        found = tune(*own, None if learned is None else learned.scale)
+        start = None if learned is None else Start(learned.scale, learned.place)
+        found = tune(*own, start)
         return _Setting(
             kernel_of(found.gamma),
             with_C_times(self.problems, found.C_factor),

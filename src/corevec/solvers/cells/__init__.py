@@ -15,8 +15,8 @@ __all__, __getattr__ = on_demand(
         "out_of_core": "OutOfCoreRows",
         "tree": "Directions Tree graft grow levels",
         "tuning": (
-            "C_FACTORS GAMMA_FACTORS MORE_CELLS Trial local_gamma mean_error trials "
-            "tune values_of weighted_error with_C_times"
+            "FIRST_PLACE MORE_CELLS Start Trial climb local_gamma mean_error pair_at "
+            "trials tune values_of weighted_error with_C_times"
         ),
     },
 )

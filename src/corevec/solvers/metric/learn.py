@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -38,19 +38,20 @@ from corevec.problems.family import Floor, Problem
 from corevec.solvers.cells.cell import newton_applies, solve_cell
 from corevec.solvers.cells.tree import Directions, grow
 from corevec.solvers.cells.tuning import (
-    C_FACTORS,
-    GAMMA_FACTORS,
+    FIRST_PLACE,
+    Place,
     Trial,
+    climb,
     local_gamma,
+    pair_at,
     values_of,
     weighted_error,
     with_C_times,
 )
 from corevec.solvers.numeric.deadline import Deadline
 
-# Rounds; on covtype the fifth still gains, on the regressions of the benchmarks two
-# or three do.
-ROUNDS = 6
+# Most rounds, and rounds without a lower error after which no more are made.
+MAX_ROUNDS, PATIENCE = 10, 2
 # Machines of a round for one output (fewer for several: each is a solution), those of
 # them on which gamma and C are tried, and the cells of a region.
 MACHINES, TRIED_MACHINES, REGION_CELLS = 48, 6, 8
@@ -96,6 +97,7 @@ class Learned:
     error: float
     isotropic_error: float
     n_rounds: int
+    place: Place = FIRST_PLACE  # where gamma and C stand, if they were tuned
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class _Round:
     """The machines of one round: where gamma and C stand, error, and gradients."""
 
     scale: Array | None
-    place: tuple[int, int]
+    place: Place
     error: float
     gradients: Array  # mean squares, of each column
 
@@ -153,8 +155,8 @@ def learn(
     regions = [_held_out(rows, rng) for rows in task.groups]
     variance = row_statistics(_sample_of(task)).column_variance
     rounds: list[_Round] = []
-    scale, place = None, (1, 1)
-    for number in range(ROUNDS):
+    scale, place = None, FIRST_PLACE
+    for number in range(MAX_ROUNDS):
         parts = _parts(task, scale, regions)
         found = _round(task, parts, scale, place, deadline)
         if found is None:
@@ -162,7 +164,8 @@ def learn(
         rounds.append(found)
         logger.info("metric: round %d, error %.4f", number, found.error)
         scale, place = _normalised(found.gradients, variance), found.place
-        if scale is None:
+        best = min(range(len(rounds)), key=lambda at: rounds[at].error)
+        if scale is None or number - best >= PATIENCE:
             break
     return _best(rounds, variance)
 
@@ -188,6 +191,7 @@ def _best(rounds: list[_Round], variance: Array) -> Learned:
         best.error,
         rounds[0].error,
         len(rounds),
+        best.place,
     )
 
 
@@ -254,69 +258,64 @@ def _round(
     task: MetricTask,
     parts: list[Trial],
     scale: Array | None,
-    place: tuple[int, int],
+    place: Place,
     deadline: Deadline | None,
 ) -> _Round | None:
     """Return error and gradients of the machines with this metric; None without time.
 
-    gamma and C are those of the round before, or a neighbour in their grid that is
-    better on some of the machines; the first round tries the whole grid.
+    gamma and C are those of the round before, or better ones in their grid.
     """
     unit = local_gamma(task.source, parts, scale)
-    places = [place]
+    few = parts[: _share(TRIED_MACHINES, len(task.problems))]
+
+    def sums_of(places: list[Place], some: list[Trial], *, is_last: bool) -> list[Any]:
+        """Return what `_judged` returns at every place for each of some parts."""
+        # Not in a thread of the pool: a kernel may need a pass over all rows.
+        machines = [_machine(task, scale, unit, at) for at in places]
+
+        def judged(item: tuple[int, Trial]) -> Array | None:
+            if deadline is not None and deadline.is_over():
+                return None
+            return _judged(*machines[item[0]], task.source, item[1], is_last)
+
+        items = [(at, part) for at in range(len(places)) for part in some]
+        found = list(task.source.workers.run(judged, items))
+        return [] if any(one is None for one in found) else found
+
+    def errors_of(places: list[Place]) -> list[float]:
+        found = sums_of(places, few, is_last=False)
+        wrong = np.reshape([one[0] for one in found], (-1, len(few)))
+        return wrong.sum(axis=1).tolist()
+
     if task.form.is_tuned:
-        places = _grid() if scale is None else _neighbours(place)
-    # Not in a thread of the pool: a kernel may need a pass over all rows.
-    machines = {at: _machine(task, scale, unit, at) for at in places}
-
-    def judged(item: tuple[tuple[int, int], Trial, bool]) -> Array | None:
-        if deadline is not None and deadline.is_over():
+        best = climb(errors_of, place)
+        if best is None:
             return None
-        at, part, has_gradients = item
-        problems, kernel = machines[at]
-        return _judged(problems, task.source, kernel, part, has_gradients)
-
-    if len(places) > 1:
-        few = parts[: _share(TRIED_MACHINES, len(task.problems))]
-        items = [(at, part, False) for at in places for part in few]
-        sums = list(task.source.workers.run(judged, items))
-        if any(one is None for one in sums):
-            return None
-        wrong = np.reshape([one[0] for one in sums if one is not None], (-1, len(few)))
-        place = places[int(wrong.sum(axis=1).argmin())]
-    sums = list(task.source.workers.run(judged, [(place, one, True) for one in parts]))
-    if any(one is None for one in sums):
+        place = best[0]
+    found = sums_of([place], parts, is_last=True)
+    if not found:
         return None
-    total = np.sum([one for one in sums if one is not None], axis=0)
+    total = np.sum(found, axis=0)
     error = total[0] / max(total[1], 1e-300)
     return _Round(scale, place, float(error), total[3:] / max(total[2], 1e-300))
 
 
 def _machine(
-    task: MetricTask, scale: Array | None, unit: float, place: tuple[int, int]
+    task: MetricTask, scale: Array | None, unit: float, place: Place
 ) -> tuple[list[Problem], Kernel]:
     """Return the problems and the kernel at a place in the grid of gamma and C."""
     problems, gamma = task.problems, None
     if task.form.is_tuned:
-        gamma = GAMMA_FACTORS[place[0]] * unit
-        problems = with_C_times(problems, C_FACTORS[place[1]])
+        gamma, C_factor = pair_at(place, unit)
+        problems = with_C_times(problems, C_factor)
     kernel = task.kernel_of(gamma)
     return problems, kernel if scale is None else kernel.with_scale(scale)
 
 
-def _grid() -> list[tuple[int, int]]:
-    return list(product(range(len(GAMMA_FACTORS)), range(len(C_FACTORS))))
-
-
-def _neighbours(place: tuple[int, int]) -> list[tuple[int, int]]:
-    """Return a place in the grid of gamma and C, and those next to it."""
-    return [(i, j) for i, j in _grid() if abs(i - place[0]) + abs(j - place[1]) <= 1]
-
-
 def _judged(
     problems: list[Problem],
-    source: Source,
     kernel: Kernel,
+    source: Source,
     part: Trial,
     has_gradients: bool,
 ) -> Array:
