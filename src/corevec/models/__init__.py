@@ -14,6 +14,7 @@ __all__, __getattr__ = on_demand(
         "expansion": "KernelExpansion Ready",
         "gradients": "squared_gradients",
         "norms": "norms_sq norms_sq_of_rows parts_of",
+        "shapley": "shapley_values",
         "result": "FitResult Settings WarmStart",
     },
 )

@@ -21,6 +21,7 @@ from corevec.backend.loops.cell_values import Machines, RowsByCell, add_values
 from corevec.backend.profiles import FEW_COLUMNS
 from corevec.data.sources import Source, stacked
 from corevec.kernels import AnyKernel, Kernel, Points, Rows, scale_of
+from corevec.models.expansion import KernelExpansion
 from corevec.solvers.cells.device_rows import evaluated_on_host
 from corevec.solvers.cells.tree import Tree
 
@@ -90,6 +91,14 @@ class Cells:
         np.logical_or.at(used, cells, self.coef != 0)
         absent = (self.intercepts == -1) & ~used
         return np.asarray(absent & ~absent.all(axis=1, keepdims=True))
+
+    def machine(self, cell: int) -> KernelExpansion:
+        """Return the machines of one cell as functions of their own."""
+        start, stop = (int(end) for end in self.starts[cell : cell + 2])
+        values = rows_between(self.basis.values, start, stop)
+        basis = Rows(values, self.basis.index[start:stop])
+        intercept = self.intercepts[cell]
+        return KernelExpansion(self.kernel, basis, self.coef[start:stop], intercept)
 
     def __reduce__(self) -> Any:
         own = (self.tree, self.kernel, self.basis, self.coef)
