@@ -13,10 +13,12 @@ from corevec import (
     CoreVectorOneClass,
     CoreVectorRegressor,
     certify,
+    compress,
     formats,
     methods,
 )
 from corevec.exceptions import InvalidInputError
+from corevec.report import write_report
 
 
 def board(n, seed=0, noise_columns=6, classes=2):
@@ -248,3 +250,37 @@ def test_a_libsvm_file_cannot_hold_a_metric(tmp_path):
     assert not np.array_equal(model.metric_, np.ones(8))
     with pytest.raises(InvalidInputError, match="metric"):
         formats.save_libsvm(model, tmp_path / "model.txt")
+
+
+def test_compressed_models_and_onnx_keep_the_metric():
+    X, y = board(600)
+    exact = methods.Exact(metric="learned")
+    model = CoreVectorClassifier(method=exact, gamma=1.0, C=10.0).fit(X, y)
+    small = compress(model, 60)
+    assert np.mean(small.predict(X) == model.predict(X)) > 0.98
+    runtime = pytest.importorskip("onnxruntime")
+    graph = formats.to_onnx(model, dtype="float64").SerializeToString()
+    session = runtime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+    labels = session.run(None, {session.get_inputs()[0].name: X})[0]
+    assert np.array_equal(labels.ravel(), model.predict(X))
+
+
+@pytest.mark.parametrize("method", [cells(tune=True), methods.Exact(metric="learned")])
+def test_tensors_give_the_metric_of_arrays(method):
+    torch = pytest.importorskip("torch")
+    X, y = board(900)
+    asked = {"method": method, "gamma": 1.0, "C": 10.0, "random_state": 0}
+    plain = CoreVectorClassifier(**asked).fit(X, y)
+    there = CoreVectorClassifier(**asked).fit(torch.as_tensor(X), torch.as_tensor(y))
+    np.testing.assert_allclose(there.metric_, plain.metric_, rtol=1e-6, atol=1e-9)
+    found = np.asarray(there.predict(torch.as_tensor(X)))
+    assert np.mean(found == plain.predict(X)) > 0.995
+
+
+def test_the_report_names_the_columns_that_matter(tmp_path):
+    X, y = board(600)
+    model = CoreVectorClassifier(method=cells(), gamma=1.0, random_state=0).fit(X, y)
+    page = write_report(tmp_path / "report.html", model, X, y)
+    text = page.read_text(encoding="utf-8")
+    top = int(np.argmax(model.feature_importances_))
+    assert f"column {top} {100 * model.feature_importances_[top]:.1f} %" in text
