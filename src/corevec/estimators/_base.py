@@ -28,16 +28,7 @@ from corevec.estimators._callbacks import (
     traffic_of,
 )
 from corevec.estimators._dataset import Dataset
-from corevec.estimators._metric import (
-    GLOBAL_FORM,
-    MetricFit,
-    check_metric,
-    facts_of,
-    is_learned,
-    set_learned,
-    stated,
-    with_metric,
-)
+from corevec.estimators._metric import check_metric, is_searched, stated
 from corevec.estimators._parameters import seed_of
 from corevec.estimators._rows import TakesRows, check_square, named
 from corevec.estimators._validation import NO_LABELS
@@ -63,7 +54,6 @@ from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult, Settings, WarmStart
 from corevec.problems.family import Problem
 from corevec.problems.task import Task
-from corevec.solvers.numeric.deadline import Deadline
 
 if TYPE_CHECKING:
     from corevec.solvers.strategy.boxes import Form, Given
@@ -153,25 +143,17 @@ class CoreVectorEstimator(TakesRows, CallbackSupportMixin, BaseEstimator):
         started = time.perf_counter()
         kernel = kernel_for(self, given)
         facts: dict[str, Any] = {}
-        if is_learned(method_of(self)) and not isinstance(method_of(self), Cells):
-            kernel, facts = self._learn_metric(kernel, given, problems)
+        method = method_of(self)
+        if is_searched(method) and not isinstance(method, Cells):
+            from corevec.estimators._metric_fit import search
+
+            kernel, problems, facts = search(self, kernel, given, problems)
         task = Task(problems, given.source, kernel, self._settings())
         outcome, progress = self._run(task, reporter, started=started)
         for record in progress.history:
             record.update(facts)
         self._set_fitted(outcome, progress, title)
         return outcome
-
-    def _learn_metric(
-        self, kernel: AnyKernel, given: Dataset, problems: list[Problem]
-    ) -> tuple[AnyKernel, dict[str, Any]]:
-        """Return the kernel with a metric learned for it, and what is noted of that."""
-        seed = self._settings().random_state
-        clock = Progress(given.n_rows, max_time=self.max_time)
-        fit = MetricFit(problems, given.source, lambda _: kernel, seed)
-        learned = fit.learn(GLOBAL_FORM, Deadline.of(clock))
-        set_learned(self, learned)
-        return with_metric(kernel, learned), facts_of(learned)
 
     def _run(
         self,

@@ -21,12 +21,11 @@ from corevec.data.sources import Source
 from corevec.estimators._base import kernel_for
 from corevec.estimators._callbacks import RoundReporter, traffic_of
 from corevec.estimators._dataset import Dataset
-from corevec.estimators._metric import (
+from corevec.estimators._metric import is_learned, stated
+from corevec.estimators._metric_fit import (
     MetricFit,
     facts_of,
-    is_learned,
     set_learned,
-    stated,
     with_metric,
 )
 from corevec.estimators._validation import named

@@ -145,6 +145,9 @@ class Exact(Method):
         column that is learned on a sample of the rows by the gradients of machines
         (see `feature_importances_`), if it lowers the error on held-out rows. Kernels
         of the distance, classifiers and regressors only.
+    tune : bool, default=False
+        Whether to select gamma and a factor of C by the error on held-out rows of a
+        sample (see `gamma_` and `C_`), together with the metric.
 
     Examples
     --------
@@ -159,7 +162,7 @@ class Exact(Method):
     serves = ("classifier", "regressor", "one-class")
     losses = ("squared", "hinge")
 
-    def __init__(self, *, metric: str = "isotropic"):
+    def __init__(self, *, metric: str = "isotropic", tune: bool = False):
         store(self, locals())
 
     def solve(self, fit: Fit) -> FitResult:
@@ -335,6 +338,9 @@ class FewVectors(Method):
         column that is learned on a sample of the rows by the gradients of machines
         (see `feature_importances_`), if it lowers the error on held-out rows. Kernels
         of the distance, classifiers and regressors only.
+    tune : bool, default=False
+        Whether to select gamma and a factor of C by the error on held-out rows of a
+        sample (see `gamma_` and `C_`), together with the metric.
 
     Examples
     --------
@@ -358,6 +364,7 @@ class FewVectors(Method):
         regulariser: str = "norm",
         certificate: str = "auto",
         metric: str = "isotropic",
+        tune: bool = False,
     ):
         store(self, locals())
 

@@ -284,3 +284,25 @@ def test_the_report_names_the_columns_that_matter(tmp_path):
     text = page.read_text(encoding="utf-8")
     top = int(np.argmax(model.feature_importances_))
     assert f"column {top} {100 * model.feature_importances_[top]:.1f} %" in text
+
+
+@pytest.mark.parametrize("metric", ["isotropic", "learned"])
+def test_gamma_and_C_of_one_machine_are_searched_too(metric):
+    X, y = make_friedman1(900, n_features=8, noise=0.5, random_state=0)
+    new, truth = make_friedman1(500, n_features=8, noise=0.0, random_state=1)
+    asked = {"tube": 0.0, "random_state": 0, "tol": 1e-6}
+    plain = CoreVectorRegressor(method="exact", **asked).fit(X, y)
+    method = methods.Exact(metric=metric, tune=True)
+    model = CoreVectorRegressor(method=method, **asked).fit(X, y)
+    assert hasattr(model, "metric_") == (metric == "learned")
+    assert model.score(new, truth) > plain.score(new, truth) + 0.02
+    root = np.sqrt(getattr(model, "metric_", np.ones(8)))
+    again = CoreVectorRegressor(
+        C=model.C_, gamma=model.gamma_, method="exact", **asked
+    ).fit(X * root, y)
+    # Both within a gap of 1e-6 of the same optimum.
+    np.testing.assert_allclose(
+        model.predict(new), again.predict(new * root), atol=0.01 * truth.std()
+    )
+    assert certify(model, X, y).primal == pytest.approx(model.certificate_.primal)
+    assert model.history_[-1]["C"] == model.C_

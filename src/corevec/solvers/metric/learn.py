@@ -39,6 +39,7 @@ from corevec.solvers.cells.cell import newton_applies, solve_cell
 from corevec.solvers.cells.tree import Directions, grow
 from corevec.solvers.cells.tuning import (
     FIRST_PLACE,
+    Pair,
     Place,
     Trial,
     climb,
@@ -68,6 +69,7 @@ class Form:
     size: int  # rows per machine
     is_local: bool  # the machines are those of cells of a tree
     is_tuned: bool = False
+    has_metric: bool = True  # else only gamma and C are chosen
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,10 @@ class Learned:
     error: float
     isotropic_error: float
     n_rounds: int
-    place: Place = FIRST_PLACE  # where gamma and C stand, if they were tuned
+    # Where gamma and C stand, if they were tuned, and what is there.
+    place: Place = FIRST_PLACE
+    gamma: float | None = None
+    C_factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,7 @@ class _Round:
 
     scale: Array | None
     place: Place
+    pair: Pair | None  # gamma and the factor of C, if they were tuned
     error: float
     gradients: Array  # mean squares, of each column
 
@@ -156,7 +162,7 @@ def learn(
     variance = row_statistics(_sample_of(task)).column_variance
     rounds: list[_Round] = []
     scale, place = None, FIRST_PLACE
-    for number in range(MAX_ROUNDS):
+    for number in range(MAX_ROUNDS if task.form.has_metric else 1):
         parts = _parts(task, scale, regions)
         found = _round(task, parts, scale, place, deadline)
         if found is None:
@@ -192,6 +198,7 @@ def _best(rounds: list[_Round], variance: Array) -> Learned:
         rounds[0].error,
         len(rounds),
         best.place,
+        *(best.pair or (None, 1.0)),
     )
 
 
@@ -297,7 +304,9 @@ def _round(
         return None
     total = np.sum(found, axis=0)
     error = total[0] / max(total[1], 1e-300)
-    return _Round(scale, place, float(error), total[3:] / max(total[2], 1e-300))
+    pair = pair_at(place, unit) if task.form.is_tuned else None
+    gradients = total[3:] / max(total[2], 1e-300)
+    return _Round(scale, place, pair, float(error), gradients)
 
 
 def _machine(
