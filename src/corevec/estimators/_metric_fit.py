@@ -79,7 +79,9 @@ class MetricFit:
             rows = rows_with_weight(self.problems, host)
             groups = draw_regions(host, rows, form, n_outputs, rng)
         else:
-            host, groups = self._sampled(host, sample_size(form, n_outputs), rng)
+            host, groups = self._sampled(
+                host, sample_size(form, n_outputs, host.n_rows), rng
+            )
         task = MetricTask(self.problems, host, groups, self._kernel, form)
         least = Deadline(deadline.progress, _share_of(deadline))
         return learn(task, rng, least)

@@ -57,6 +57,8 @@ MAX_ROUNDS, PATIENCE = 10, 2
 # them on which gamma and C are tried, and the cells of a region. covtype, cells of 500:
 # 24 regions of 4 cells 1.92 % error, 6 of 8 cells 2.01 %, 6 of 16 cells 2.36 %.
 MACHINES, TRIED_MACHINES, REGION_CELLS = 96, 6, 4
+# A round solves at most this share of the cells, but not fewer than the second number.
+CELLS_SHARE, MIN_MACHINES = 0.25, 24
 # Rows per machine where the model is one machine of all rows, and the number of those.
 GLOBAL_ROWS, GLOBAL_MACHINES = 2000, 4
 # The share of the sample that is held out, and the least rows to learn from.
@@ -117,9 +119,13 @@ class _Round:
     gradients: Array  # mean squares, of each column
 
 
-def sample_size(form: Form, n_outputs: int) -> int:
-    """Return the number of rows that `learn` uses."""
-    n_machines = _share(MACHINES, n_outputs) if form.is_local else GLOBAL_MACHINES
+def sample_size(form: Form, n_outputs: int, n_rows: int) -> int:
+    """Return the number of rows that `learn` uses, of so many."""
+    n_machines = GLOBAL_MACHINES
+    if form.is_local:
+        n_cells = int(CELLS_SHARE * n_rows / form.size)
+        n_machines = min(max(n_cells, MIN_MACHINES), MACHINES)
+        n_machines = _share(n_machines, n_outputs)
     return int(n_machines * form.size / (1 - HELD_OUT))
 
 
@@ -131,7 +137,7 @@ def draw_regions(
     In a random sample of the rows cells would be wider than those of the model. So a
     tree cuts all rows into regions of several cells, of which some are drawn.
     """
-    wanted = sample_size(form, n_outputs)
+    wanted = sample_size(form, n_outputs, source.n_rows)
     if len(rows) <= wanted:
         return [rows]
     if not form.is_local:
