@@ -48,13 +48,15 @@ class ImportanceDisplay:
 
     Examples
     --------
+    >>> from matplotlib.figure import Figure
     >>> from sklearn.datasets import make_friedman1
     >>> from corevec import CoreVectorRegressor, methods
     >>> from corevec.plots import ImportanceDisplay
     >>> X, y = make_friedman1(300, random_state=0)
     >>> exact = methods.Exact(metric="learned")
     >>> model = CoreVectorRegressor(C=10, tube=0.0, method=exact).fit(X, y)
-    >>> ImportanceDisplay.from_estimator(model).ax_.get_xlabel()
+    >>> ax = Figure().add_subplot()
+    >>> ImportanceDisplay.from_estimator(model, ax=ax).ax_.get_xlabel()
     'importance'
     """
 
@@ -138,13 +140,15 @@ class WaterfallDisplay:
 
     Examples
     --------
+    >>> from matplotlib.figure import Figure
     >>> from sklearn.datasets import make_friedman1
     >>> from corevec import CoreVectorRegressor, explain
     >>> from corevec.plots import WaterfallDisplay
     >>> X, y = make_friedman1(200, random_state=0)
     >>> model = CoreVectorRegressor(C=10, tube=0.0).fit(X, y)
-    >>> display = WaterfallDisplay.from_explanation(explain(model, X[:3]), row=1)
-    >>> len(display.ax_.patches)
+    >>> found, ax = explain(model, X[:3]), Figure().add_subplot()
+    >>> display = WaterfallDisplay.from_explanation(found, row=1, ax=ax)
+    >>> len(ax.patches)
     10
     """
 
