@@ -15,6 +15,7 @@ from benchmarks.experiments import (
     exact_growth,
     imbalance,
     intervals,
+    learned_metric,
     loosli_canu,
     loosli_canu_rows,
     memory,
@@ -72,6 +73,7 @@ EXPERIMENTS = {
     "cells_more": cells_more,
     "cv_search": cv_search,
     "intervals": intervals,
+    "learned_metric": learned_metric,
 }
 
 

@@ -47,7 +47,7 @@ def arguments(params):
 # found by these words.
 SPAN = {"n_basis": "n_vectors", "basis": "basis", "regulariser": "regulariser"}
 SPAN |= {"certificate": "certificate"}
-CELLS = {"cells": "size", "n_trees": "n_trees"}
+CELLS = {"cells": "size", "n_trees": "n_trees", "metric": "metric"}
 CORE = {"sampling": "sampling", "batch": "batch", "max_core": "max_vectors"}
 
 

@@ -21,6 +21,9 @@ def facts(model, params):
     for name in ("gamma_", "C_"):
         if hasattr(model, name):
             told[name] = getattr(model, name)
+    if hasattr(model, "metric_"):
+        last = model.history_[-1]
+        told |= {n: last[n] for n in ("metric_error", "isotropic_error")}
     return found | {"note": str(told)}
 
 

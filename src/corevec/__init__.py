@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from corevec.estimators.classify import CoreVectorClassifier
     from corevec.estimators.compression import CompressedModel, compress
     from corevec.estimators.detect import SVDD, CoreVectorOneClass
+    from corevec.estimators.explanation import Explanation, explain
     from corevec.estimators.rank import CoreVectorRanker
     from corevec.estimators.regress import CoreVectorRegressor
     from corevec.estimators.search import CoreVectorClassifierCV, CoreVectorRegressorCV
@@ -46,6 +47,7 @@ __all__ = [
     "CoreVectorRegressor",
     "CoreVectorRegressorCV",
     "CorevecError",
+    "Explanation",
     "ImplicitSurface",
     "InvalidInputError",
     "KernelError",
@@ -60,6 +62,7 @@ __all__ = [
     "StructuralSVM",
     "certify",
     "compress",
+    "explain",
     "patch_sklearn",
     "unpatch_sklearn",
 ]

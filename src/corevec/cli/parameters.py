@@ -54,19 +54,29 @@ def estimator_class(name: str, allowed: Iterable[str] = TRAINABLE) -> Any:
 
 
 def options_of(estimator: Any) -> list[inspect.Parameter]:
-    """Return a Typer option for each parameter of an estimator and of its methods."""
-    found = []
-    titles = {estimator: f"Parameters of {estimator.__name__}"}
-    titles |= {
-        kind: f"Parameters of --method {name}"
-        for name, kind in methods_of(estimator).items()
-    }
-    for owner, title in titles.items():
-        texts = texts_of(owner)
-        found += [
-            _option(name, default, texts.get(name, ""), title)
-            for name, default in _parameters_of(owner)
-        ]
+    """Return a Typer option for each parameter of an estimator and of its methods.
+
+    A parameter that several methods have is one option.
+    """
+    title, texts = f"Parameters of {estimator.__name__}", texts_of(estimator)
+    found = [
+        _option(name, default, texts.get(name, ""), title)
+        for name, default in _parameters_of(estimator)
+    ]
+    served = methods_of(estimator)
+    for name, owners in _owners(served).items():
+        first, title = served[owners[0]], f"Parameters of --method {', '.join(owners)}"
+        default = dict(_parameters_of(first))[name]
+        found.append(_option(name, default, texts_of(first).get(name, ""), title))
+    return found
+
+
+def _owners(served: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the methods that have each parameter."""
+    found: dict[str, list[str]] = {}
+    for method, kind in served.items():
+        for name, _ in _parameters_of(kind):
+            found.setdefault(name, []).append(method)
     return found
 
 
@@ -88,21 +98,27 @@ def _method_from(estimator: Any, given: dict[str, Any]) -> Any:
     They are taken out of `given`; they imply the method that has them.
     """
     served = methods_of(estimator)
-    owners = {
-        name: method
-        for method, kind in served.items()
-        for name, _ in _parameters_of(kind)
-    }
+    owners = _owners(served)
     asked = given.pop("method", None)
     own = {name: given.pop(name) for name in owners if name in given}
-    implied = {owners[name] for name in own}
     if not own:
         return asked
-    if len(implied | ({asked} if asked else set())) > 1:
-        listed = ", ".join(f"{option_name(n)} (--method {owners[n]})" for n in own)
+    implied = {asked} if asked else set(served)
+    for name in own:
+        implied &= set(owners[name])
+    if not implied:
+        listed = ", ".join(
+            f"{option_name(n)} (--method {' or '.join(owners[n])})" for n in own
+        )
         beside = f" beside --method {asked}" if asked else ""
         raise usage_error(
             f"{listed} cannot be used together{beside}: one method solves the problem."
+        )
+    if len(implied) > 1:
+        listed = ", ".join(option_name(name) for name in own)
+        known = ", ".join(name for name in served if name in implied)
+        raise usage_error(
+            f"{listed} belongs to several methods. Add --method: {known}."
         )
     return served[implied.pop()](**own)
 

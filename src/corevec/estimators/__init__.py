@@ -21,6 +21,7 @@ __all__, __getattr__ = on_demand(
         "classify": "CoreVectorClassifier",
         "compression": "CompressedModel compress refuse_cells",
         "detect": "SVDD CoreVectorOneClass",
+        "explanation": "Explanation explain",
         "methods": "METHODS_BY_NAME Method method_of",
         "rank": "CoreVectorRanker",
         "regress": "CoreVectorRegressor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from corevec.estimators._callbacks import (
     traffic_of,
 )
 from corevec.estimators._dataset import Dataset
+from corevec.estimators._metric import check_metric, is_searched, stated
 from corevec.estimators._notebook import ShowsCertificate
 from corevec.estimators._parameters import seed_of
 from corevec.estimators._rows import TakesRows, check_square, named
@@ -141,9 +143,18 @@ class CoreVectorEstimator(
         reporter: RoundReporter,
     ) -> FitResult:
         """Fit `problems`, set the common attributes and return the result."""
+        started = time.perf_counter()
         kernel = kernel_for(self, given)
+        facts: dict[str, Any] = {}
+        method = method_of(self)
+        if is_searched(method) and not isinstance(method, Cells):
+            from corevec.estimators._metric_fit import search
+
+            kernel, problems, facts = search(self, kernel, given, problems)
         task = Task(problems, given.source, kernel, self._settings())
-        outcome, progress = self._run(task, reporter)
+        outcome, progress = self._run(task, reporter, started=started)
+        for record in progress.history:
+            record.update(facts)
         self._set_fitted(outcome, progress, title)
         return outcome
 
@@ -154,12 +165,14 @@ class CoreVectorEstimator(
         *,
         stop_asked: bool = False,
         has_checkpoint: bool = True,
+        started: float | None = None,
     ) -> tuple[FitResult, Progress]:
         """Return the solution of a task, and the history of its rounds."""
         listeners = [*traffic_of(task.source), reporter.on_round]
         limits = self.max_iter, self.max_time
         n_rows = task.source.n_rows
-        progress = Progress(n_rows, *limits, listeners, stop_asked=stop_asked)
+        how: dict[str, Any] = {} if started is None else {"started": started}
+        progress = Progress(n_rows, *limits, listeners, stop_asked=stop_asked, **how)
         file = self._checkpoint_of(task) if has_checkpoint else None
         try:
             saved = None if file is None else file.read()
@@ -233,6 +246,7 @@ class CoreVectorEstimator(
             self.__dict__.pop(name, None)
         if isinstance(method, Cells):
             method.check_for(self)
+        check_metric(self, method)
         if self._box_form() is not None:
             self._check_free_bias(method)
 
@@ -281,7 +295,8 @@ class CoreVectorEstimator(
         self.n_iter_ = len(self.history_)
         self.n_core_ = max(outcome.n_core)
         self.method_ = outcome.method
-        self.certificate_ = worst_of(outcome.certificates, title)
+        worst = worst_of(outcome.certificates, title)
+        self.certificate_ = stated(worst, outcome.functions.kernel)
         if not self._is_as_asked():
             said = advice(self.certificate_, self.history_, self)
             self.certificate_ = replace(self.certificate_, advice=said)
@@ -373,13 +388,15 @@ class CoreVectorEstimator(
                 from corevec.solvers.cells.device_rows import refuse_worker_devices
 
                 refuse_worker_devices(type(self).__name__, source)
-                return certify_cells(problems, source, self._forest, self.tol)
+                found = certify_cells(problems, source, self._forest, self.tol)
+                return stated(found, self._forest.trees[0].kernel)
             with source.at_work():
                 parts = [
                     self._certify_one(t, problem, source)
                     for t, problem in enumerate(problems)
                 ]
-        return worst_of(parts, "one machine per class, pair or target")
+        worst = worst_of(parts, "one machine per class, pair or target")
+        return stated(worst, self._functions.kernel)
 
     def _check_training_matrix(self, K: Any) -> None:
         """Refuse a square matrix whose columns are not the training rows.

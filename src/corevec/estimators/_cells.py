@@ -21,6 +21,13 @@ from corevec.data.sources import Source
 from corevec.estimators._base import kernel_for
 from corevec.estimators._callbacks import RoundReporter, traffic_of
 from corevec.estimators._dataset import Dataset
+from corevec.estimators._metric import is_learned, stated
+from corevec.estimators._metric_fit import (
+    MetricFit,
+    facts_of,
+    set_learned,
+    with_metric,
+)
 from corevec.estimators._validation import named
 from corevec.estimators.methods import method_of
 from corevec.exceptions import (
@@ -36,9 +43,10 @@ from corevec.solvers.cells.cell import rows_with_weight
 from corevec.solvers.cells.certificate import cells_certificate
 from corevec.solvers.cells.device_rows import refuse_worker_devices
 from corevec.solvers.cells.out_of_core import OutOfCoreRows
-from corevec.solvers.cells.tree import grow
+from corevec.solvers.cells.tree import Directions, grow
 from corevec.solvers.cells.tuning import (
     MORE_CELLS,
+    Start,
     Trial,
     mean_error,
     trials,
@@ -46,6 +54,7 @@ from corevec.solvers.cells.tuning import (
     weighted_error,
     with_C_times,
 )
+from corevec.solvers.metric.learn import Form, Learned
 from corevec.solvers.numeric.deadline import Deadline
 from corevec.solvers.strategy import auto as strategy
 
@@ -65,6 +74,13 @@ class _Setting:
     kernel: AnyKernel
     problems: list[Problem]
     tuned: dict[str, float]
+    learned: Learned | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is noted in `history_`."""
+        learned = {} if self.learned is None else facts_of(self.learned)
+        return {**self.tuned, **learned}
 
 
 class CellsFit:
@@ -121,10 +137,13 @@ class CellsFit:
                 task = cells.CellsTask(*own, self.size, self.method.n_trees, self.rng)
                 solved = cells.solve(task, progress)
         for record in progress.history:
-            record.update(self.facts or setting.tuned)
+            record.update(self.facts or setting.facts)
+        if setting.learned is not None:
+            set_learned(model, setting.learned)
         if setting.tuned:
             model.gamma_, model.C_ = setting.tuned["gamma"], setting.tuned["C"]
         _set_fitted(model, solved, progress, task.problems)
+        model.certificate_ = stated(model.certificate_, setting.kernel)
         model.method_ = self._taken(solved)
         if not solved.is_complete:
             text = _incomplete_text(model, solved)
@@ -187,45 +206,73 @@ class CellsFit:
 
     @cached_property
     def setting(self) -> _Setting:
-        """Kernel and problems; ``tune=True`` tunes them on parts of a few cells."""
-        model = self.model
+        """Kernel and problems: with a learned metric, and tuned, if that is asked."""
+        learned = self._learned
         if not self.method.tune or self._has_few_rows:
-            return _Setting(self._global_kernel, self.problems, {})
+            kernel = self._global_kernel
+            kernel = kernel if learned is None else with_metric(kernel, learned)
+            return _Setting(kernel, self.problems, {}, learned)
         source, members = self._tried_cells()
         parts = trials(members, self.rng)
-        statistics = self.given.statistics
 
         def kernel_of(gamma: float) -> AnyKernel:
-            own = model.degree, model.coef0
-            return make_kernel(model.kernel, gamma, *own, statistics)
+            kernel = self._kernel_of(gamma)
+            return kernel if learned is None else with_metric(kernel, learned)
 
-        # Half of the time is for the cells themselves.
-        clock = Progress(
-            self.given.n_rows, max_time=model.max_time, started=self.started
-        )
-        deadline = Deadline.of(clock, share=0.5)
-        found = tune(self.problems, source, parts, kernel_of, deadline)
+        deadline = Deadline.of(self._clock, share=0.5)  # the rest is for the cells
+        own = self.problems, source, parts, kernel_of, deadline
+        start = None if learned is None else Start(learned.scale, learned.place)
+        found = tune(*own, start)
         return _Setting(
             kernel_of(found.gamma),
             with_C_times(self.problems, found.C_factor),
             {
                 "gamma": found.gamma,
-                "C": float(model.C * found.C_factor),
+                "C": float(self.model.C * found.C_factor),
                 "tuned_error": found.error,
             },
+            learned,
         )
+
+    @cached_property
+    def _learned(self) -> Learned | None:
+        """The metric that the method learns, if it does."""
+        if not is_learned(self.method) or self._has_few_rows:
+            return None
+        seed = self.model._settings().random_state
+        fit = MetricFit(self.problems, self.source, self._kernel_of, seed)
+        form = Form(self.size, is_local=True, is_tuned=self.method.tune)
+        return fit.learn(form, Deadline.of(self._clock))
+
+    @property
+    def _clock(self) -> Progress:
+        """The clock of the fit, with its time limit."""
+        limit = self.model.max_time
+        return Progress(self.given.n_rows, max_time=limit, started=self.started)
+
+    def _kernel_of(self, gamma: float | None) -> AnyKernel:
+        """Return the kernel with a given gamma, or else the one that was asked for."""
+        if gamma is None:
+            return self._global_kernel
+        model = self.model
+        own = model.degree, model.coef0
+        return make_kernel(model.kernel, gamma, *own, self.given.statistics)
 
     def _tried_cells(self) -> tuple[Source, list[Array]]:
         """Return rows in memory that cells are tried on, and those of each cell."""
         if self._tried is None:
             rng = np.random.default_rng(0)
+            scale = None if self._learned is None else self._learned.scale
             if not self.source.holds(self.source.n_rows):
-                remote = OutOfCoreRows(self.problems, self.source, self.size, rng)
+                own = self.problems, self.source, self.size, rng, scale
+                remote = OutOfCoreRows(*own)
                 parts = remote.partition(rng, random=False)
                 self._tried = remote.some_cells(parts, 2 * MORE_CELLS, rng)
             else:
                 rows = rows_with_weight(self.problems, self.source)
-                members = grow(self.source, self.size, rng, rows=rows)[1]
+                how = Directions(scale=scale)
+                own_grown = self.source, self.size, rng
+                members = grow(*own_grown, directions=how, rows=rows)[1]
                 self._tried = self.source, members
         return self._tried
 

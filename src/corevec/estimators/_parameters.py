@@ -220,6 +220,7 @@ _CHECKS: dict[str, Check] = {
     "n_components": check_count,
     "n_rows": check_count,
     "tune": check_flag,
+    "metric": _one_of("isotropic", "learned"),
     "max_vectors": _optional(check_count, or_none=True),
     "max_iter": _optional(check_count, or_none=True),
     "checkpoint": _optional(check_path),

@@ -138,6 +138,17 @@ class Exact(Method):
     soft margin and a positive definite kernel by name. Unlike "auto", it does not give
     up where samples predict a long time: see `max_time`.
 
+    Parameters
+    ----------
+    metric : {"isotropic", "learned"}, default="isotropic"
+        Metric of the kernel's distance: one width for all columns, or a factor for each
+        column that is learned on a sample of the rows by the gradients of machines
+        (see `feature_importances_`), if it lowers the error on held-out rows. Kernels
+        of the distance, classifiers and regressors only.
+    tune : bool, default=False
+        Whether to select gamma and a factor of C by the error on held-out rows of a
+        sample (see `gamma_` and `C_`), together with the metric.
+
     Examples
     --------
     >>> from sklearn.datasets import make_moons
@@ -150,6 +161,9 @@ class Exact(Method):
     name = "exact"
     serves = ("classifier", "regressor", "one-class")
     losses = ("squared", "hinge")
+
+    def __init__(self, *, metric: str = "isotropic", tune: bool = False):
+        store(self, locals())
 
     def solve(self, fit: Fit) -> FitResult:
         """Return the solution of a fit."""
@@ -319,6 +333,14 @@ class FewVectors(Method):
         matrix is not of low rank; "sample", an estimate from a sample of the rows that
         holds with probability 0.999. "auto" is "exact" where that is affordable, else
         "projection".
+    metric : {"isotropic", "learned"}, default="isotropic"
+        Metric of the kernel's distance: one width for all columns, or a factor for each
+        column that is learned on a sample of the rows by the gradients of machines
+        (see `feature_importances_`), if it lowers the error on held-out rows. Kernels
+        of the distance, classifiers and regressors only.
+    tune : bool, default=False
+        Whether to select gamma and a factor of C by the error on held-out rows of a
+        sample (see `gamma_` and `C_`), together with the metric.
 
     Examples
     --------
@@ -341,6 +363,8 @@ class FewVectors(Method):
         basis: Any = "pursuit",
         regulariser: str = "norm",
         certificate: str = "auto",
+        metric: str = "isotropic",
+        tune: bool = False,
     ):
         store(self, locals())
 
@@ -498,6 +522,12 @@ class Cells(Method):
     tune : bool, default=False
         Whether to select gamma and a factor of C on held-out rows of a few cells (see
         `gamma_` and `C_`); labels or targets are needed.
+    metric : {"isotropic", "learned"}, default="isotropic"
+        Metric of the kernel's distance: one width for all columns, or a factor for each
+        column that is learned on a sample of the rows by the gradients of machines
+        (see `feature_importances_`), if it lowers the error on held-out rows. Kernels
+        of the distance, classifiers and regressors only. The cuts of the tree follow
+        the metric. With `tune`, gamma and C are selected together with it.
 
     Examples
     --------
@@ -512,7 +542,14 @@ class Cells(Method):
     name = "cells"
     serves = ("classifier", "regressor", "one-class")
 
-    def __init__(self, size: str | int = 1000, *, n_trees: int = 1, tune: bool = False):
+    def __init__(
+        self,
+        size: str | int = 1000,
+        *,
+        n_trees: int = 1,
+        tune: bool = False,
+        metric: str = "isotropic",
+    ):
         store(self, locals())
 
     def check(self, who: str) -> None:

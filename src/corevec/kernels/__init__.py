@@ -42,6 +42,7 @@ from corevec.kernels.factory import (
     make_kernel,
     resolve_gamma,
     rounding_share,
+    scale_of,
 )
 from corevec.kernels.kernel import (
     DISTANCE_KERNELS,
@@ -70,5 +71,6 @@ __all__ = [
     "make_kernel",
     "resolve_gamma",
     "rounding_share",
+    "scale_of",
     "squared_norms",
 ]

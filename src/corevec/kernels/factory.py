@@ -133,6 +133,11 @@ def resolve_gamma(gamma: Any, statistics: RowStatistics | None, exponent: int) -
         return float(np.ldexp(1.0 / variance, 2 * (exponent - statistics.exponent)))
 
 
+def scale_of(kernel: AnyKernel) -> Array | None:
+    """Return the roots of the learned metric of a kernel; None where it has none."""
+    return kernel.row_map.scale if isinstance(kernel, Kernel) else None
+
+
 def check_kernel_name(who: str, kernel: Any) -> None:
     """Raise an error that lists the kernels when `kernel` is none of them."""
     if callable(kernel) or kernel in KERNEL_NAMES:

@@ -46,6 +46,9 @@ BASIS_PART = 2048
 FEW_OUTPUTS = 4
 # Columns from which half of a symmetric product is worth mirroring.
 WIDE_COLUMNS = 128
+# Values below count as this one where a slope divides by a function of them, and scaled
+# distances below count as zero: rounding leaves nothing of so small a distance.
+_TINY_VALUE, _KINK = 1e-30, 1e-6
 # A sparse basis is stored dense while it stays below this many bytes: CSR times dense
 # is 5-10x faster than CSR times CSR.
 _DENSE_BASIS_BYTES = 1 << 26
@@ -85,9 +88,17 @@ class Kernel:
 
     def on_columns(self, columns: Array) -> Kernel:
         """Return this kernel of distances for rows with some of the columns only."""
-        shift = self.row_map.shift
-        shift = None if shift is None else shift[columns]
-        return replace(self, row_map=replace(self.row_map, shift=shift))
+        return replace(self, row_map=self.row_map.on_columns(columns))
+
+    def with_scale(self, scale: Array) -> Kernel:
+        """Return this kernel of distances after column c is multiplied by ``scale[c]``.
+
+        That is the kernel of the diagonal metric ``M = diag(scale**2)``: its squared
+        distances are ``(x - z)' M (x - z)``.
+        """
+        error = self.row_map.error * float(scale.max(initial=0.0))
+        row_map = replace(self.row_map, scale=scale, error=2.0 * error)
+        return replace(self, row_map=row_map)
 
     def prepare(self, rows: Rows, dtype: Any = np.float64) -> Points:
         """Return `rows` mapped, in `dtype`, with the norms that the kernel needs."""
@@ -251,14 +262,28 @@ class Kernel:
     def slope(self, values: Array) -> Array:
         """Return dk/d(squared distance), or dk/d(inner product), at kernel values.
 
-        For "rbf", "linear" and "poly", where the value determines the slope.
+        For all but "sigmoid": the value determines the slope. At distance zero, where
+        "laplacian" and "inverse-distance" have a kink, it is 0.
         """
         if self.name == "rbf":
             return -self.gamma * values
+        if self.uses_distance:
+            return self._slope_at_kink(values)
         if self.name == "linear":
             return namespace(values).ones_like(values)
         root = abs(values) ** (1.0 - 1.0 / self.degree)
         return self.degree * self.gamma * root
+
+    def _slope_at_kink(self, values: Array) -> Array:
+        """Return the slope of "laplacian" or "inverse-distance"."""
+        xp = namespace(values)
+        k = values.clip(_TINY_VALUE, 1.0)
+        if self.name == "laplacian":  # exp(-t), t = sqrt(gamma q)
+            t, top = -xp.log(k), k
+        else:  # 1 / (1 + t)
+            t, top = 1.0 / k - 1.0, k * k
+        slope = -self.gamma * top / (2.0 * t.clip(_KINK, None))
+        return xp.where(t > _KINK, slope, 0.0 * slope)
 
     def _diagonal_of(self, squares: Array | None) -> Array:
         assert squares is not None

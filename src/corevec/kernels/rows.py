@@ -42,18 +42,29 @@ class Rows:
 
 @dataclass(frozen=True)
 class RowMap:
-    """The map ``x -> x * 2**-exponent - shift``, applied before a distance is taken.
+    """The map ``x -> scale (x * 2**-exponent - shift)``, applied before a distance.
 
     The shift leaves distances unchanged; the kernel's gamma is multiplied by
     ``4**exponent`` to compensate for the scale. Without the shift, squared norms near
     1e12 (columns near 1e6) leave no digit for a distance of 1e-3; without the
-    scale, columns near 1e200 overflow when squared. `error` bounds the rounding of a
-    mapped row, as a length.
+    power of two, columns near 1e200 overflow when squared. `scale` has a factor per
+    column: the roots of a diagonal metric, which is a part of the kernel; None is all
+    ones. `error` bounds the rounding of a mapped row, as a length.
     """
 
     shift: Array | None = None
     exponent: int = 0
     error: float = 0.0
+    scale: Array | None = None
+
+    def on_columns(self, columns: Array) -> RowMap:
+        """Return this map for rows with some of the columns only."""
+        shift, scale = self.shift, self.scale
+        return replace(
+            self,
+            shift=None if shift is None else shift[columns],
+            scale=None if scale is None else scale[columns],
+        )
 
     def __call__(self, values: Any, dtype: Any) -> Any:
         """Return the mapped rows, in one memory layout."""
@@ -65,11 +76,15 @@ class RowMap:
             mapped = values.astype(dtype if not self.exponent else np.float64)
             if self.exponent:
                 mapped.data = np.ldexp(mapped.data, -self.exponent)
+            if self.scale is not None:
+                mapped.data *= self.scale[mapped.indices]
             return mapped.astype(dtype, copy=False)
         if self.exponent:
             values = np.ldexp(values.astype(np.float64), -self.exponent)
         if self.shift is not None:
             values = np.subtract(values, self.shift, dtype=np.float64)
+        if self.scale is not None:
+            values = np.multiply(values, self.scale, dtype=np.float64)
         # One memory layout, so that each compiled loop has one signature per dtype.
         return np.ascontiguousarray(values, dtype=dtype)
 
@@ -79,15 +94,37 @@ class RowMap:
             half = -self.exponent // 2
             values = cast(values, np.float64)
             values = values * 2.0**half * 2.0 ** (-self.exponent - half)
-        if self.shift is not None:
+        if self.scale is not None:
+            values = cast(values, np.float64)
+            if self.shift is not None:
+                values = values - to_device_of(self.shift, values)
+            values = values * to_device_of(self.scale, values)
+        elif self.shift is not None:
             return shifted(values, self.shift, dtype)
         return cast(values, dtype).contiguous()
 
-    def back(self, mapped: Array) -> Array:
-        """Return mapped vectors in the user's units."""
+    def back(self, mapped: Any) -> Any:
+        """Return mapped vectors in the user's units.
+
+        A column whose scale is 0 has no effect on a distance: it gets the shift.
+        """
+        if sparse.issparse(mapped):  # is not shifted
+            found = mapped.astype(np.float64)
+            if self.scale is not None:
+                found.data *= self._inverse_scale[found.indices]
+            found.data = np.ldexp(found.data, self.exponent)
+            return found
+        if self.scale is not None:
+            mapped = mapped * self._inverse_scale
         if self.shift is not None:
             mapped = mapped + self.shift
         return np.ldexp(mapped, self.exponent) if self.exponent else mapped
+
+    @property
+    def _inverse_scale(self) -> Array:
+        assert self.scale is not None
+        used = self.scale > 0
+        return np.where(used, 1.0 / np.where(used, self.scale, 1.0), 0.0)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,9 @@ __all__, __getattr__ = on_demand(
         "certificate": "Cancellation Certificate relative_gap with_kind worst_of",
         "checkpoint": "Checkpoint Saved described",
         "expansion": "KernelExpansion Ready",
+        "gradients": "squared_gradients",
         "norms": "norms_sq norms_sq_of_rows parts_of",
+        "shapley": "shapley_values",
         "result": "FitResult Settings WarmStart",
     },
 )

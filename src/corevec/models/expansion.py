@@ -123,7 +123,8 @@ class Ready:
         scaled = kernel.normalized and not kernel.uses_distance
         X: Any = rows.values
         z = _torch_kernels.Prepared(basis.values, basis.squares)
-        if scaled or not _torch_kernels.answers_in_one(kernel._parameters, X, z):
+        by_parts = scaled or kernel.row_map.scale is not None
+        if by_parts or not _torch_kernels.answers_in_one(kernel._parameters, X, z):
             points = kernel.prepare(rows, self.dtype)
             values: Any = kernel.times(points, basis, functions.coef)
             return _torch_kernels.answers_of(values, intercept, rows.index, asked)

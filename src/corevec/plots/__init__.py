@@ -16,6 +16,7 @@ from corevec.plots._history import curves_of as curves_of
 from corevec.plots._model import last_step as last_step
 from corevec.plots._model import vectors_of as vectors_of
 from corevec.plots.ball import BallDisplay
+from corevec.plots.columns import ImportanceDisplay, WaterfallDisplay
 from corevec.plots.convergence import ConvergenceDisplay
 from corevec.plots.decision import DecisionMapDisplay
 from corevec.plots.gaps import CertificateDisplay
@@ -30,7 +31,9 @@ __all__ = [
     "ConvergenceDisplay",
     "CoreVectorsDisplay",
     "DecisionMapDisplay",
+    "ImportanceDisplay",
     "ModelSizeDisplay",
     "OneClassMapDisplay",
     "SurfaceSliceDisplay",
+    "WaterfallDisplay",
 ]

@@ -103,7 +103,19 @@ def found_facts(estimator: Any) -> Facts:
         value = getattr(estimator, name, None)
         if isinstance(value, float):
             facts.append((text, f"{value:.6g}"))
-    return facts
+    return [*facts, *_importance_facts(estimator)]
+
+
+def _importance_facts(estimator: Any) -> Facts:
+    """Return the columns that matter most to a model with a learned metric."""
+    found = getattr(estimator, "feature_importances_", None)
+    if found is None:
+        return []
+    own = getattr(estimator, "feature_names_in_", None)
+    names = [f"column {c}" for c in range(len(found))] if own is None else own
+    top = sorted(range(len(found)), key=lambda c: -found[c])[:_MOST_CLASSES]
+    told = (f"{names[c]} {100 * found[c]:.1f} %" for c in top if found[c] > 0)
+    return [("columns that matter most", "; ".join(told))]
 
 
 def _kernel_of(estimator: Any) -> Any:

@@ -274,3 +274,19 @@ def test_a_model_whose_format_is_refused_is_saved_natively(capsys, data):
     assert code != 0
     assert f"The model is in {path}.corevec instead" in err
     assert formats.load(f"{path}.corevec").predict(X[:2]).shape == (2,)
+
+
+def test_an_option_of_several_methods_needs_to_know_which(capsys, data):
+    """Cells, Exact and FewVectors learn a metric; `--size` is of cells alone."""
+    path, _ = trained(capsys, data, "--metric", "learned")
+    model = formats.load(path)
+    assert isinstance(model.method, methods.Cells)
+    assert model.method.metric == "learned"
+    words = ["train", data, "--model", path, "--dense", "--metric", "learned"]
+    code, _, err = run(capsys, *words)
+    assert code != 0
+    assert "--method" in err
+    assert "few-vectors" in err
+    code, _, err = run(capsys, *words, "--method", "exact")
+    assert code == 0, err
+    assert formats.load(path).method.metric == "learned"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from corevec.data.sources import Workers, as_source
-from corevec.solvers.cells import graft, grow, levels
+from corevec.solvers.cells import Directions, graft, grow, levels
 
 
 def grown(values, size, seed=0, **how):
@@ -55,7 +55,7 @@ def held(members):
 @pytest.mark.parametrize("d", [1, 2, 7, 54])
 def test_cells_of_random_rows_are_balanced(n, size, d, random):
     X = np.random.default_rng(d).normal(size=(n, d))
-    tree, members = grown(X, size, random=random)
+    tree, members = grown(X, size, directions=Directions(random))
     assert_is_a_tree_of(X, tree, members)
     sizes = held(members)
     assert len(sizes) == tree.n_cells
@@ -88,7 +88,7 @@ def test_rows_descend_to_the_cell_by_the_definition(rng):
 def test_the_first_direction_is_the_leading_one_and_the_others_favour_it(random):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(5000, 4)) * [10.0, 1.0, 1.0, 0.1]
-    tree, _ = grown(X, 2500, random=random)
+    tree, _ = grown(X, 2500, directions=Directions(random))
     leading = np.linalg.eigh(np.cov(X.T))[1][:, -1]
     along = abs(float(tree.directions[0] @ leading))
     assert np.linalg.norm(tree.directions[0]) == pytest.approx(1.0)
@@ -101,7 +101,10 @@ def test_random_trees_differ_from_each_other(rng):
     X = rng.normal(size=(1000, 4))
     source = as_source(X, 2**28, Workers(1))
     one = np.random.default_rng(0)
-    cells = [grow(source, 50, one, random=True)[0].cells_of(X) for _ in range(3)]
+    cells = [
+        grow(source, 50, one, directions=Directions(True))[0].cells_of(X)
+        for _ in range(3)
+    ]
     for a, b in ((0, 1), (0, 2), (1, 2)):
         pairs = len(np.unique(cells[a] * 1000 + cells[b]))
         assert pairs > 2 * len(np.unique(cells[a]))
@@ -114,7 +117,11 @@ def test_a_seed_gives_one_tree_whatever_the_threads(rng, random):
     for n_jobs in (1, 2, 3):
         with Workers(n_jobs) as workers:
             source = as_source(X, 2**28, workers)
-            found.append(grow(source, 40, np.random.default_rng(5), random=random)[0])
+            found.append(
+                grow(
+                    source, 40, np.random.default_rng(5), directions=Directions(random)
+                )[0]
+            )
     for tree in found[1:]:
         assert np.array_equal(tree.directions, found[0].directions)
         assert np.array_equal(tree.thresholds, found[0].thresholds)
@@ -223,7 +230,7 @@ def test_duplicates_share_a_cell_and_the_other_rows_are_split(d, random):
     X = rng.normal(size=(4000, d))
     equal = rng.permutation(4000)[:2000]
     X[equal] = X[equal[0]]
-    tree, members = grown(X, 100, random=random)
+    tree, members = grown(X, 100, directions=Directions(random))
     cells = assert_is_a_tree_of(X, tree, members)
     home = np.unique(cells[equal])
     assert len(home) == 1

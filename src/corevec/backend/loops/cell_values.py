@@ -36,8 +36,9 @@ class Machines(NamedTuple):
     """
 
     centres: npt.NDArray  # (n_cells, columns of the rows), float64
-    same: npt.NDArray  # of that shape: 1 where all vectors of the cell agree, else 0
+    same: npt.NDArray  # of that shape: the scale where all vectors agree, else 0
     columns: npt.NDArray  # columns in which vectors differ, cell after cell
+    scales: npt.NDArray  # their factors, the roots of the metric
     column_starts: npt.NDArray  # (n_cells + 1,)
     vectors: npt.NDArray  # (columns, vectors) of each cell, centred, flat
     vector_starts: npt.NDArray  # (n_cells + 1,)
@@ -48,14 +49,14 @@ class Machines(NamedTuple):
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def _centred(row, centre, same, columns, few):
+def _centred(row, centre, same, columns, scales, few):
     """Write the differing columns into `few`; return the squared norm of the rest."""
     others = 0.0
     for c in range(row.shape[0]):
         off = (row[c] - centre[c]) * same[c]
         others += off * off
     for k in range(columns.shape[0]):
-        few[k] = row[columns[k]] - centre[columns[k]]
+        few[k] = (row[columns[k]] - centre[columns[k]]) * scales[k]
     return others
 
 
@@ -94,16 +95,16 @@ def _add_weighted(q, coef, found):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _vectors_of(machines, cell, n_outputs):
-    """Return the differing columns of a cell, its vectors and its coefficients."""
+    """Return the differing columns of a cell, their scales, its vectors and coef."""
     start, stop = machines.starts[cell], machines.starts[cell + 1]
     first, last = machines.column_starts[cell], machines.column_starts[cell + 1]
-    columns = machines.columns[first:last]
+    columns, scales = machines.columns[first:last], machines.scales[first:last]
     m = stop - start
     d = len(columns) + 1  # the last is the distance in all other columns
     at = machines.vector_starts[cell]
     z = machines.vectors[at : at + d * m].reshape((d, m))
     coef = machines.coef[start * n_outputs : stop * n_outputs]
-    return columns, z, coef.reshape((n_outputs, m))
+    return columns, scales, z, coef.reshape((n_outputs, m))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -127,7 +128,7 @@ def add_values(values, rows, kernel, machines, out, squares):
         m = stop - start
         if m == 0 or bounds[cell] == bounds[cell + 1]:
             continue
-        columns, z, coef = _vectors_of(machines, cell, out.shape[1])
+        columns, scales, z, coef = _vectors_of(machines, cell, out.shape[1])
         d = z.shape[0]
         centre, same = machines.centres[cell], machines.same[cell]
         for first in range(bounds[cell], bounds[cell + 1], _BLOCK_ROWS):
@@ -137,7 +138,7 @@ def add_values(values, rows, kernel, machines, out, squares):
             q = buffer_q[: n * m].reshape((n, m))
             for r in range(n):
                 row = order[first + r]
-                others = _centred(values[row], centre, same, columns, x[r])
+                others = _centred(values[row], centre, same, columns, scales, x[r])
                 x[r, d - 1] = np.sqrt(others)
                 squares[row] = _square(x[r])
                 own[r] = squares[row]

@@ -309,6 +309,12 @@ def _kernel_lines(model: Any, kernel: AnyKernel) -> tuple[str, dict[str, float]]
             f"LIBSVM does not have the kernel {name!r}, only linear, poly, rbf, "
             "sigmoid and precomputed",
         )
+    if kernel.row_map.scale is not None:
+        raise _no_machine(
+            model,
+            "LIBSVM has one gamma for all columns, and the learned metric has one for "
+            "each (metric='isotropic' has none)",
+        )
     if name == "poly" and kernel.degree != int(kernel.degree):
         raise _no_machine(
             model, f"degree={kernel.degree!r} must be a whole number for LIBSVM"

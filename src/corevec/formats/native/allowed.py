@@ -56,9 +56,11 @@ _FITTED = (
     "_stop_asked",
     "certificate_",
     "dual_coef_",
+    "feature_importances_",
     "history_",
     "intercept_",
     "method_",
+    "metric_",
     "n_core_",
     "n_iter_",
 )

@@ -122,6 +122,10 @@ def _(made: RowMap, wrong: Wrong) -> None:
         wrong("exponent must be a whole number within +-2100")
     if not _is_number(made.error) or made.error < 0:
         wrong("error must be a finite number, not below 0")
+    if made.scale is not None:
+        check_floats(made.scale, (None,), "scale", wrong)
+        if not (np.isfinite(made.scale) & (made.scale >= 0)).all():
+            wrong("scale must hold finite numbers, not below 0")
 
 
 @check_sound.register
@@ -159,6 +163,9 @@ def _fit_together(kernel: Any, rows: Any, wrong: Wrong) -> None:
     shift = kernel.row_map.shift
     if shift is not None and shift.shape != (rows.values.shape[1],):
         wrong("the kernel's shift must have one entry per column")
+    scale = kernel.row_map.scale
+    if scale is not None and scale.shape != (rows.values.shape[1],):
+        wrong("the kernel's scale must have one entry per column")
 
 
 @check_sound.register

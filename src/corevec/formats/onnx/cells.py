@@ -7,16 +7,13 @@ would be judged by another machine.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from corevec._runtime.types import Array
 from corevec.exceptions import InvalidInputError
 from corevec.formats.onnx.kernels import write_values
 from corevec.formats.onnx.writer import GraphWriter
-from corevec.models.expansion import KernelExpansion
-from corevec.solvers.cells.forest import Cells, Forest, rows_between
+from corevec.solvers.cells.forest import Cells, Forest
 from corevec.solvers.cells.tree import Tree
 
 # Cells of all trees. Each has some 10 nodes, and the time in which onnxruntime 1.31
@@ -48,7 +45,7 @@ def _write_cells(graph: GraphWriter, x: str, cells: Cells) -> str:
         here = graph.call("NonZero", graph.call("Equal", code, graph.whole(cell)))
         rows = graph.call("Transpose", here, perm=[1, 0])  # (rows of the cell, 1)
         own = graph.call("GatherND", x, rows)
-        found = write_values(graph, own, _machine(cells, cell))
+        found = write_values(graph, own, cells.machine(cell))
         values.append(_lowered(graph, found, cells.absent[cell]))
         numbers.append(rows)
     size = graph.call("Shape", x, start=0, end=1)
@@ -77,17 +74,6 @@ def _cell_of(graph: GraphWriter, x: str, tree: Tree) -> str:
         node = graph.call("Mul", node, graph.whole(2))
         node = graph.call("Add", graph.call("Add", node, graph.whole(1)), right)
     return graph.call("Sub", node, graph.whole(tree.n_cells - 1))
-
-
-def _machine(cells: Cells, cell: int) -> KernelExpansion:
-    start, stop = (int(end) for end in cells.starts[cell : cell + 2])
-    basis = replace(
-        cells.basis,
-        values=rows_between(cells.basis.values, start, stop),
-        index=cells.basis.index[start:stop],
-    )
-    intercept = cells.intercepts[cell]
-    return KernelExpansion(cells.kernel, basis, cells.coef[start:stop], intercept)
 
 
 def _lowered(graph: GraphWriter, values: str, absent: Array) -> str:

@@ -146,8 +146,11 @@ def _of_distance(graph: GraphWriter, x: str, kernel: Kernel, vectors: Array) -> 
     both sides of a difference, and cancels.
     """
     centre = graph.rounded(vectors.mean(axis=0))
-    scale = graph.rounded(np.ldexp(np.sqrt(kernel.gamma), -kernel.row_map.exponent))
-    if scale == 0:
+    scale = np.ldexp(np.sqrt(kernel.gamma), -kernel.row_map.exponent)
+    if kernel.row_map.scale is not None:
+        scale = scale * kernel.row_map.scale
+    scale = graph.rounded(scale)
+    if not np.any(scale):
         raise InvalidInputError(
             f"to_onnx: sqrt(gamma) is below the range of {graph.dtype.name}. "
             "Use dtype='float64', or scale the columns before the fit."

@@ -314,6 +314,4 @@ def with_rows(kernel: Kernel, B: Array, rows: Any) -> Any:
     B = kernel.row_map.back(B)
     if not sparse.issparse(rows):
         return np.concatenate([B, kernel.row_map.back(as_vectors(rows))])
-    rows = rows.astype(np.float64)
-    rows.data = kernel.row_map.back(rows.data)  # sparse rows are not shifted
-    return sparse.vstack([sparse.csr_matrix(B), rows], "csr")
+    return sparse.vstack([sparse.csr_matrix(B), kernel.row_map.back(rows)], "csr")

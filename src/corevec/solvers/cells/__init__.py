@@ -13,7 +13,10 @@ __all__, __getattr__ = on_demand(
         "fit": "CellsTask Solved solve",
         "forest": "Cells Forest",
         "out_of_core": "OutOfCoreRows",
-        "tree": "Tree graft grow levels",
-        "tuning": "MORE_CELLS Trial mean_error trials tune weighted_error with_C_times",
+        "tree": "Directions Tree graft grow levels",
+        "tuning": (
+            "FIRST_PLACE MORE_CELLS Start Trial climb local_gamma mean_error pair_at "
+            "trials tune values_of weighted_error with_C_times"
+        ),
     },
 )

@@ -21,7 +21,7 @@ import numpy as np
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.data.sources import HostCopy, Source, stacked
-from corevec.kernels import AnyKernel, Rows
+from corevec.kernels import AnyKernel, Rows, scale_of
 from corevec.problems.family import Problem
 from corevec.solvers.cells.cell import (
     CellSolution,
@@ -31,7 +31,7 @@ from corevec.solvers.cells.cell import (
 )
 from corevec.solvers.cells.forest import Cells, Forest
 from corevec.solvers.cells.out_of_core import OutOfCoreRows, must_stop
-from corevec.solvers.cells.tree import Tree, grow
+from corevec.solvers.cells.tree import Directions, Tree, grow
 
 # Returns a tree and the solutions of its cells; takes whether directions are random.
 TreeSolver = Callable[[bool], tuple[Tree, list[CellSolution]]]
@@ -106,12 +106,15 @@ def _tree_solver(task: CellsTask, progress: Progress) -> TreeSolver:
         rows = rows_with_weight(task.problems, task.source)
 
         def solve_in_memory(random: bool) -> tuple[Tree, list[CellSolution]]:
-            tree, members = grow(task.source, task.size, rng, random=random, rows=rows)
+            how = Directions(random, scale_of(task.kernel))
+            own = task.source, task.size, rng
+            tree, members = grow(*own, directions=how, rows=rows)
             recorder = _Recorder(progress, len(members))
             return tree, list(_solve_all(task, members, recorder))
 
         return solve_in_memory
-    remote = OutOfCoreRows(task.problems, task.source, task.size, rng)
+    scale = scale_of(task.kernel)
+    remote = OutOfCoreRows(task.problems, task.source, task.size, rng, scale)
 
     def solve_out_of_core(random: bool) -> tuple[Tree, list[CellSolution]]:
         parts = remote.partition(rng, random)

@@ -20,7 +20,8 @@ from corevec.backend import profiles
 from corevec.backend.loops.cell_values import Machines, RowsByCell, add_values
 from corevec.backend.profiles import FEW_COLUMNS
 from corevec.data.sources import Source, stacked
-from corevec.kernels import AnyKernel, Kernel, Points, Rows
+from corevec.kernels import AnyKernel, Kernel, Points, Rows, scale_of
+from corevec.models.expansion import KernelExpansion
 from corevec.solvers.cells.device_rows import evaluated_on_host
 from corevec.solvers.cells.tree import Tree
 
@@ -90,6 +91,14 @@ class Cells:
         np.logical_or.at(used, cells, self.coef != 0)
         absent = (self.intercepts == -1) & ~used
         return np.asarray(absent & ~absent.all(axis=1, keepdims=True))
+
+    def machine(self, cell: int) -> KernelExpansion:
+        """Return the machines of one cell as functions of their own."""
+        start, stop = (int(end) for end in self.starts[cell : cell + 2])
+        values = rows_between(self.basis.values, start, stop)
+        basis = Rows(values, self.basis.index[start:stop])
+        intercept = self.intercepts[cell]
+        return KernelExpansion(self.kernel, basis, self.coef[start:stop], intercept)
 
     def __reduce__(self) -> Any:
         own = (self.tree, self.kernel, self.basis, self.coef)
@@ -329,6 +338,8 @@ def centred_machines(
     n_cells, n_columns = len(starts) - 1, values.shape[1]
     centres, same = np.zeros((n_cells, n_columns)), np.zeros((n_cells, n_columns))
     by_difference = np.zeros(n_cells, dtype=bool)
+    scale = scale_of(kernel)
+    scale = np.ones(n_columns) if scale is None else scale
     parts = []
     for cell, (start, stop) in enumerate(pairwise(starts)):
         if start == stop:
@@ -338,9 +349,9 @@ def centred_machines(
         alike = (own == own[0]).all(axis=0)
         # Divided before they are summed: a sum of values near 1e308 would overflow.
         centres[cell] = np.where(alike, own[0], (own / len(own)).sum(axis=0))
-        same[cell] = alike
-        columns = np.flatnonzero(~alike)
-        off = (own - centres[cell])[:, columns]
+        same[cell] = alike * scale
+        columns = np.flatnonzero(~alike & (scale > 0))
+        off = (own - centres[cell])[:, columns] * scale[columns]
         by_difference[cell] = len(columns) <= FEW_COLUMNS
         off = np.column_stack([off, np.zeros(len(off))]).astype(dtype)
         squares = np.einsum("ij,ij->i", off, off, dtype=np.float64)
@@ -351,6 +362,7 @@ def centred_machines(
         centres,
         same,
         np.concatenate(differ).astype(np.int64),
+        scale[np.concatenate(differ).astype(np.int64)],
         _ends(differ),
         np.concatenate(vectors),
         _ends(vectors),

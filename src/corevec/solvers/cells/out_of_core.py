@@ -44,7 +44,15 @@ from corevec.solvers.cells.duplicates import (
     n_rows_of,
     with_counts,
 )
-from corevec.solvers.cells.tree import EXTRA_LEVELS, Tree, graft, grow, levels, stump
+from corevec.solvers.cells.tree import (
+    EXTRA_LEVELS,
+    Directions,
+    Tree,
+    graft,
+    grow,
+    levels,
+    stump,
+)
 
 # Shares of the memory budget: the sample, which all trees use, and the rows of a group.
 SAMPLE_SHARE, GROUP_SHARE = 1 / 8, 1 / 4
@@ -117,6 +125,8 @@ class OutOfCoreRows:
         Rows per cell.
     rng : Generator
         Draws the sample.
+    scale : array of shape (n_features,), optional
+        The roots of the metric in which the rows are partitioned.
     """
 
     def __init__(
@@ -125,10 +135,11 @@ class OutOfCoreRows:
         source: Source,
         size: int,
         rng: np.random.Generator,
+        scale: Array | None = None,
     ):
         assert isinstance(source, RemoteSource)
         self.problems, self.source, self.size = problems, source, size
-        self.labels = problems[0].labels
+        self.labels, self.scale = problems[0].labels, scale
         row_bytes = _row_bytes(source, rng)
         self.group_rows = int(GROUP_SHARE * source.memory_budget / row_bytes)
         self._check_size(row_bytes)
@@ -203,7 +214,8 @@ class OutOfCoreRows:
         """Return a tree grown from sampled rows that stand for `n_rows`."""
         own = int(len(rows) * self._part_rows / max(n_rows, 1))
         own = max(own, MIN_SAMPLED_PER_PART)
-        how: Any = {"random": random, "rows": rows, "extra_levels": _EXTRA_UPPER_LEVELS}
+        how: Any = {"rows": rows, "extra_levels": _EXTRA_UPPER_LEVELS}
+        how["directions"] = Directions(random, self.scale)
         return grow(sample, own, rng, **how)[0]
 
     def _split_again(
@@ -325,7 +337,7 @@ class OutOfCoreRows:
             own = rows.index[part_of == part]
             rng = np.random.default_rng(parts.seeds[part])
             extra = parts.max_lower_levels - levels(len(own), self.size)
-            how: Any = {"random": parts.random, "rows": own}
+            how: Any = {"directions": Directions(parts.random, self.scale), "rows": own}
             how["extra_levels"] = min(extra, EXTRA_LEVELS)
             tree, cells = grow(source, self.size, rng, **how)
             trees.append((part, tree))

@@ -73,6 +73,38 @@ class Tree:
         return cells, projected
 
 
+@dataclass(frozen=True)
+class Directions:
+    """How the direction of a split is chosen: which, and in which metric.
+
+    `scale` has a factor per column, the roots of a diagonal metric; None is all ones.
+    """
+
+    random: bool = False
+    scale: Array | None = None
+
+    def scaled(self, values: Any) -> Any:
+        """Return rows, which may be overwritten, in the coordinates of the metric."""
+        if self.scale is None:
+            return values
+        if not sparse.issparse(values):
+            values *= self.scale
+        else:
+            values.data *= self.scale[values.indices]
+        return values
+
+    def unscaled(self, direction: Array) -> Array:
+        """Return the direction whose products with rows are those of scaled rows."""
+        if self.scale is None:
+            return direction
+        direction = direction * self.scale
+        length = float(np.linalg.norm(direction))
+        return np.asarray(direction / length if length > 0 else direction)
+
+
+PRINCIPAL = Directions()
+
+
 def levels(n_rows: int, size: int) -> int:
     """Return the depth at which cells of `n_rows` rows in all are nearest to `size`."""
     return max(0, round(math.log2(max(n_rows, 1) / size)))
@@ -111,19 +143,20 @@ def grow(
     size: int,
     rng: np.random.Generator,
     *,
-    random: bool = False,
+    directions: Directions = PRINCIPAL,
     rows: Array | None = None,
     extra_levels: int = EXTRA_LEVELS,
 ) -> tuple[Tree, list[Array]]:
     """Return a tree whose cells have about `size` rows, and the rows of each cell.
 
     Duplicate rows stay in one cell, whatever their number. `rows` are the numbers of
-    the rows to grow the tree from; by default all of them. The tree gets at most
+    the rows to grow the tree from; by default all of them. `directions` tells how the
+    splits are chosen. The tree gets at most
     `extra_levels` levels more than a balanced one.
     """
     members: list[Array] = [source.numbers if rows is None else rows]
     balanced = levels(len(members[0]), size)
-    directions, thresholds = [np.zeros((0, source.n_features))], [np.empty(0)]
+    along, thresholds = [np.zeros((0, source.n_features))], [np.empty(0)]
     depth = 0
     while depth < balanced + extra_levels:
         # With even splits, none of the first `balanced` levels makes a cell too many;
@@ -135,21 +168,26 @@ def grow(
 
         def split(item: tuple[Array, int], least: int = least) -> Any:
             own, seed = item
-            return _split(source, own, np.random.default_rng(seed), random, least)
+            own_rng = np.random.default_rng(seed)
+            return _split(source, own, own_rng, directions, least)
 
         items = zip(members, seeds, strict=True)
         found = list(source.workers.run(split, items))
         if not any(len(one[3]) for one in found):
             break
-        directions.append(np.stack([one[0] for one in found]))
+        along.append(np.stack([one[0] for one in found]))
         thresholds.append(np.array([one[1] for one in found]))
         members = [part for one in found for part in one[2:]]
         depth += 1
-    return Tree(np.concatenate(directions), np.concatenate(thresholds), depth), members
+    return Tree(np.concatenate(along), np.concatenate(thresholds), depth), members
 
 
 def _split(
-    source: Source, rows: Array, rng: np.random.Generator, random: bool, least: int
+    source: Source,
+    rows: Array,
+    rng: np.random.Generator,
+    directions: Directions,
+    least: int,
 ) -> tuple[Array, float, Array, Array]:
     """Return direction, threshold and the rows of the two halves.
 
@@ -161,7 +199,7 @@ def _split(
     sample = rows
     if len(rows) > DIRECTION_ROWS:
         sample = np.sort(rng.choice(rows, DIRECTION_ROWS, replace=False))
-    direction = _direction(source.take(sample), rng, random)
+    direction = _direction(source.take(sample), rng, directions)
     projected = _project(source, rows, direction)
     threshold = _median(projected)
     right = projected > threshold
@@ -206,7 +244,7 @@ def _median(projected: Array) -> float:
     return low + (high - low) / 2
 
 
-def _direction(rows: Rows, rng: np.random.Generator, random: bool) -> Array:
+def _direction(rows: Rows, rng: np.random.Generator, how: Directions) -> Array:
     """Return a direction of large variance, of unit length.
 
     Power iteration on the covariance. A random direction is a single step of it from
@@ -214,16 +252,16 @@ def _direction(rows: Rows, rng: np.random.Generator, random: bool) -> Array:
     eigenvalue.
     """
     # In float64: sums of float32 columns near 1e6 lose the differences between rows.
-    values = rows.values.astype(np.float64)
+    values = how.scaled(rows.values.astype(np.float64))
     entries = values.data if sparse.issparse(values) else values
     largest = float(np.abs(entries).max(initial=0.0))
     if largest > 0:
         entries /= largest  # squares of 1e200 overflow
     mean = np.asarray(values.mean(axis=0)).ravel()
     v = _weighted_sum(values, mean, rng.standard_normal(len(rows)))
-    for _ in range(0 if random else POWER_STEPS):
+    for _ in range(0 if how.random else POWER_STEPS):
         v = _weighted_sum(values, mean, np.asarray(values @ v) - float(mean @ v))
-    return np.asarray(v)
+    return how.unscaled(np.asarray(v))
 
 
 def _weighted_sum(values: Any, mean: Array, weights: Array) -> Array:

@@ -13,7 +13,7 @@ from corevec._runtime.types import Array
 from corevec.data.sources import RowSubset, Source, of_rows, row_statistics
 from corevec.kernels import AnyKernel, Rows
 from corevec.problems.family import Problem
-from corevec.solvers.cells.cell import solve_cell
+from corevec.solvers.cells.cell import CellSolution, solve_cell
 from corevec.solvers.numeric.deadline import Deadline
 
 # Candidates: multiples of one over the mean squared distance within a cell, for gamma,
@@ -22,7 +22,13 @@ GAMMA_FACTORS, C_FACTORS = (0.5, 1.5, 4.5, 13.5, 40.0), (1.0, 5.0, 25.0, 125.0)
 # All candidates are tried on a few cells, the best of them on more.
 FEW_CELLS, MORE_CELLS, N_FINALISTS = 16, 80, 4
 
+# With a learned metric gamma and C are searched in a wider grid, from one place to the
+# next: smooth targets want machines that are wider than their cell.
+WIDE_GAMMA_FACTORS, WIDE_C_FACTORS = (0.02, 0.1, *GAMMA_FACTORS), (*C_FACTORS, 625.0)
+
 Pair = tuple[float, float]  # gamma, and the factor of C
+Place = tuple[int, int]  # of a pair in the wide grid
+FIRST_PLACE: Place = (3, 1)
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,53 @@ class Tuned:
     error: float
 
 
+@dataclass(frozen=True)
+class Start:
+    """Where a search in the wide grid begins.
+
+    `scale` has the roots of the metric of the distance, None where there is none.
+    """
+
+    scale: Array | None
+    place: Place
+
+
+def climb(
+    errors_of: Callable[[list[Place]], list[float]], start: Place
+) -> tuple[Place, float] | None:
+    """Return a place of the wide grid with no better neighbour, and its error.
+
+    `errors_of` returns the errors of some places, or nothing when the time is over:
+    then the best place so far is returned, and None before there is one.
+    """
+    known: dict[Place, float] = {}
+    here = start
+    while True:
+        near = _neighbours(here)
+        new = [place for place in near if place not in known]
+        errors = errors_of(new) if new else []
+        if new and not errors:
+            return (here, known[here]) if known else None
+        known.update(zip(new, errors, strict=True))
+        best = min(near, key=known.__getitem__)
+        if best == here:
+            return here, known[here]
+        here = best
+
+
+def _neighbours(place: Place) -> list[Place]:
+    """Return a place, and then those next to it."""
+    i, j = place
+    near = [place, (i - 1, j), (i + 1, j), (i, j - 1), (i, j + 1)]
+    n_gammas, n_C = len(WIDE_GAMMA_FACTORS), len(WIDE_C_FACTORS)
+    return [(i, j) for i, j in near if 0 <= i < n_gammas and 0 <= j < n_C]
+
+
+def pair_at(place: Place, unit: float) -> Pair:
+    """Return gamma and the factor of C at a place; `unit` is that of gamma."""
+    return WIDE_GAMMA_FACTORS[place[0]] * unit, WIDE_C_FACTORS[place[1]]
+
+
 def trials(members: list[Array], rng: np.random.Generator) -> list[Trial]:
     """Return random parts, four to one, of some random cells that have rows."""
     held = [rows for rows in members if len(rows) >= 10] or [max(members, key=len)]
@@ -59,19 +112,23 @@ def tune(
     parts: list[Trial],
     kernel_of: Callable[[float], AnyKernel],
     deadline: Deadline | None = None,
+    start: Start | None = None,
 ) -> Tuned:
     """Return the gamma and the factor of C with the least error on the test parts.
 
-    `kernel_of` returns the kernel with a given gamma. At the deadline the parts that
+    `kernel_of` returns the kernel with a given gamma. With `start`, the search goes
+    from there to better neighbours. At the deadline the parts that
     were solved for every candidate decide; before the first, the middle candidate.
     """
-    unit = _local_gamma(source, parts)
+    unit = local_gamma(source, parts, None if start is None else start.scale)
     pairs = [(factor * unit, C) for factor, C in product(GAMMA_FACTORS, C_FACTORS)]
 
     def errors_of(some: list[Pair], few: list[Trial]) -> list[float]:
         """Return the error of each pair over those of the parts that all have."""
         return _errors(problems, source, some, kernel_of, (few, deadline))
 
+    if start is not None:
+        return _tuned_from(start, unit, lambda some: errors_of(some, parts[:FEW_CELLS]))
     first = errors_of(pairs, parts[:FEW_CELLS])
     if not first:
         (gamma, C), error = (GAMMA_FACTORS[1] * unit, C_FACTORS[1]), float("nan")
@@ -81,6 +138,19 @@ def tune(
         errors = errors_of(best, parts) or [first[i] for i in order]
         error = min(errors)
         gamma, C = best[errors.index(error)]
+    logger.info("cells: gamma %.3g, C times %g: error %.4f", gamma, C, error)
+    return Tuned(float(gamma), C, error)
+
+
+def _tuned_from(
+    start: Start, unit: float, errors_of: Callable[[list[Pair]], list[float]]
+) -> Tuned:
+    """Return the pair that a search from `start` ends at."""
+    found = climb(
+        lambda places: errors_of([pair_at(one, unit) for one in places]), start.place
+    )
+    place, error = (start.place, float("nan")) if found is None else found
+    gamma, C = pair_at(place, unit)
     logger.info("cells: gamma %.3g, C times %g: error %.4f", gamma, C, error)
     return Tuned(float(gamma), C, error)
 
@@ -124,12 +194,20 @@ def with_C_times(problems: list[Problem], factor: float) -> list[Problem]:
     ]
 
 
-def _local_gamma(source: Source, parts: list[Trial]) -> float:
-    """Return one over the mean squared distance of rows in a cell."""
+def local_gamma(
+    source: Source, parts: list[Trial], scale: Array | None = None
+) -> float:
+    """Return one over the mean squared distance of rows in a cell.
+
+    `scale` has the roots of the metric of the distance.
+    """
     spreads = []
     for part in parts:
         own = row_statistics(RowSubset(source, part.train, source.take(part.train)))
-        spreads.append(np.ldexp(2 * own.total_variance, 2 * own.exponent))
+        total = own.total_variance
+        if scale is not None:
+            total = float(own.column_variance @ scale**2)
+        spreads.append(np.ldexp(2 * total, 2 * own.exponent))
     mean = float(np.mean(spreads)) if spreads else 0.0
     return 1.0 / mean if mean > 0 else 1.0
 
@@ -152,11 +230,16 @@ def _error_of(
     """Return `weighted_error` of the machines of one part."""
     solution = solve_cell(problems, source, kernel, part.train)
     rows = source.take(part.test)
+    return weighted_error(problems, rows, values_of(solution, kernel, rows), kernel)
+
+
+def values_of(solution: CellSolution, kernel: AnyKernel, rows: Rows) -> Array:
+    """Return the values of the machines of one cell."""
     values = np.tile(solution.intercept, (len(rows), 1))
     if len(solution.basis):
         points = kernel.prepare_basis(solution.basis)
         values += kernel.times(kernel.prepare(rows), points, solution.coef)
-    return weighted_error(problems, rows, values, kernel)
+    return values
 
 
 def weighted_error(
