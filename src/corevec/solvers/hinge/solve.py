@@ -184,19 +184,26 @@ class _Run:
 
     def solve(self, start: Array | None) -> BoxSolution:
         """Return the solution."""
-        problem = self.problem
         best = None if start is None else self._started(start)
         if best is None and self._are_few():
             best = self._on_few_rows()
         sampled = self._sampled() if best is None else _Sampled(best.guess)
-        guess, seen, rows = sampled.guess, best, None
+        best, stopped_by = self._rounds(best, sampled.guess)
+        if best is None:
+            best = self._in_time(sampled)
+        return self._solution(best, stopped_by)
+
+    def _rounds(self, best: _Seen | None, guess: Guess) -> tuple[_Seen | None, str]:
+        """Return the best multipliers of the rounds on active entries, and the end.
+
+        None where no time was left for a step on all of them.
+        """
+        problem, seen, rows = self.problem, best, None
         active = np.empty(0, dtype=np.int64)
-        stopped_by = str(StopReason.STALL)
         for _ in range(MOST_PASSES):
             spent = self._spent()
             if spent is not None:
-                stopped_by = spent
-                break
+                return best, spent
             if seen is not None and self._is_met(seen):
                 break
             n_before, steps = len(active), self.steps
@@ -209,14 +216,11 @@ class _Run:
             guess = seen.guess
             if best is None or self._excess(seen) < self._excess(best):
                 best = seen
-            is_settled = last is not None and len(active) == n_before
-            if is_settled and self._has_stalled(seen, last):
+            if len(active) == n_before and self._has_stalled(seen, last):
                 if self.dtype == np.float64:
                     break
                 self.dtype, rows = np.float64, None
-        if best is None:
-            best = self._in_time(sampled)
-        return self._solution(best, stopped_by)
+        return best, str(StopReason.STALL)
 
     def _are_few(self) -> bool:
         """Whether the kernel matrix of all entries is small."""
@@ -267,7 +271,9 @@ class _Run:
         return signed, rows
 
     def _has_stalled(self, seen: _Seen, last: _Seen | None) -> bool:
-        return last is None or self._excess(seen) > STALLED * self._excess(last)
+        if last is None:
+            return False
+        return self._excess(seen) > STALLED * self._excess(last)
 
     def _may_go_on(self) -> bool:
         return self._spent() is None
