@@ -432,7 +432,7 @@ def test_row_weights_come_from_a_column(folder, capsys, moons):
         (
             ["train", "moons.txt", "-m", "m", "--tube", "9"],
             2,
-            "It is a parameter of CoreVectorRegressor (--estimator).",
+            "a parameter of CoreVectorRegressor, StreamingRegressor (--estimator).",
         ),
         (
             ["train", "moons.txt", "-m", "m", "--n-vectors", "9", "--size", "99"],

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("distributed")
 
 from cluster import HERE, Cluster
-from distributed import Client
+from distributed import Client, default_client
 from lazy_rows import board
 
 from corevec import CoreVectorClassifier
@@ -22,7 +22,7 @@ from corevec.exceptions import RowsLostError
 
 ROWS, PARTITION = 12_000, 1_200
 # A kernel of high rank: the core set grows over many rounds, the last on all rows.
-MODEL = {"C": 1.0, "gamma": 20.0, "tol": 0.01, "random_state": 0}
+MODEL = {"C": 1.0, "gamma": 20.0, "tol": 0.01, "random_state": 0, "method": "coreset"}
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_a_worker_killed_in_mid_fit_twice_changes_nothing(cluster, answer):
 
 FIT = """
 import sys
-from distributed import Client
+from distributed import Client, default_client
 from lazy_rows import board
 from corevec import CoreVectorClassifier
 if __name__ == "__main__":
@@ -145,10 +145,14 @@ def test_a_scheduler_that_goes_away_leaves_the_checkpoint(cluster, answer, tmp_p
     client = client_of(cluster)
     ending = threading.Thread(target=end_it)
     ending.start()
-    with pytest.raises(RowsLostError, match=r"scheduler .* stored in"):
-        model.fit(X, y)
-    ending.join()
-    client.close(timeout=1)
+    try:
+        with pytest.raises(RowsLostError, match=r"scheduler .* stored in"):
+            model.fit(X, y)
+        ending.join()
+    finally:
+        client.close(timeout=1)
+    with pytest.raises(ValueError, match="No clients found"):
+        default_client()  # or what follows in this process would wait for it for ever
     assert path.exists()
     # The same rows in memory, on this machine: it goes on from there.
     rows, labels = (part.compute(scheduler="sync") for part in board(ROWS, PARTITION))

@@ -104,6 +104,16 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     names: dict[str, object] = {"__name__": page.stem}
+    try:
+        run(page, names, capsys)
+    finally:  # a cluster that a page leaves open would answer the next page, or not
+        for name in ("client", "cluster"):
+            if name in names:
+                names[name].close()
+
+
+def run(page, names, capsys):
+    """Run the blocks of a page in order, and compare what they print."""
     with warnings.catch_warnings():
         # A page may stop early, or show a solver that does; other warnings stay errors.
         warnings.simplefilter("ignore", ResourceWarning)

@@ -261,10 +261,10 @@ class SupportVectorMachine(ShowsCertificate, BaseEstimator):
             function, rows = self._rows_of_function
             X = kernel_values(who, function, X, rows)
         else:
+            X = computed_rows(who, X)
             refuse_non_numbers(who, X)
             try:
-                rows = computed_rows(who, X)
-                X = validate_data(self, rows, reset=False, **CHECKS)
+                X = validate_data(self, X, reset=False, **CHECKS)
             except ValueError as error:
                 raise named(self, error) from None
         if self._sparse:
