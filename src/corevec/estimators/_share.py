@@ -184,27 +184,35 @@ class ShareFit:
         model, given, source = self.model, self.given, self.given.source
         search = ShareSearch.around(model.C_, self.nu, given.mass)
         interrupted |= self._on_matrix(search)
-        following: float | None = model.C_
-        while following is not None:
-            model.C_ = following
-            problems, settings = model._problems_for(given), model._settings()
-            task = Task(problems, source, self.kernel, settings)
+        C, task = model.C_, self._task(model.C_)
+        while True:
             outcome, progress = model._run(
                 task, reporter, stop_asked=interrupted, has_checkpoint=not is_sample
             )
             between = Progress(source.n_rows)  # to notice a Ctrl-C between two fits
             with between.listening_for_interrupt():
                 share = self._outlier_share(outcome)
+                following = search.following(C, share)
+                if following is not None:
+                    task = self._task(following)
             progress.stop_asked |= between.stop_asked
+            model.C_ = C
             if search.is_met(share):
                 return _Found(outcome, progress, 1.0)
             stopped = outcome.certificates[0].stopped_by
             given_up = stopped in ("max_time", "max_vectors", "max_iter")
-            if given_up or progress.stop_asked:
+            if given_up or progress.stop_asked or following is None:
                 break
-            following = search.following(model.C_, share)
+            C = model.C_ = following
         offset = quantile(model, outcome.functions, source, given.weight)
         return _Found(outcome, progress, offset)
+
+    def _task(self, C: float) -> Task:
+        """Return the problem at this C, which the model is told."""
+        model, given = self.model, self.given
+        model.C_ = C
+        problems, settings = model._problems_for(given), model._settings()
+        return Task(problems, given.source, self.kernel, settings)
 
     def _on_matrix(self, search: ShareSearch) -> bool:
         """Set the C that the search starts from, where all rows fit into a matrix.
