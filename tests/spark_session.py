@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 
 import pytest
@@ -28,4 +29,8 @@ def session(master="local[2]"):
     builder = sql.SparkSession.builder.master(master)
     for name, value in LOCAL.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        return builder.getOrCreate()
+    finally:  # Spark's own handler would end the test process at the next Ctrl-C
+        signal.signal(signal.SIGINT, before)
