@@ -4,6 +4,7 @@ Warnings are errors, which pyproject.toml says.
 """
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -32,6 +33,15 @@ settings.register_profile(
     "nightly", max_examples=500, deadline=None, suppress_health_check=QUIET
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_stays_as_it_was():
+    """Put back Python's handler of SIGINT where a library (Spark) has set its own."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if signal.getsignal(signal.SIGINT) is not before:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
