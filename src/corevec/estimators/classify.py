@@ -28,7 +28,13 @@ if TYPE_CHECKING:
 
 # "auto" takes pairs of classes up to here: their number grows with the square of the
 # classes (496 for 32), and their rows are sorted in memory.
-MOST_PAIRED_CLASSES, MOST_PAIRED_ROWS = 32, 200_000
+FEW_CLASSES, MOST_PAIRED_ROWS = 32, 200_000
+# Up to so many classes too, where each has rows enough that pairs of them cost less
+# than all of them against the rest: 30,000 noisy rows of 40 classes took 4 s and 15 s,
+# 8,000 rows took 0.5 s and 0.4 s.
+MANY_CLASSES, ROWS_PER_CLASS = 64, 400
+# Coefficients (rows x pairs) that are held at most: 800 MB.
+MOST_PAIRED_COEFFICIENTS = 100_000_000
 
 
 class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
@@ -81,9 +87,10 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         Factor of the weights of the rows of each class.
     multi_class : {"auto", "ovr", "ovo"}, default="auto"
         One machine per class against the rest ("ovr"), or one per pair of classes
-        ("ovo"), as in scikit-learn's `SVC`. "auto" takes pairs up to 32 classes and
-        200,000 rows, where they are solved in memory and are as accurate as `SVC`;
-        with `Cells` or `FewVectors`, and beyond, one class against the rest.
+        ("ovo"), as in scikit-learn's `SVC`. "auto" takes pairs up to 32 classes (64
+        where each has 400 rows) and 200,000 rows, where they are solved in memory and
+        are as accurate as `SVC`; with `Cells` or `FewVectors`, and beyond, one class
+        against the rest.
     max_iter : int, default=None
         Maximum number of rounds. None sets no limit.
     max_time : float, default=None
@@ -249,10 +256,9 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         """Return "ovr" or "ovo": what `multi_class` asks for."""
         if self.multi_class != "auto":
             return str(self.multi_class)
-        few = len(self.classes_) <= MOST_PAIRED_CLASSES
-        few &= given.n_rows <= MOST_PAIRED_ROWS
         is_joint = isinstance(method_of(self), Cells | FewVectors)
-        return "ovo" if few and not is_joint else "ovr"
+        by_pairs = not is_joint and _pairs_pay(len(self.classes_), given.n_rows)
+        return "ovo" if by_pairs else "ovr"
 
     def _count_support(self, given: Dataset) -> None:
         """Sort the support vectors by class, as `n_support_` counts them.
@@ -442,3 +448,12 @@ def _votes(values: Array, n_classes: int) -> Array:
         confidence[:, i] -= values[:, column]
         confidence[:, j] += values[:, column]
     return votes + confidence / (3 * (abs(confidence) + 1))
+
+
+def _pairs_pay(n_classes: int, n_rows: int) -> bool:
+    """Whether machines of pairs of classes cost less than of each against the rest."""
+    n_pairs = n_classes * (n_classes - 1) // 2
+    if n_rows > MOST_PAIRED_ROWS or n_rows * n_pairs > MOST_PAIRED_COEFFICIENTS:
+        return False
+    are_large = n_classes <= MANY_CLASSES and n_rows >= ROWS_PER_CLASS * n_classes
+    return n_classes <= FEW_CLASSES or are_large

@@ -258,6 +258,25 @@ def test_every_kind_of_matrix_has_the_same_products(dtype, n_vectors):
         np.testing.assert_allclose(one.times(V, 42), K[:42, :42] @ V[:42], **close)
 
 
+@pytest.mark.parametrize("n_cached", [0, 3, 99])
+def test_products_skip_tiles_that_are_multiplied_by_zero(n_cached):
+    X, _, _ = cloud(103)
+    how = make_kernel("rbf", 0.5), np.float64, Workers(2)
+    tiles = TiledGram(Rows(X, np.arange(103)), *how, n_cached=n_cached, tile=32)
+    K, rng = naive.gram(X, gamma=0.5), np.random.default_rng(0)
+    for active in (np.arange(40, 60), np.array([5, 100]), np.array([102])):
+        V = np.zeros((103, 2))
+        V[active] = rng.normal(size=(len(active), 2))
+        between = tiles.on_active(active)(V)
+        np.testing.assert_allclose(between[active], (K @ V)[active], atol=1e-12)
+        for _ in range(2):  # computed, then perhaps kept
+            np.testing.assert_allclose(tiles.times(V, 103), K @ V, atol=1e-12)
+    assert len(tiles.tiles) <= n_cached
+    assert (0, 0) not in TiledGram(
+        Rows(X, np.arange(103)), *how, n_cached=99, tile=32
+    ).tiles  # nothing is computed before it is needed
+
+
 def test_the_preconditioner_is_the_inverse_of_what_it_says():
     X, _, _ = cloud(120)
     kernel, rows = make_kernel("rbf", 0.5), Rows(X, np.arange(120))
@@ -328,11 +347,13 @@ FEW = ActiveRows(sample_rows=20, joining_share=0.1)
     "method",
     [
         Ascent(refined_rows=0),
+        Ascent(refined_rows=0, double_rows=0),
+        Ascent(refined_rows=0, few_columns=0),
         Ascent(),
         Ascent(refined_rows=0, whole_rows=0, active=FEW),
         Ascent(refined_rows=0, whole_rows=0, matrix_share=0.0),
     ],
-    ids=["whole", "refined", "active rows", "newton"],
+    ids=["float64", "float32", "shared", "refined", "active rows", "newton"],
 )
 @pytest.mark.parametrize("absent", [False, True], ids=["all", "two classes absent"])
 def test_pairs_of_classes_are_that_many_two_class_problems(method, absent):
@@ -371,6 +392,40 @@ def test_a_large_problem_is_solved_on_its_active_rows(weighted):
     twin = naive.hinge(naive.gram(X, **KERNELS[0]), 2.0 * codes - 1, 1.0, s)
     assert found.certificates[0].converged
     assert_optimal(found.certificates[0], twin)
+
+
+REST = {"refined_rows": 0, "whole_rows": 0}
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        Ascent(refined_rows=0),
+        Ascent(**REST, most_rows=0, against_rest=FEW),
+        Ascent(**REST, most_rows=0, few_columns=0),
+    ],
+    ids=["shared", "active rows", "shared, wide"],
+)
+def test_classes_against_the_rest_are_solved_one_by_one(method):
+    X, z, s = cloud(400)
+    codes = np.digitize(z, [-1.0, 0.0, 1.0])
+    labels, kernel = Labels(400, codes, s), KERNELS[0]
+    found = solved(
+        [two_class(labels, 1.0, k) for k in range(4)], X, kernel, 1e-6, method
+    )
+    K = naive.gram(X, **kernel)
+    for k, one in enumerate(found.certificates):
+        assert one.converged
+        assert_optimal(one, naive.hinge(K, np.where(codes == k, 1.0, -1.0), 1.0, s))
+
+
+def test_classes_with_many_active_rows_are_left_to_newton_steps():
+    X, z, _ = cloud(400)
+    labels = Labels(400, np.digitize(z, [-1.0, 0.0, 1.0]))
+    few = ActiveRows(sample_rows=20, most_active=50)
+    method = Ascent(**REST, most_rows=0, against_rest=few)
+    problems = [two_class(labels, 1.0, k) for k in range(4)]
+    assert solved(problems, X, KERNELS[0], tol=1e-4, method=method) is None
 
 
 def test_a_problem_with_many_active_rows_is_left_to_newton_steps():

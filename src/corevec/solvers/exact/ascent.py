@@ -28,6 +28,7 @@ from corevec.models.result import FitResult
 from corevec.problems.family import Problem
 from corevec.problems.task import Task
 from corevec.solvers.exact.active_rows import ActiveRows, Hinge
+from corevec.solvers.exact.gram import SquareGram
 from corevec.solvers.exact.pairs import PASS_ROWS, values_of_pairs
 from corevec.solvers.exact.result import Solution, support
 from corevec.solvers.exact.rounds import searching_precision
@@ -43,9 +44,16 @@ class Ascent:
     most_rows: int = 5000
     # Up to so many rows a problem is refined to the last digits.
     refined_rows: int = 1500
+    # Up to so many rows the matrix of a pair is in float64: its products with the
+    # solution are then at hand, where a pass over the rows of all pairs would compute
+    # half of the matrix again (4,950 pairs of 208 rows: 5 of 9 s).
+    double_rows: int = 600
+    # Numbers of a row up to which problems compute the kernel values that they need
+    # anew: beyond, they share one matrix (105 classes of text: 3 s in place of 73 s).
+    few_columns: int = 64
     # Shares of the memory budget that the matrices of all threads, and the rows, take.
     matrix_share: float = 0.4
-    rows_share: float = 0.25
+    rows_share: float = 0.5
     # The gap to reach, as a share of the tolerance, and the steps per row until the
     # problem counts as too stiff (large C): Newton steps then take over.
     gap_share: float = 0.3
@@ -61,6 +69,11 @@ class Ascent:
             sample_rows=1500, most_active=8000, sample_steps=3.0
         )
     )
+    # Classes against the rest beyond `whole_rows`: where one of them has too many
+    # active rows, products with one matrix for all of them (`exact`) cost less.
+    against_rest: ActiveRows = field(
+        default_factory=lambda: ActiveRows(most_active=8000, sample_steps=3.0)
+    )
     # Takes the pairs that are too large or too stiff.
     exact: Exact = field(default_factory=Exact)
 
@@ -68,11 +81,30 @@ class Ascent:
         """Whether these are squared hinges of few rows, or of pairs of classes."""
         source, problems = task.source, task.problems
         plain = all(one.has_unit_targets and not one.is_hard for one in problems)
-        few = source.n_rows <= self.most_rows or all(_is_pair(one) for one in problems)
-        few = few or (len(problems) == 1 and source.draws_cheaply)
-        row_bytes = 8 * (source.row_entries + 2 * len(problems))
+        few = source.n_rows <= self.most_rows or self._is_within_reach(task)
+        row_bytes = 8 * (source.row_entries + 3 * len(problems))
         fits = source.n_rows * row_bytes <= self.rows_share * source.memory_budget
         return plain and few and fits and task.warm is None and serves(task)
+
+    def _is_within_reach(self, task: Task) -> bool:
+        """Whether problems of more than `most_rows` rows are solved this way."""
+        if len(task.problems) == 1:
+            return task.source.draws_cheaply
+        if all(_is_pair(one) for one in task.problems):
+            return True
+        # Without a shared matrix each class computes the values that it needs anew.
+        is_narrow = task.source.row_entries <= self.few_columns
+        return is_narrow or self.shares_matrix(task)
+
+    def shares_matrix(self, task: Task) -> bool:
+        """Whether the kernel matrix of all rows is computed once for all problems."""
+        source, problems = task.source, task.problems
+        fits = 8 * source.n_rows**2 <= self.matrix_share * source.memory_budget
+        if len(problems) == 1 or not fits:
+            return False
+        is_wide = source.row_entries > self.few_columns
+        are_pairs = all(_is_pair(one) for one in problems)
+        return is_wide or (not are_pairs and source.n_rows <= self.most_rows)
 
     def solve(self, task: Task, progress: Progress) -> FitResult | None:
         """Return the optimum, or None where a problem is too stiff for the method."""
@@ -81,7 +113,7 @@ class Ascent:
         for t, one in enumerate(solved):
             if one.is_solved or progress.spent() is not None:
                 continue
-            if len(task.problems) == 1:
+            if work.is_alone or not _is_pair(task.problems[t]):
                 return None
             again = work.solve_exactly(t)
             if again is None:
@@ -116,6 +148,7 @@ class _Work:
     progress: Progress
     rows: Rows  # with the columns that terms need
     codes: Array
+    matrix: Array | None = None  # of all rows, in float64, where problems share it
 
     @staticmethod
     def of(task: Task, method: Ascent, progress: Progress) -> _Work:
@@ -129,18 +162,27 @@ class _Work:
             order = np.argsort(codes, kind="stable")
             rows, codes = rows.part(order), codes[order]
         progress.rows_looked_at += len(rows)
-        return _Work(task, method, progress, rows, codes)
+        matrix = None
+        if method.shares_matrix(task):
+            plain = Rows(rows.values, rows.index)
+            gram = SquareGram.of(plain, task.kernel, np.float64, source.workers)
+            matrix = gram.values
+        return _Work(task, method, progress, rows, codes, matrix)
 
     def positions(self, problem: Problem) -> Array:
         """Return the positions of the rows that a problem is about."""
         if not _is_pair(problem) or len(self.task.problems) == 1:
             return np.arange(len(self.rows))
+        return np.concatenate(
+            [np.arange(part.start, part.stop) for part in self._ranges(problem)]
+        )
+
+    def _ranges(self, problem: Problem) -> list[slice]:
+        """Return where the rows of the two classes of a pair are."""
         both = np.array([problem.positive, problem.negative], dtype=np.int64)
         starts = np.searchsorted(self.codes, both, side="left")
         stops = np.searchsorted(self.codes, both, side="right")
-        return np.concatenate(
-            [np.arange(*pair) for pair in zip(starts, stops, strict=True)]
-        )
+        return [slice(*pair) for pair in zip(starts, stops, strict=True)]
 
     def solve(self, t: int) -> _Solved:
         """Return the solution of one problem."""
@@ -154,22 +196,40 @@ class _Work:
         start = _Solved(positions, b, sign, omega, is_solved=False)
         if self.progress.spent() is not None:
             return start
-        given = Rows(rows.values, rows.index), task.kernel, sign, omega
-        # Several problems are shared out to the threads; one shares out its products.
-        workers = task.source.workers if self.is_alone else Workers(1)
-        how = float(problem.has_bias), np.dtype(self.dtype), workers
-        pair = Hinge(*given, *how)
-        if n > (method.most_rows if self.is_alone else method.whole_rows):
+        pair = self._hinge(problem, rows, sign, omega)
+        most_rows = method.most_rows if self.is_alone else method.whole_rows
+        if n > most_rows and (self.matrix is None or _is_pair(problem)):
             return self._on_active_rows(pair, start, t)
-        points = task.kernel.prepare(pair.rows, pair.dtype)
-        K = finite(task.kernel.block(points, points), task.kernel)
+        K = self._matrix(pair, problem)
         tol = method.gap_share * task.settings.tol
         most_steps = method.steps_per_row * n + 100
         taken = ascend(K, pair.bias, sign, omega, b, gradient, tol, most_steps)
         near = replace(start, coef=sign * b, is_solved=taken >= 0)
         if self.is_refined:
-            return self._refined(near, K, float(problem.has_bias))
+            return self._refined(near, K, pair.bias)
+        if K.dtype == np.float64:
+            values = K @ near.coef + pair.bias * near.coef.sum()
+            near = replace(near, values=values)
         return near
+
+    def _hinge(self, problem: Problem, rows: Rows, sign: Array, omega: Array) -> Hinge:
+        """Return a problem with the place and the precision that it is solved in."""
+        task, is_small = self.task, len(rows) <= self.method.double_rows
+        # Several problems are shared out to the threads; one shares out its products.
+        workers = task.source.workers if self.is_alone else Workers(1)
+        dtype = np.dtype(np.float64 if is_small else self.dtype)
+        given = Rows(rows.values, rows.index), task.kernel, sign, omega
+        return Hinge(*given, float(problem.has_bias), dtype, workers)
+
+    def _matrix(self, pair: Hinge, problem: Problem) -> Array:
+        """Return the kernel matrix of a problem's rows: computed, or gathered."""
+        if self.matrix is None:
+            points = pair.kernel.prepare(pair.rows, pair.dtype)
+            return finite(pair.kernel.block(points, points), pair.kernel)
+        if not _is_pair(problem):
+            return self.matrix
+        both = self._ranges(problem)
+        return np.block([[self.matrix[p, q] for q in both] for p in both])
 
     def _on_active_rows(self, pair: Hinge, start: _Solved, t: int) -> _Solved:
         """Return the solution of a large pair: unsolved where too many are active."""
@@ -180,11 +240,16 @@ class _Work:
         rng = np.random.default_rng([settings.random_state or 0, t])
         tol = self.method.gap_share * settings.tol
         given = tol, most_values, rng, lambda: self.progress.spent() is None
-        active = self.method.alone if self.is_alone else self.method.active
-        found = active.solve(pair, *given)
+        found = self._method_for(self.task.problems[t]).solve(pair, *given)
         if found is None:
             return start
         return replace(start, coef=found.coef, values=found.values, is_solved=True)
+
+    def _method_for(self, problem: Problem) -> ActiveRows:
+        """Return how a large problem is solved on its active rows."""
+        if self.is_alone:
+            return self.method.alone
+        return self.method.active if _is_pair(problem) else self.method.against_rest
 
     @property
     def is_alone(self) -> bool:
@@ -255,7 +320,7 @@ class _Work:
     def finish(self, solved: list[_Solved]) -> FitResult:
         """Return the functions with their certificates, measured in float64."""
         task, progress = self.task, self.progress
-        coef = np.zeros((len(self.rows), len(solved)))
+        coef = np.zeros((len(self.rows), len(solved)), order="F")  # set by columns
         for t, one in enumerate(solved):
             coef[one.rows, t] = one.coef
         used = np.flatnonzero(coef.any(axis=1))

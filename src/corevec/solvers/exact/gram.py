@@ -25,6 +25,9 @@ from corevec.solvers.exact.components import Components, Partition
 
 # Rows of a tile: 4 MB in float32, large enough for BLAS, small enough to share out.
 TILE = 1024
+# Rows of a tile that are computed at a time: their values stay in the cache until they
+# are copied to where they are kept.
+STRIP = 128
 # Up to so many rows the whole matrix is one array: half the code for little memory.
 SQUARE_ROWS = 4096
 # Up to so many vectors BLAS is faster one vector at a time: its matrix products want
@@ -33,6 +36,8 @@ FEW_VECTORS = 4
 # Share of the memory budget that the cached matrix may take, and a part of it: the
 # coordinates of a preconditioner are then worth more.
 CACHED_SHARE, PARTLY_CACHED_SHARE = 0.7, 0.5
+# The parts of the rows that a tile is between.
+Pair = tuple[int, int]
 
 
 class Gram(ABC):
@@ -195,8 +200,10 @@ class DeviceGram(Gram):
 class TiledGram(Gram):
     """Tiles on and above the diagonal; each serves for its transpose too.
 
-    The first of them are cached, as many as the memory budget allows; the others are
-    computed again in every product.
+    A tile is computed when a product first needs it, and kept while the memory budget
+    allows; the others are computed again in every product. Products skip what is
+    multiplied by zero alone: of 28,000 rows that a last round works on, half may turn
+    out to be inactive, and a quarter of the matrix is then never computed.
     """
 
     def __init__(
@@ -213,8 +220,8 @@ class TiledGram(Gram):
         self.n_cached, self.tile = n_cached, tile
         self.ranges: list[slice] = []
         self.parts: list[Points] = []
-        self.pairs: list[tuple[int, int]] = []
-        self.tiles: dict[tuple[int, int], Array] = {}
+        self.pairs: list[Pair] = []
+        self.tiles: dict[Pair, Array] = {}
         self.extend(rows)
 
     @property
@@ -235,39 +242,86 @@ class TiledGram(Gram):
             # By columns: the leading rows, which every product needs, come first.
             j = len(self.parts) - 1
             self.pairs += [(i, j) for i in range(j + 1)]
-        cached = [
-            pair for pair in self.pairs[: self.n_cached] if pair not in self.tiles
-        ]
-        self.tiles.update(
-            zip(cached, self.workers.run(self._tile, cached), strict=True)
-        )
-
-    def _tile(self, pair: tuple[int, int]) -> Array:
-        i, j = pair
-        return finite(self.kernel.block(self.parts[i], self.parts[j]), self.kernel)
 
     def times(self, V: Array, leading: int) -> Array:
         """Return the product with the leading rows, tile by tile."""
         vectors = np.ascontiguousarray(V[:leading].T, dtype=self.dtype)
+        used = self._parts_of(np.flatnonzero(vectors.any(axis=0)))
+        inside = [
+            (i, j)
+            for i, j in self.pairs
+            if self.ranges[j].start < leading and (used[i] or used[j])
+        ]
+        return self._product(vectors, inside)
 
-        def product(pairs: list[tuple[int, int]]) -> Array:
-            out = np.zeros(vectors.shape)
-            for i, j in pairs:
-                tile = self.tiles.get((i, j))
-                if tile is None:
-                    tile = self._tile((i, j))
-                self._add_product(tile, (i, j), vectors, out)
+    def on_active(self, active: Array) -> Callable[[Array], Array]:
+        """Return the product with the tiles between active rows."""
+        leading, used = 1 + int(active[-1]), self._parts_of(active)
+        between = [(i, j) for i, j in self.pairs if used[i] and used[j]]
+
+        def product(V: Array) -> Array:
+            vectors = np.ascontiguousarray(V[:leading].T, dtype=self.dtype)
+            out = np.zeros_like(V)
+            out[:leading] = self._product(vectors, between)
             return out
 
-        inside = [pair for pair in self.pairs if self.ranges[pair[1]].start < leading]
-        # Dealt out in turn: tiles at the edge are smaller.
-        n_shares = self.workers.n_threads
-        shares = [inside[k::n_shares] for k in range(n_shares)]
-        return np.asarray(sum(self.workers.run(product, shares))).T
+        return product
 
-    def _add_product(
-        self, tile: Array, pair: tuple[int, int], vectors: Array, out: Array
-    ) -> None:
+    def _parts_of(self, rows: Array) -> Array:
+        """Return whether each part has any of these rows (increasing positions)."""
+        starts = np.array([part.start for part in self.ranges] + [len(self)])
+        return np.diff(np.searchsorted(rows, starts)) > 0
+
+    def _product(self, vectors: Array, pairs: list[Pair]) -> Array:
+        """Return the product with the matrix of these tiles."""
+        missing = [pair for pair in pairs if pair not in self.tiles]
+        kept = self._places(missing[: self.n_cached - len(self.tiles)])
+
+        def product(share: list[Pair]) -> Array:
+            out = np.zeros(vectors.shape)
+            for pair in share:
+                tile = self.tiles.get(pair)
+                if tile is None:
+                    tile = self._tile(pair, kept.get(pair))
+                self._add_product(tile, pair, vectors, out)
+            return out
+
+        # Dealt out in turn, those that have to be computed first.
+        ready = [pair for pair in pairs if pair in self.tiles]
+        order, n_shares = missing + ready, self.workers.n_threads
+        shares = [order[k::n_shares] for k in range(n_shares)]
+        found = list(self.workers.run(product, shares))
+        self.tiles.update(kept)
+        return np.asarray(sum(found)).T
+
+    def _places(self, pairs: list[Pair]) -> dict[Pair, Array]:
+        """Return memory for tiles, allocated at once.
+
+        NumPy asks for huge pages where an array is large. Tiles that were allocated one
+        by one took longer to be given their memory than to be computed (4 columns: 0.5
+        instead of 5 G values/s).
+        """
+        shapes = [(len(self.parts[i]), len(self.parts[j])) for i, j in pairs]
+        ends = np.cumsum([0, *(a * b for a, b in shapes)])
+        dtype = self.parts[0].dtype
+        memory = np.empty(int(ends[-1]), dtype=dtype)
+        cuts = pairwise(int(end) for end in ends)
+        return {
+            pair: memory[start:stop].reshape(shape)
+            for pair, shape, (start, stop) in zip(pairs, shapes, cuts, strict=True)
+        }
+
+    def _tile(self, pair: Pair, out: Array | None) -> Array:
+        """Compute a tile, into `out` if it is to be kept."""
+        left, right = (self.parts[k] for k in pair)
+        if out is None:
+            return finite(self.kernel.block(left, right), self.kernel)
+        for part in _ranges(len(left), STRIP):
+            block = self.kernel.block(_part(left, part), right)
+            out[part] = finite(block, self.kernel)
+        return out
+
+    def _add_product(self, tile: Array, pair: Pair, vectors: Array, out: Array) -> None:
         """Add the product with one tile, and with its transpose off the diagonal."""
         n = vectors.shape[1]
         p, q = (_cut(self.ranges[k], n) for k in pair)
