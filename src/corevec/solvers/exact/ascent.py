@@ -21,18 +21,18 @@ from corevec.backend.arrays import to_numpy
 from corevec.backend.loops.ascent import ascend
 from corevec.certificates.scan import Subset
 from corevec.data.sources import Workers, of_rows
-from corevec.kernels import Rows, finite
+from corevec.kernels import PrecomputedKernel, Rows, finite
 from corevec.models.certificate import relative_gap
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
 from corevec.problems.family import Problem
 from corevec.problems.task import Task
 from corevec.solvers.exact.active_rows import ActiveRows, Hinge
-from corevec.solvers.exact.gram import SquareGram
 from corevec.solvers.exact.pairs import PASS_ROWS, values_of_pairs
 from corevec.solvers.exact.result import Solution, support
 from corevec.solvers.exact.rounds import searching_precision
 from corevec.solvers.exact.solve import Exact, serves
+from corevec.solvers.numeric.kernel_matrix import kernel_matrix
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,8 @@ class Ascent:
         """Whether the kernel matrix of all rows is computed once for all problems."""
         source, problems = task.source, task.problems
         fits = 8 * source.n_rows**2 <= self.matrix_share * source.memory_budget
-        if len(problems) == 1 or not fits:
+        is_at_hand = isinstance(task.kernel, PrecomputedKernel)
+        if len(problems) == 1 or is_at_hand or not fits:
             return False
         is_wide = source.row_entries > self.few_columns
         are_pairs = all(_is_pair(one) for one in problems)
@@ -165,8 +166,7 @@ class _Work:
         matrix = None
         if method.shares_matrix(task):
             plain = Rows(rows.values, rows.index)
-            gram = SquareGram.of(plain, task.kernel, np.float64, source.workers)
-            matrix = gram.values
+            matrix = kernel_matrix(plain, task.kernel, np.float64, source.workers)
         return _Work(task, method, progress, rows, codes, matrix)
 
     def positions(self, problem: Problem) -> Array:

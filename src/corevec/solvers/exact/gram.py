@@ -18,10 +18,11 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.backend.arrays import is_tensor, joined, to_device_of, to_numpy
 from corevec.backend.loops import kernels as loops
-from corevec.backend.loops.symmetric import mirror, tile_times
+from corevec.backend.loops.symmetric import tile_times
 from corevec.data.sources import Workers, stacked
 from corevec.kernels import AnyKernel, Kernel, Points, Rows, finite
 from corevec.solvers.exact.components import Components, Partition
+from corevec.solvers.numeric.kernel_matrix import kernel_matrix
 
 # Rows of a tile: 4 MB in float32, large enough for BLAS, small enough to share out.
 TILE = 1024
@@ -112,7 +113,7 @@ class SquareGram(Gram):
     def of(cls, rows: Rows, kernel: AnyKernel, dtype: Any, workers: Workers) -> Self:
         """Return the matrix of these rows."""
         made = cls(rows, kernel, dtype, workers)
-        made._fill()
+        made.values = kernel_matrix(rows, kernel, dtype, workers)
         return made
 
     def part(self, few: Array) -> SquareGram:
@@ -126,26 +127,6 @@ class SquareGram(Gram):
 
         list(self.workers.run(fill, _ranges(len(few), 256)))
         return made
-
-    def _fill(self) -> None:
-        rows, kernel, dtype, workers = (
-            self.rows,
-            self.kernel,
-            self.dtype,
-            self.workers,
-        )
-        points = kernel.prepare_basis(rows, dtype)
-        self.values = np.empty((len(rows), len(rows)), dtype=points.dtype)
-        parts = _ranges(len(rows), 512)
-
-        def fill(part: slice) -> None:
-            # The lower triangle; its transpose follows.
-            left, right = _part(points, part), _part(points, slice(0, part.stop))
-            block = finite(kernel.block(left, right), kernel)
-            self.values[part, : part.stop] = block
-            mirror(block, self.values[: part.stop, part])
-
-        list(workers.run(fill, parts))
 
     @property
     def can_be_factored(self) -> bool:

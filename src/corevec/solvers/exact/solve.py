@@ -22,8 +22,8 @@ from corevec.models.result import FitResult
 from corevec.problems.family import Problem
 from corevec.problems.task import Task
 from corevec.solvers.exact.components import Components
-from corevec.solvers.exact.gram import SquareGram
 from corevec.solvers.exact.rounds import Rounds, Run, Stage, State
+from corevec.solvers.numeric.kernel_matrix import kernel_matrix
 
 MIN_SAMPLE = 600
 # Numbers that are held of every row: values of functions and proofs, signs, targets,
@@ -151,7 +151,7 @@ def _ascended(task: Task, method: Exact) -> State:
     view, kernel, problems = task.source, task.kernel, task.problems
     rows = view.take(view.numbers)
     plain = Rows(rows.values, rows.index)
-    K = SquareGram.of(plain, kernel, np.float32, view.workers).values
+    K = kernel_matrix(plain, kernel, np.float32, view.workers)
     most = method.sample_steps * len(rows)
 
     def solve(problem: Problem) -> Array:

@@ -38,7 +38,12 @@ from corevec.solvers.hinge.active import (
     samples,
 )
 from corevec.solvers.hinge.decomposition import WORKING_SET, Decomposition
-from corevec.solvers.hinge.few_rows import MOST_ENTRIES, STEPS_PER_ENTRY, FewRows
+from corevec.solvers.hinge.few_rows import (
+    MOST_ENTRIES,
+    STEPS_PER_ENTRY,
+    FewRows,
+    Shared,
+)
 from corevec.solvers.hinge.kernel_rows import KernelRows
 from corevec.solvers.hinge.latest import Latest
 from corevec.solvers.hinge.result import GAP, BoxSolution, HingeSettings
@@ -111,11 +116,14 @@ def solve_boxes(
     latest = Latest(problems, source, kernel, progress)
     workers, own = source.workers, source
     is_alone = len(problems) == 1 or not is_small
+    memory = CACHE_SHARE * source.memory_budget / 2
+    shared = Shared.of(problems, source, kernel, memory)
     if not is_alone:
         own = source.using(source.memory_budget / workers.n_threads, Workers(1))
 
     def solve(number: int) -> BoxSolution:
-        return _Run(number, latest, own, settings).solve(given[number])
+        run = _Run(number, latest, own, settings, shared)
+        return run.solve(given[number])
 
     numbers = range(len(problems))
     if is_alone:
@@ -171,12 +179,17 @@ class _Run:
     """The solution of one problem."""
 
     def __init__(
-        self, number: int, latest: Latest, source: Source, settings: HingeSettings
+        self,
+        number: int,
+        latest: Latest,
+        source: Source,
+        settings: HingeSettings,
+        shared: Shared,
     ):
         problem, kernel = latest.problems[number], latest.kernel
         self.problem, self.source, self.kernel = problem, source, kernel
         self.settings, self.progress = settings, latest.progress
-        self.latest, self.number = latest, number
+        self.latest, self.number, self.shared = latest, number, shared
         self.numbers, self.place = numbered(problem.rows)
         self.steps = 0
         self._largest_diagonal = 0.0
@@ -232,7 +245,7 @@ class _Run:
     def _on_few_rows(self) -> _Seen:
         """Return what pairs of multipliers reach on the whole kernel matrix."""
         problem, tol = self.problem, self.settings.tol
-        few = FewRows.of(self.source, self.kernel, self.numbers, self.place)
+        few = FewRows.of(self.shared, self.numbers, self.place)
         self.progress.rows_looked_at += len(self.numbers)
         self._largest_diagonal = few.largest
         signed = problem.feasible(np.zeros(len(problem.rows)))
