@@ -29,6 +29,7 @@ from corevec.problems import (
     two_class,
 )
 from corevec.solvers.exact import (
+    LEVEL_ERROR,
     ActiveRows,
     Ascent,
     Exact,
@@ -37,6 +38,7 @@ from corevec.solvers.exact import (
     LowRank,
     SquareGram,
     TiledGram,
+    levels_serve,
 )
 from corevec.solvers.numeric import Systems
 
@@ -275,6 +277,61 @@ def test_products_skip_tiles_that_are_multiplied_by_zero(n_cached):
     assert (0, 0) not in TiledGram(
         Rows(X, np.arange(103)), *how, n_cached=99, tile=32
     ).tiles  # nothing is computed before it is needed
+
+
+def test_values_in_16_bits_are_off_by_half_a_level():
+    X, _, _ = cloud(103)
+    how = make_kernel("rbf", 0.5), np.uint16, Workers(2)
+    rows, K = Rows(X, np.arange(103)), naive.gram(X, gamma=0.5)
+    tiles = TiledGram(rows, *how, n_cached=99, tile=32)
+    assert not tiles.can_be_factored
+    found = np.column_stack([tiles.times(v[:, None], 103) for v in np.eye(103)])
+    np.testing.assert_allclose(found, K, rtol=0, atol=0.5 / 65535 + 1e-6)
+    assert abs(found - K).max() > 0.3 / 65535  # levels it is
+    assert np.std(found - K) < 1.05 * LEVEL_ERROR
+    assert all(tile.dtype == np.uint16 for tile in tiles.tiles.values())
+    few = TiledGram(rows, *how, n_cached=2, tile=32)  # the others stay in float32
+    V = np.random.default_rng(0).normal(size=(103, 3))
+    bound = (0.5 / 65535 + 1e-6) * np.abs(V).sum(axis=0).max()
+    np.testing.assert_allclose(few.times(V, 103), K @ V, rtol=0, atol=bound)
+
+
+def test_16_bits_serve_where_their_errors_add_less_than_the_tolerance():
+    rbf, polynomial = make_kernel("rbf", 0.5), make_kernel("poly", 0.5)
+    assert levels_serve(rbf, 50_000, slack=1.0, tol=1e-3)
+    assert not levels_serve(rbf, 50_000, slack=100.0, tol=1e-3)
+    assert not levels_serve(rbf, 50_000, slack=1.0, tol=1e-9)
+    assert not levels_serve(polynomial, 50_000, slack=1.0, tol=1e-3)
+    # The bound: the objective of the solution with rounded values.
+    X, z, _ = cloud(300)
+    K, y = naive.gram(X, gamma=0.5), np.where(z > 0, 1.0, -1.0)
+    rounded, slack = np.round(K * 255) / 255, 3.0  # fewer levels: an effect to see
+
+    def objective(K, a):  # of a ridge regression on the labels
+        return a @ K @ a / 2 + slack * ((y - K @ a) ** 2).sum() / 2
+
+    ridge = np.eye(300) / slack
+    best = objective(K, linalg.solve(K + ridge, y))
+    found = objective(K, linalg.solve(rounded + ridge, y))
+    error = np.std(rounded - K)
+    assert best < found <= best * (1 + 2 * 300 * (slack * error) ** 2)
+
+
+def test_a_certificate_of_a_fit_with_16_bits_is_that_of_the_true_values():
+    X, z, _ = cloud(5000, d=3)
+    y = np.where(z > 0, 1.0, -1.0)
+    problems = [two_class(Labels(5000, (z > 0).astype(np.int64)), 1.0, 1, 0)]
+    found = solved(problems, X, KERNELS[0], tol=1e-3, method=Exact())
+    basis, coef = found.functions.basis, found.functions.coef[:, 0]
+    K = naive.gram(X, gamma=0.5)
+    f = K[:, basis.index] @ coef + coef.sum()
+    loss = np.maximum(1.0 - y * f, 0.0)
+    norm = coef @ f[basis.index]
+    primal = norm / 2 + (loss**2).sum() / 2
+    certificate = found.certificates[0]
+    assert certificate.converged
+    np.testing.assert_allclose(certificate.primal, primal, rtol=1e-9)
+    assert primal - certificate.dual <= 1e-3 * primal
 
 
 def test_the_preconditioner_is_the_inverse_of_what_it_says():

@@ -3,7 +3,12 @@
 # mypy: ignore-errors
 # Numba reads this function, not Python: annotations would say nothing of use.
 
+import numpy as np
+
 from corevec.backend.loops.compiler import njit
+
+# Levels of a kernel value in [0, 1] that is kept in 16 bits.
+LEVELS = 65535
 
 
 # Reading a tile from memory is what costs. BLAS reads it twice (for the tile and its
@@ -14,10 +19,12 @@ def tile_times(tile, left, right, out_left, out_right):
     """Add ``tile @ right`` and ``tile.T @ left`` for several vectors; twin: NumPy.
 
     Vectors are rows of `left` and `right`; they may be shorter than the tile, which
-    then counts as cut. Four rows of the tile are read at a time.
+    then counts as cut. Four rows of the tile are read at a time; its values may be
+    whole numbers, which are converted.
     """
     n, m = left.shape[1], right.shape[1]
-    zero = tile.dtype.type(0.0)
+    number = left.dtype.type
+    zero = number(0.0)
     whole = n - n % 4
     for i in range(0, whole, 4):
         a, b, c, d = tile[i], tile[i + 1], tile[i + 2], tile[i + 3]
@@ -26,11 +33,12 @@ def tile_times(tile, left, right, out_left, out_right):
             va, vb, vc, vd = left[k, i], left[k, i + 1], left[k, i + 2], left[k, i + 3]
             sa, sb, sc, sd = zero, zero, zero, zero
             for j in range(m):
-                sa += a[j] * v[j]
-                sb += b[j] * v[j]
-                sc += c[j] * v[j]
-                sd += d[j] * v[j]
-                o[j] += (va * a[j] + vb * b[j]) + (vc * c[j] + vd * d[j])
+                ta, tb, tc, td = number(a[j]), number(b[j]), number(c[j]), number(d[j])
+                sa += ta * v[j]
+                sb += tb * v[j]
+                sc += tc * v[j]
+                sd += td * v[j]
+                o[j] += (va * ta + vb * tb) + (vc * tc + vd * td)
             out_left[k, i] += sa
             out_left[k, i + 1] += sb
             out_left[k, i + 2] += sc
@@ -39,9 +47,20 @@ def tile_times(tile, left, right, out_left, out_right):
         for k in range(left.shape[0]):
             total = zero
             for j in range(m):
-                total += tile[i, j] * right[k, j]
-                out_right[k, j] += left[k, i] * tile[i, j]
+                value = number(tile[i, j])
+                total += value * right[k, j]
+                out_right[k, j] += left[k, i] * value
             out_left[k, i] += total
+
+
+@njit(nogil=True, cache=True)
+def to_levels(values, out):
+    """Write values in [0, 1] as the nearest of 65536 levels; twin: NumPy."""
+    levels = values.dtype.type(LEVELS)
+    half = values.dtype.type(0.5)
+    for i in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            out[i, j] = np.uint16(np.int32(min(values[i, j] * levels + half, levels)))
 
 
 @njit(nogil=True, cache=True)

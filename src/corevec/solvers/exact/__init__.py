@@ -8,7 +8,7 @@ __all__, __getattr__ = on_demand(
         "active_rows": "ActiveRows",
         "ascent": "Ascent",
         "components": "Components",
-        "gram": "BlockGram SquareGram TiledGram",
+        "gram": "BlockGram LEVEL_ERROR SquareGram TiledGram levels_serve",
         "path": "PathMatrix PathPoint",
         "preconditioner": "Landmarks Later LowRank",
         "solve": "Exact",

@@ -18,7 +18,7 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.backend.arrays import is_tensor, joined, to_device_of, to_numpy
 from corevec.backend.loops import kernels as loops
-from corevec.backend.loops.symmetric import tile_times
+from corevec.backend.loops.symmetric import LEVELS, tile_times, to_levels
 from corevec.data.sources import Workers, stacked
 from corevec.kernels import AnyKernel, Kernel, Points, Rows, finite
 from corevec.solvers.exact.components import Components, Partition
@@ -37,6 +37,10 @@ FEW_VECTORS = 4
 # Share of the memory budget that the cached matrix may take, and a part of it: the
 # coordinates of a preconditioner are then worth more.
 CACHED_SHARE, PARTLY_CACHED_SHARE = 0.7, 0.5
+# Standard deviation of what rounding a value to one of 65536 levels moves it by.
+LEVEL_ERROR = 1.0 / LEVELS / np.sqrt(12.0)
+# What this may add to the objective, as a share of the tolerance.
+LEVEL_SHARE = 0.05
 # The parts of the rows that a tile is between.
 Pair = tuple[int, int]
 
@@ -88,11 +92,29 @@ class Gram(ABC):
         return product
 
 
+def levels_serve(kernel: AnyKernel, n_rows: int, slack: float, tol: float) -> bool:
+    """Whether kernel values may be kept in 16 bits until the certificate.
+
+    With the values K + E the solution has the residual Ea, and its objective is too
+    large by ``slack |Ea|^2 / 2`` at most, where ``|a|^2 / (2 slack)`` is a part of it:
+    by the factor ``n_rows (slack LEVEL_ERROR)^2`` where the errors are independent.
+    """
+    in_unit_interval = isinstance(kernel, Kernel) and kernel.uses_distance
+    added = n_rows * (slack * LEVEL_ERROR) ** 2
+    return in_unit_interval and added <= LEVEL_SHARE * tol
+
+
 def make_gram(
     rows: Rows, kernel: AnyKernel, dtype: Any, workers: Workers, memory: float
 ) -> Gram:
-    """Return the matrix of these rows in the way that `memory` bytes allow."""
+    """Return the matrix of these rows in the way that `memory` bytes allow.
+
+    The dtype uint16 stands for float32 of which 16 bits are kept, between rows that are
+    not few and on the host.
+    """
     n, item = len(rows), np.dtype(dtype).itemsize
+    if dtype == np.uint16 and (is_tensor(rows.values) or n <= SQUARE_ROWS):
+        dtype, item = np.dtype(np.float32), 4
     if is_tensor(rows.values):
         return DeviceGram(rows, kernel, dtype, workers)
     if n <= SQUARE_ROWS and n * n * item <= CACHED_SHARE * memory:
@@ -198,6 +220,9 @@ class TiledGram(Gram):
     ):
         nothing = Rows(rows.values[:0], rows.index[:0])
         super().__init__(nothing, kernel, dtype, workers)
+        self.has_levels = self.dtype == np.uint16
+        # Of vectors, and of values while they are computed.
+        self.precision = np.dtype(np.float32) if self.has_levels else self.dtype
         self.n_cached, self.tile = n_cached, tile
         self.ranges: list[slice] = []
         self.parts: list[Points] = []
@@ -218,7 +243,7 @@ class TiledGram(Gram):
         self.rows = Rows(stacked(both), index)
         for part in _ranges(len(rows), self.tile):
             few = Rows(rows.values[part], rows.index[part])
-            self.parts.append(self.kernel.prepare_basis(few, self.dtype))
+            self.parts.append(self.kernel.prepare_basis(few, self.precision))
             self.ranges.append(slice(start + part.start, start + part.stop))
             # By columns: the leading rows, which every product needs, come first.
             j = len(self.parts) - 1
@@ -226,7 +251,7 @@ class TiledGram(Gram):
 
     def times(self, V: Array, leading: int) -> Array:
         """Return the product with the leading rows, tile by tile."""
-        vectors = np.ascontiguousarray(V[:leading].T, dtype=self.dtype)
+        vectors = np.ascontiguousarray(V[:leading].T, dtype=self.precision)
         used = self._parts_of(np.flatnonzero(vectors.any(axis=0)))
         inside = [
             (i, j)
@@ -241,7 +266,7 @@ class TiledGram(Gram):
         between = [(i, j) for i, j in self.pairs if used[i] and used[j]]
 
         def product(V: Array) -> Array:
-            vectors = np.ascontiguousarray(V[:leading].T, dtype=self.dtype)
+            vectors = np.ascontiguousarray(V[:leading].T, dtype=self.precision)
             out = np.zeros_like(V)
             out[:leading] = self._product(vectors, between)
             return out
@@ -257,6 +282,7 @@ class TiledGram(Gram):
         """Return the product with the matrix of these tiles."""
         missing = [pair for pair in pairs if pair not in self.tiles]
         kept = self._places(missing[: self.n_cached - len(self.tiles)])
+        scaled = vectors / self.precision.type(LEVELS) if self.has_levels else vectors
 
         def product(share: list[Pair]) -> Array:
             out = np.zeros(vectors.shape)
@@ -264,7 +290,8 @@ class TiledGram(Gram):
                 tile = self.tiles.get(pair)
                 if tile is None:
                     tile = self._tile(pair, kept.get(pair))
-                self._add_product(tile, pair, vectors, out)
+                is_kept = tile.dtype == self.dtype
+                self._add_product(tile, pair, scaled if is_kept else vectors, out)
             return out
 
         # Dealt out in turn, those that have to be computed first.
@@ -284,7 +311,7 @@ class TiledGram(Gram):
         """
         shapes = [(len(self.parts[i]), len(self.parts[j])) for i, j in pairs]
         ends = np.cumsum([0, *(a * b for a, b in shapes)])
-        dtype = self.parts[0].dtype
+        dtype = self.dtype if self.has_levels else self.parts[0].dtype
         memory = np.empty(int(ends[-1]), dtype=dtype)
         cuts = pairwise(int(end) for end in ends)
         return {
@@ -298,8 +325,11 @@ class TiledGram(Gram):
         if out is None:
             return finite(self.kernel.block(left, right), self.kernel)
         for part in _ranges(len(left), STRIP):
-            block = self.kernel.block(_part(left, part), right)
-            out[part] = finite(block, self.kernel)
+            block = finite(self.kernel.block(_part(left, part), right), self.kernel)
+            if self.has_levels:
+                to_levels(block, out[part])
+            else:
+                out[part] = block
         return out
 
     def _add_product(self, tile: Array, pair: Pair, vectors: Array, out: Array) -> None:
@@ -308,7 +338,8 @@ class TiledGram(Gram):
         p, q = (_cut(self.ranges[k], n) for k in pair)
         left, right = (np.ascontiguousarray(vectors[:, part]) for part in (p, q))
         if pair[0] == pair[1]:
-            out[:, p] += left @ tile[: left.shape[1], : left.shape[1]]
+            own = tile[: left.shape[1], : left.shape[1]]
+            out[:, p] += left @ own.astype(self.precision, copy=False)
             return
         # Sums over one tile in its own precision, over tiles in float64.
         over, under = np.zeros_like(left), np.zeros_like(right)

@@ -26,7 +26,13 @@ from corevec.models.result import FitResult
 from corevec.problems.family import Floor, Problem
 from corevec.problems.task import Task
 from corevec.solvers.exact.components import Components
-from corevec.solvers.exact.gram import BlockGram, Gram, SquareGram, make_gram
+from corevec.solvers.exact.gram import (
+    BlockGram,
+    Gram,
+    SquareGram,
+    levels_serve,
+    make_gram,
+)
 from corevec.solvers.exact.newton import Aim, Machine, newton
 from corevec.solvers.exact.preconditioner import Landmarks
 from corevec.solvers.exact.result import Solution, support
@@ -207,6 +213,10 @@ class Run:
         )
         self.numbers = view.numbers
         self.terms = [_terms(problem, view, kernel) for problem in problems]
+        slack = max(float(omega.max()) for _, _, omega in self.terms)
+        self._stored = self.dtype
+        if self.dtype == np.float32 and levels_serve(kernel, view.n_rows, slack, tol):
+            self._stored = np.uint16
         self._all = list(range(len(problems)))
         self._full: SquareGram | None = None
         self._sets: dict[tuple[int, ...], WorkingSet] = {}
@@ -231,11 +241,17 @@ class Run:
             state, gap = self._round(state, seen.values, seen.gap), seen.gap
             seen = self._seen(state, self._next_precision(seen, state))
             if state.is_whole and seen.gap > STALLED * gap:
-                self.dtype = np.float64  # multipliers too large for float32
+                self._refine()
         if self.is_last and not seen.is_exact:
             seen = self._seen(state, np.float64)
         self.measured, self.values = seen.measured, seen.values
         return state
+
+    def _refine(self) -> None:
+        """Go on in the next precision: multipliers are too large for this one."""
+        if self._stored != np.uint16:
+            self.dtype = np.float64
+        self._stored = self.dtype
 
     def _is_start(self, state: State, done: int) -> bool:
         """Whether a sample has had its rounds: few where many rows are active."""
@@ -425,7 +441,7 @@ class Run:
         view, key = self.view, tuple(which)
         last = self._sets.get(key)
         if last is not None and last.gram.can_grow:
-            is_same_precision = last.gram.dtype == self.dtype
+            is_same_precision = last.gram.dtype == self._stored
             new = few[~np.isin(few, last.positions)]
             needed = len(few) - len(new)
             if is_same_precision and 2 * needed > len(last.positions) > 2 * len(new):
@@ -435,7 +451,7 @@ class Run:
             gram: Gram = self._full_gram().part(few)
         else:
             self._sets.pop(key, None)  # its memory is needed
-            gram = self._gram(self._rows(few), self.dtype, view.memory_budget)
+            gram = self._gram(self._rows(few), self._stored, view.memory_budget)
         given = few, gram, self._n_later, view.memory_budget, self.rng
         shared = self.stage.landmarks, self.stage.slack_ratio
         self._sets[key] = WorkingSet(*given, *shared)
