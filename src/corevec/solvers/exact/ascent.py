@@ -88,13 +88,13 @@ class Ascent:
 
     def _is_within_reach(self, task: Task) -> bool:
         """Whether problems of more than `most_rows` rows are solved this way."""
-        if len(task.problems) == 1:
-            return task.source.draws_cheaply
-        if all(_is_pair(one) for one in task.problems):
+        source, problems = task.source, task.problems
+        if len(problems) > 1 and all(_is_pair(one) for one in problems):
             return True
         # Without a shared matrix each class computes the values that it needs anew.
-        is_narrow = task.source.row_entries <= self.few_columns
-        return is_narrow or self.shares_matrix(task)
+        is_narrow = source.row_entries <= self.few_columns
+        pays = len(problems) == 1 or is_narrow or self.shares_matrix(task)
+        return pays and source.draws_cheaply
 
     def shares_matrix(self, task: Task) -> bool:
         """Whether the kernel matrix of all rows is computed once for all problems."""
