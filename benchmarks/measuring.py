@@ -11,7 +11,7 @@ from numba.core import event
 
 STATUS = Path("/proc/self/status")
 # On a machine with other work wall-clock seconds say nothing: with this variable fits
-# are timed in seconds of the processor, summed over the threads, and their notes say so.
+# are timed in seconds of the processor, summed over the threads; their notes say so.
 IN_PROCESSOR_TIME = os.environ.get("COREVEC_BENCH_CLOCK") == "processor"
 clock = time.process_time if IN_PROCESSOR_TIME else time.perf_counter
 

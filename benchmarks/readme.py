@@ -188,7 +188,8 @@ def regression():
             lines.append(f"| {name}, {rows:,} | " + " | ".join(cells) + " |")
     title = (
         "**Regression** (`python -m benchmarks regression`; 90 % of the rows, RMSE as "
-        "in the\npaper, each tuned on 3,000 rows; seconds, RMSE, vectors, gap):"
+        "in the\npaper, each tuned on 3,000 rows; seconds, RMSE, vectors, gap; *cpu*: "
+        "seconds of the processor, one thread;\n*old*: before the exact machine):"
     )
     head = "| data, rows | corevec, automatic tube | corevec, fixed tube | SVR |"
     return table(title, head, lines)
@@ -200,8 +201,10 @@ def _regression_cell(row):
     gap = f", {float(row['gap']):.2g}" if row["gap"] else ""
     if row["stopped_by"] == "extrapolated":
         return f"{float(row['fit_seconds']):,.0f} (extrapolated)"
+    how = "" if row["solver"].startswith("sklearn") else " old"
+    how = " cpu" if "processor seconds" in row["note"] else how
     return (
-        f"{float(row['fit_seconds']):.1f}, {float(row['rmse']):.4f}, "
+        f"{float(row['fit_seconds']):.1f}{how}, {float(row['rmse']):.4f}, "
         f"{int(float(row['n_support'])):,}{gap}"
     )
 

@@ -1,4 +1,4 @@
-"""Table 2 and figure 3 (right) of the CPSP paper: the sizes that `cpsp_tables` leaves out.
+"""Table 2 and figure 3 (right) of the CPSP paper: sizes that `cpsp_tables` leaves out.
 
 The paper tries 10, 20, 50, ... 20,000 basis vectors with every method; `cpsp_tables`
 tries two for most of them. Here are the others, up to 5000 for the methods that keep
@@ -58,9 +58,9 @@ def _params(solver, dataset, k):
     given = {}
     for row in read(RESULTS / "cpsp_tables.csv"):
         params = json.loads(row["params"])
-        if (row["solver"], row["dataset"]) == (solver, dataset):
-            if "gamma_rule" not in params:
-                given[params["n_basis"]] = params
+        is_here = (row["solver"], row["dataset"]) == (solver, dataset)
+        if is_here and "gamma_rule" not in params:
+            given[params["n_basis"]] = params
     nearest = max([size for size in given if size <= k], default=min(given))
     chosen = {name: given[nearest][name] for name in ("C", "gamma")}
     return chosen | {"n_basis": k, "max_time": MAX_SECONDS}
