@@ -53,7 +53,9 @@ def coverage(session):
     command = ["python", "-m", "pytest", "-n", "2", "--cov", "--cov-report=term"]
     session.run(*command, f"--cov-report=json:{found}", *session.posargs)
     totals = json.loads(found.read_text())["totals"]
-    kept = {name: totals[name] for name in COUNTED}
+    shown = ["git", "log", "-1", "--format=%h"]
+    commit = session.run(*shown, external=True, silent=True).strip()
+    kept = {"commit": commit} | {name: totals[name] for name in COUNTED}
     text = json.dumps(kept, indent=1)
     Path("benchmarks/results/coverage.json").write_text(f"{text}\n")
 

@@ -1,7 +1,7 @@
-"""Data sets of the papers, and generated ones, on the card and on the CPU's cores.
+"""Cells, one class and few vectors, on the card and on the CPU's cores.
 
 Files come from $COREVEC_DATA (`python -m benchmarks.gpu_data FOLDER` fills it). On the
-card rows are tensors; adult is CSR, moved there by ``device=``.
+card rows are tensors. What all rows decide is in `gpu_exact`.
 """
 
 import numpy as np
@@ -10,12 +10,7 @@ from sklearn.base import clone
 
 from benchmarks.datasets import load
 from benchmarks.gpu_sheet import CPU_SECONDS, DEVICE, SMALL, blocks, fits
-from corevec import (
-    CoreVectorClassifier,
-    CoreVectorOneClass,
-    CoreVectorRegressor,
-    methods,
-)
+from corevec import CoreVectorClassifier, CoreVectorOneClass, methods
 
 SEED = {"random_state": 0}
 # Kernel values of 60,000 rows and 4000 vectors are 1.9 GB in float64: both places may
@@ -27,40 +22,35 @@ WARM_UP = 2_000
 
 def cases():
     """Yield every set; the dearest last."""
-    yield "adult", on("adult", CoreVectorClassifier(C=1.0, gamma=0.05, **SEED))
-    yield "ijcnn1", on("ijcnn1", CoreVectorClassifier(C=32.0, gamma=2.0, **SEED))
     local = CoreVectorClassifier(C=25.0, gamma=40.0, method="cells", **SEED)
     yield "covtype", on("covtype", local, "covtype, cells of 1000")
     yield "one class", one_class
-    yield "friedman", friedman
     for k in (50,) if SMALL else (1000, 4000):
         model = CoreVectorClassifier(method=methods.FewVectors(k), **MNIST)
         few = {"repeats": 1, "first": False} if k == 4000 else {}  # compiled by then
         yield "mnist", on("mnist10", model, f"mnist, 10 classes, {k} vectors", **few)
 
 
-def on(dataset, model, name=None, **few):
+def on(dataset, model, name, **few):
     """Return the case of one data set."""
 
     def case(sheet):
         data = load(dataset, {"n": WARM_UP} if SMALL else {})
         train, test = (data.X_train, data.y_train), (data.X_test, data.y_test)
-        both_places(sheet, name or dataset, model, train, test, **few)
+        both_places(sheet, name, model, train, test, **few)
 
     return case
 
 
 def both_places(sheet, name, model, train, test, repeats=2, first=True):
     """Fit on the card, then here, after some rows of each to compile."""
-    is_sparse = hasattr(train[0], "indptr")
-    there = clone(model).set_params(device=str(DEVICE)) if is_sparse else model
-    rows, new = (train, test) if is_sparse else (_moved(train), _moved(test))
+    rows, new = _moved(train), _moved(test)
 
     def error(one, X=new[0]):
         return np.mean(_here(one.predict(X)) != test[1])
 
     options = {"repeats": repeats, "first": first, "error": error}
-    fits(sheet, name, there, rows, "gpu", **options)
+    fits(sheet, name, model, rows, "gpu", **options)
     near = clone(model).set_params(max_time=CPU_SECONDS)
     if sheet.left > 0:
         fits(sheet, f"{name}, warm-up", near, [a[:WARM_UP] for a in train], "cpu16")
@@ -98,38 +88,3 @@ def one_class(sheet):
     if sheet.left > 0:
         options |= {"repeats": 1, "error": lambda m: outliers(m, near)}
         fits(sheet, case, model, [near], "cpu16", **options)
-
-
-def friedman(sheet):
-    """Friedman's function with noise of 1: ten million rows there, one million here."""
-    n, few = (20_000, 5_000) if SMALL else (10**7, 10**6)
-    torch.manual_seed(0)
-    X = torch.rand((n + few, 10), device=DEVICE)
-    y = torch.empty(len(X), device=DEVICE)
-    for part in blocks(len(X), 1 << 22):
-        x = X[part]
-        waves = 10 * torch.sin(torch.pi * x[:, 0] * x[:, 1])
-        y[part] = waves + 20 * (x[:, 2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:, 4]
-    y += torch.randn_like(y)
-    # Chosen on 3000 rows for benchmarks/results/regression.csv: gamma = 1/beta.
-    model = CoreVectorRegressor(C=100.0, gamma=0.6, tube=0.5, **SEED)
-    case = "friedman, 10 columns"
-
-    def root_mean_square(one, rows, truth):
-        wrong = _here(one.predict(rows)) - _here(truth)
-        return float(np.sqrt(np.mean(wrong.astype(np.float64) ** 2)))
-
-    def error(one):
-        return root_mean_square(one, X[n:], y[n:])
-
-    part = (X[:few], y[:few])
-    fits(sheet, case, model, part, "gpu", first=True, error=error)
-    if sheet.left > 0:
-        fits(sheet, case, model, (X[:n], y[:n]), "gpu", error=error)
-    here = [a[:few].cpu().numpy() for a in (X, y)]
-    new = [a[n:].cpu().numpy() for a in (X, y)]
-    model.set_params(max_time=CPU_SECONDS)
-    if sheet.left > 0:
-        fits(sheet, f"{case}, warm-up", model, [a[:WARM_UP] for a in here], "cpu16")
-        error_here = {"error": lambda one: root_mean_square(one, *new)}
-        fits(sheet, case, model, here, "cpu16", **error_here)

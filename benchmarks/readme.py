@@ -180,7 +180,7 @@ def regression():
     for dataset, name in REGRESSION.items():
         of = found[dataset]
         cells = [
-            _regression_cell(of.get(solver))
+            _regression_cell(of.get(solver), tells_age=True)
             for solver in ("corevec_tube_auto", "corevec_tube_fixed", "sklearn_svr")
         ]
         if any(cells):
@@ -188,20 +188,23 @@ def regression():
             lines.append(f"| {name}, {rows:,} | " + " | ".join(cells) + " |")
     title = (
         "**Regression** (`python -m benchmarks regression`; 90 % of the rows, RMSE as "
-        "in the\npaper, each tuned on 3,000 rows; seconds, RMSE, vectors, gap):"
+        "in the\npaper, each tuned on 3,000 rows; seconds, RMSE, vectors, gap; *cpu*: "
+        "seconds of the processor, one thread;\n*old*: before the exact machine):"
     )
     head = "| data, rows | corevec, automatic tube | corevec, fixed tube | SVR |"
     return table(title, head, lines)
 
 
-def _regression_cell(row):
+def _regression_cell(row, *, tells_age=False):
     if row is None:
         return ""
     gap = f", {float(row['gap']):.2g}" if row["gap"] else ""
     if row["stopped_by"] == "extrapolated":
         return f"{float(row['fit_seconds']):,.0f} (extrapolated)"
+    how = " old" if tells_age and row["solver"] != "sklearn_svr" else ""
+    how = " cpu" if "processor seconds" in row["note"] else how
     return (
-        f"{float(row['fit_seconds']):.1f}, {float(row['rmse']):.4f}, "
+        f"{float(row['fit_seconds']):.1f}{how}, {float(row['rmse']):.4f}, "
         f"{int(float(row['n_support'])):,}{gap}"
     )
 
@@ -456,7 +459,10 @@ def span_regression():
         "**Regression in a span** (`python -m benchmarks subspace_regression`;\n"
         "seconds, RMSE, vectors, gap):"
     )
-    head = '| data | SVR | `FewVectors` | `FewVectors(2000, basis="coreset")` |'
+    head = (
+        "| data | SVR | `FewVectors` | of the core set | "
+        '`FewVectors(2000, basis="coreset")` |'
+    )
     return table(title, head, lines)
 
 
@@ -500,11 +506,12 @@ def with_heading(part):
 
 
 def write(path, parts, machine=TWO_CORES):
-    """Replace what is between the marks of a page."""
+    """Replace what is between the marks of a page; leave nothing without a table."""
     text = path.read_text()
     start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
     machine = f"{machine}\n`benchmarks/results/`.\n\n"
-    made = machine + "".join(part() for part in parts)
+    tables = "".join(part() for part in parts)
+    made = machine + tables if tables else ""
     path.write_text(text[:start] + made + text[end:])
 
 

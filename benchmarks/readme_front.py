@@ -46,7 +46,8 @@ def coverage():
     branches = 100 * found["covered_branches"] / found["num_branches"]
     return (
         f"The tests run {lines:.1f} % of the lines and {branches:.1f} % of the "
-        "branches (`nox -s coverage`; without\ncode that Numba or a GPU runs).\n\n"
+        f"branches (`nox -s coverage` at {found['commit']};\nwithout code that Numba "
+        "or a GPU runs).\n\n"
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PEER_CACHE = Path(__file__).parent / ".cache"
+RESULTS = Path(__file__).parent / "results"
 
 COLUMNS = [
     "timestamp",

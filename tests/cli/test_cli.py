@@ -670,7 +670,8 @@ def test_check_counts_bad_cells_by_column(folder, capsys):
     assert out.splitlines()[:3] == [
         "d.csv, line 1002: expected 4 fields, got 2, in '1,2'.",
         "d.csv, line 2: column 'word' holds 'p0', no finite number; 999 more rows "
-        "likewise. --drop 'word' leaves the column out.",
+        "likewise. --drop 'word' leaves the column out; "
+        "`corevec train --categorical 'word'` takes it as categories.",
         "d.csv, line 5: column 'b' holds '', no finite number; 99 more rows likewise.",
     ]
     assert "1,001 bad lines" in out

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import venv
 from pathlib import Path
 
@@ -79,6 +80,17 @@ def test_every_parameter_is_described_in_the_docstring(name):
 
 def test_the_package_is_typed():
     assert (Path(corevec.__file__).parent / "py.typed").exists()
+
+
+def test_the_conda_recipe_names_what_pip_installs():
+    """Of the same versions: a name that is missing breaks the package on conda only."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text()
+    _, _, run = recipe.partition("\n  run:\n")
+    wanted = re.findall(r"    - (.+)", run.partition("\n\n")[0])
+    named = {line.replace(" ", "") for line in wanted if not line.startswith("python ")}
+    assert named == set(project["dependencies"])
+    assert f'version: "{corevec.__version__}"' in recipe
 
 
 def test_every_module_imports_by_itself():

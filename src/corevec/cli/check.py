@@ -91,8 +91,11 @@ class Findings:
             )
             # A column whose values are mostly text is no column of numbers.
             is_text = 2 * cells.count > self.rows + self.bad
-            hint = f" --drop {column!r} leaves the column out." if is_text else ""
-            self.tell(f"{cells.first}{more}.{hint}")
+            hint = (
+                f" --drop {column!r} leaves the column out; "
+                f"`corevec train --categorical {column!r}` takes it as categories."
+            )
+            self.tell(f"{cells.first}{more}.{hint if is_text else ''}")
 
 
 def check(

@@ -282,8 +282,8 @@ class StreamingClassifier(ClassifierMixin, CoreStreamEstimator):
         of one distribution, the mean over the stream of the errors that the models of
         each moment have on it is, with probability 1 - d, at most
 
-        .. math:: rac{\sum_i s_i e_i}{\sum_i s_i}
-                  + rac{\sqrt{	frac12 \log(1/d) \sum_i s_i^2}}{\sum_i s_i}
+        .. math:: \frac{\sum_i s_i e_i}{\sum_i s_i}
+                  + \frac{\sqrt{\tfrac12 \log(1/d) \sum_i s_i^2}}{\sum_i s_i}
 
         with :math:`e_i = 1` where row i was wrong (Hoeffding and Azuma; Blum, Kalai and
         Langford 1999). The models at the end are usually better than that mean, but
