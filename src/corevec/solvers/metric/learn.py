@@ -11,8 +11,9 @@ Beaglehole et al. 2025, arXiv 2508.10053),
 Each round solves machines with the metric of the round before, and measures their
 error on rows that were held out, the same in all rounds. The best round is taken, if
 it is better than the first, which has no metric, by more than chance explains: row by
-row on the same rows, the gain must exceed its standard error. The metric is normalised
-to leave the mean squared distance of the rows as it is: gamma keeps its meaning.
+row on the same rows, the gain must exceed twice its standard error. The metric is
+normalised to leave the mean squared distance of the rows as it is: gamma keeps its
+meaning.
 
 Where the machines are those of cells, the tree of each round is grown in the metric of
 the round before: its cuts then follow the columns that matter. On covtype (522,911
@@ -63,8 +64,8 @@ CELLS_SHARE, MIN_MACHINES = 0.25, 24
 # long as one of 1500; with fewer rows weak columns are lost among many.
 GLOBAL_ROWS, GLOBAL_MACHINES, GLOBAL_TRIED = 1500, 4, 2
 # The gain over no metric, in standard errors of the gain, from which a metric is taken.
-# The best of several rounds gains a little by chance.
-MIN_GAIN = 1.0
+# The best of several rounds gains a little by chance: one is too few.
+MIN_GAIN = 2.0
 # The share of the sample that is held out, and the least rows to learn from.
 HELD_OUT, MIN_ROWS = 0.2, 50
 
@@ -92,6 +93,8 @@ class MetricTask:
     groups: list[Array]  # its rows of positive weight, by region
     kernel_of: Callable[[float | None], Kernel]
     form: Form
+    # A number per column; those with the same one share a factor. None: no two do.
+    shared: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -203,7 +206,8 @@ def learn(
             break
         rounds.append(found)
         logger.info("metric: round %d, error %.4f", number, found.error)
-        scale, place = _normalised(found.gradients, variance), found.place
+        gradients = _pooled(found.gradients, variance, task.shared)
+        scale, place = _normalised(gradients, variance), found.place
         best = min(range(len(rounds)), key=lambda at: rounds[at].error)
         if scale is None or number - best >= PATIENCE:
             break
@@ -242,6 +246,19 @@ def _importances(scale: Array | None, variance: Array) -> Array:
     weight = variance if scale is None else scale**2 * variance
     total = float(weight.sum())
     return np.asarray(weight / total if total > 0 else 0.0 * weight + 1 / len(weight))
+
+
+def _pooled(gradients: Array, variance: Array, shared: Array | None) -> Array:
+    """Return the gradients with the mean of each group of columns in its columns.
+
+    The mean has the variances as weights: the columns of a one-hot code together have
+    the share of the distance that they had each by itself.
+    """
+    if shared is None:
+        return gradients
+    total = np.bincount(shared, gradients * variance)
+    weight = np.bincount(shared, variance)
+    return np.asarray((total / np.where(weight > 0, weight, 1.0))[shared])
 
 
 def _normalised(gradients: Array, variance: Array) -> Array | None:
