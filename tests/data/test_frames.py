@@ -94,7 +94,8 @@ def test_a_column_without_numbers_is_named(kind, column, word):
         CoreVectorClassifier().fit(table, LABEL)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# DuckDB hands out its enumerations as text, which is refused.
+@pytest.mark.parametrize("kind", [one for one in KINDS if one != "duckdb"])
 def test_categories_of_text_are_columns_of_their_own(kind):
     own = pd.Categorical(["u", "v"] * (N // 2))
     table = KINDS[kind](FRAME.assign(odd=own))
