@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 # times: its noise is far below the ratios reported, and it takes most of a run.
 SLOW_SECONDS = 10.0
 
+# A fit that takes more than this multiple of its processor time waited for the machine.
+BUSY = 1.2
+
 # Rows of the warm-up fit. Enough for the low-rank probe and for a full pass of
 # several blocks, so that (nearly) every function of the timed fit is compiled; what
 # still compiles inside the timed fit is stated in the note of that row.
@@ -260,6 +263,8 @@ def measure(case, data, settings):
     _keep_history(model, case, settings.out)
     if fit.compiling:
         heard.append(f"{fit.compiling:.2f} s of the fit were compiling")
+    if fit.seconds > BUSY * fit.processor:
+        heard.append(f"busy machine: {fit.processor:.2f} s of processor time")
     heard.append(data.note)
     if IN_PROCESSOR_TIME:
         heard.append("processor seconds, summed over threads")

@@ -19,6 +19,9 @@ clock = time.process_time if IN_PROCESSOR_TIME else time.perf_counter
 class Timer:
     """Seconds inside a `with` block, and how many of them Numba was compiling.
 
+    `processor` has those of all threads on a processor: fewer than `seconds` where the
+    machine had other work, and the process waited.
+
     Numba fires `numba:compile` only when a function is not in its disk cache, so
     loading a cached function (milliseconds) is not counted as compiling.
     """
@@ -27,10 +30,11 @@ class Timer:
         self._listener = event.TimingListener()
         self._install = event.install_listener("numba:compile", self._listener)
         self._install.__enter__()
-        self._start = clock()
+        self._start, self._used = clock(), time.process_time()
         return self
 
     def __exit__(self, *_):
+        self.processor = time.process_time() - self._used
         self.seconds = clock() - self._start
         self._install.__exit__(None, None, None)
         self.compiling = self._listener.duration if self._listener.done else 0.0

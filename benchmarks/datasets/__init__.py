@@ -63,7 +63,12 @@ DATASETS = {
     **{name: regression.loader(name) for name in REGRESSIONS},
     **{
         f"plain_{name}": standardised.loader(name)
-        for name in (*standardised.CLASSES, *standardised.NUMBERS)
+        for name in (
+            *standardised.CLASSES,
+            *standardised.MORE_CLASSES,
+            *standardised.NUMBERS,
+            *standardised.MORE_NUMBERS,
+        )
     },
     **{name: cpsp.loader(name.removeprefix("cpsp_")) for name in cpsp.SETS},
     **{name: streaming.loader(name) for name in streaming.SETS},

@@ -17,6 +17,7 @@ from benchmarks.experiments import (
     imbalance,
     intervals,
     learned_metric,
+    learned_metric_tables,
     loosli_canu,
     loosli_canu_rows,
     memory,
@@ -76,6 +77,7 @@ EXPERIMENTS = {
     "cv_search": cv_search,
     "intervals": intervals,
     "learned_metric": learned_metric,
+    "learned_metric_tables": learned_metric_tables,
 }
 
 

@@ -36,6 +36,7 @@ from benchmarks.solvers import (
     corevec_tube_paper,
     corevec_tube_sampled,
     hgb_pointwise,
+    lightgbm_gbdt,
     nystroem_linearsvc,
     pegasos,
     reference_bvm,
@@ -57,6 +58,7 @@ from benchmarks.solvers import (
     sklearn_svr,
     sklearnex_svc,
     sklearnex_svr,
+    xrfm_trees,
 )
 
 SOLVERS = {
@@ -97,6 +99,7 @@ SOLVERS = {
         corevec_tube_paper,
         corevec_tube_sampled,
         hgb_pointwise,
+        lightgbm_gbdt,
         nystroem_linearsvc,
         pegasos,
         reference_bvm,
@@ -118,5 +121,6 @@ SOLVERS = {
         sklearn_svr,
         sklearnex_svc,
         sklearnex_svr,
+        xrfm_trees,
     )
 }

@@ -4,7 +4,8 @@ from pathlib import Path
 
 FIRST = (
     *("checkerboard", "svc_in_one_import", "regression", "outliers", "ranking"),
-    *("surface", "clusters", "structured", "few_vectors", "cells", "drift"),
+    *("surface", "clusters", "structured", "few_vectors", "cells"),
+    *("learned_metric", "drift"),
     *("categorical_columns", "imbalanced", "probabilities", "intervals", "search"),
     *("certify_svc", "deploy", "dask", "gpu"),
 )

@@ -139,3 +139,16 @@ def test_what_cannot_be_explained_is_refused():
     assert raised.value.parameter == "groups"
     with pytest.raises(ValueError, match="features"):
         explain(model, X[:, :3])
+
+
+def test_shapiq_takes_the_values():
+    shapiq = pytest.importorskip("shapiq")
+    X, y = make_friedman1(200, n_features=6, random_state=0)
+    model = CoreVectorRegressor(method="exact", C=10).fit(X, y)
+    found = explain(model, X[:3])
+    theirs = found.to_shapiq(row=2)
+    assert isinstance(theirs, shapiq.InteractionValues)
+    assert [theirs[(c,)] for c in range(6)] == found.values[2].tolist()
+    assert theirs.baseline_value == found.base_values[2]
+    total = sum(theirs.dict_values.values())  # that of no column is the base value
+    assert total == pytest.approx(model.predict(X[2:3])[0])

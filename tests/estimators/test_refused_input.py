@@ -79,7 +79,6 @@ def frames():
     yield pd.date_range("2026", periods=40, tz="UTC"), "dates"
     yield pd.to_timedelta(np.arange(40), "s"), "durations"
     yield ["1"] * 40, "text"
-    yield pd.Categorical(["u", "v"] * 20), "text"
     yield [date(2026, 11, 18)] * 40, "dates"
 
 

@@ -20,6 +20,7 @@ from corevec.certificates.scan import Subset
 from corevec.data.sources import Source
 from corevec.estimators._base import kernel_for
 from corevec.estimators._callbacks import RoundReporter, traffic_of
+from corevec.estimators._categories import shared_columns
 from corevec.estimators._dataset import Dataset
 from corevec.estimators._metric import is_learned, stated
 from corevec.estimators._metric_fit import (
@@ -240,7 +241,8 @@ class CellsFit:
         if not is_learned(self.method) or self._has_few_rows:
             return None
         seed = self.model._settings().random_state
-        fit = MetricFit(self.problems, self.source, self._kernel_of, seed)
+        shared = shared_columns(self.model)
+        fit = MetricFit(self.problems, self.source, self._kernel_of, seed, shared)
         form = Form(self.size, is_local=True, is_tuned=self.method.tune)
         return fit.learn(form, Deadline.of(self._clock))
 

@@ -19,6 +19,7 @@ from corevec.data.sources import (
     Workers,
     as_source,
 )
+from corevec.estimators._categories import with_categories
 from corevec.estimators._outliers import BallDetector, refused_diagonal
 from corevec.estimators._parameters import store
 from corevec.estimators._rows import lazily
@@ -118,7 +119,7 @@ class CompressedModel(BaseEstimator):
 
     def _values(self, X: Any) -> Array:
         check_is_fitted(self)
-        X = validated(self, X, reset=False)
+        X = validated(self, with_categories(self, X, reset=False), reset=False)
         with Workers(self.n_jobs) as workers:
             source = as_source(X, self.memory_budget, workers)
             return np.asarray(self._functions.values(source))
@@ -215,7 +216,7 @@ class CompressedDetector(BallDetector, CompressedModel):
                     type(self).__name__, "a one-class machine needs no k(x, x)"
                 )
             return np.asarray(values - self.intercept_[0])
-        X = validated(self, X, reset=False)
+        X = validated(self, with_categories(self, X, reset=False), reset=False)
         kernel = self._functions.kernel
         own = self._diagonal_of(X, kernel, form.diagonal, diagonal)
         return np.asarray(2 * values - own - self._centre_norm_sq)

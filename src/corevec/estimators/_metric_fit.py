@@ -11,6 +11,7 @@ import numpy as np
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
 from corevec.data.sources import RowSubset, Source
+from corevec.estimators._categories import shared_columns
 from corevec.estimators._dataset import Dataset
 from corevec.estimators._metric import is_learned
 from corevec.estimators.methods import method_of
@@ -50,7 +51,8 @@ def search(
 
     clock = Progress(given.n_rows, max_time=model.max_time)
     seed = model._settings().random_state
-    fit = MetricFit(problems, given.source, kernel_of, seed)
+    own_columns = shared_columns(model)
+    fit = MetricFit(problems, given.source, kernel_of, seed, own_columns)
     learned = fit.learn(form_of_all_rows(method), Deadline.of(clock))
     facts: dict[str, Any] = facts_of(learned) if is_learned(method) else {}
     if is_learned(method):
@@ -70,6 +72,7 @@ class MetricFit:
     source: Source
     kernel_of: Callable[[float | None], AnyKernel]
     seed: int
+    shared: Array | None = None  # which columns share a factor
 
     def learn(self, form: Form, deadline: Deadline) -> Learned:
         """Return the metric learned on a sample, which is held in memory."""
@@ -82,7 +85,8 @@ class MetricFit:
             host, groups = self._sampled(
                 host, sample_size(form, n_outputs, host.n_rows), rng
             )
-        task = MetricTask(self.problems, host, groups, self._kernel, form)
+        own = self.problems, host, groups, self._kernel, form, self.shared
+        task = MetricTask(*own)
         least = Deadline(deadline.progress, _share_of(deadline))
         return learn(task, rng, least)
 

@@ -18,12 +18,14 @@ from corevec.data.sources import (
     answer_in_kind,
     as_source,
     columns_of,
+    computed_rows,
     device_source,
     is_spark,
     remote_source,
     require_host_rows,
     require_rows_in_memory,
 )
+from corevec.estimators._categories import with_categories
 from corevec.estimators._dataset import Dataset, encoded
 from corevec.estimators._parameters import LARGEST_C, check_parameters
 from corevec.estimators._validation import (
@@ -105,6 +107,7 @@ class TakesRows:
             require_host_rows(who, X, why)
         if self._check_remote_columns(X, reset=True):
             return X if isinstance(y, str) else (X, y)
+        X = with_categories(self, computed_rows(who, X), reset=True)
         found = validated(self, X, y, **checks)
         if self.kernel == "precomputed":
             check_square(who, found[0] if isinstance(found, tuple) else found)
@@ -186,7 +189,8 @@ class TakesRows:
         n_features, names = found
         if reset:
             self.n_features_in_ = n_features
-            self.__dict__.pop("feature_names_in_", None)
+            for name in ("feature_names_in_", "categories_"):
+                self.__dict__.pop(name, None)
             if names is not None:
                 self.feature_names_in_ = names
             return True
@@ -224,7 +228,8 @@ class TakesRows:
         """Return rows to predict, checked against those of the fit."""
         if self._check_remote_columns(X, reset=False):
             return X
-        return validated(self, X, reset=False)
+        X = computed_rows(type(self).__name__, X)
+        return validated(self, with_categories(self, X, reset=False), reset=False)
 
 
 __all__ = [

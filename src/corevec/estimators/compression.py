@@ -134,7 +134,7 @@ def compress(
             raise KernelError(f"compress: {error}") from None
     small = _class_for(form)(memory_budget=memory_budget, n_jobs=n_jobs)
     _set_attributes(small, found, form)
-    for name in ("n_features_in_", "feature_names_in_"):
+    for name in ("n_features_in_", "feature_names_in_", "categories_"):
         if hasattr(model, name):
             setattr(small, name, getattr(model, name))
     return small

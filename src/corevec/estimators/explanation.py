@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from corevec._runtime.types import Array
 from corevec.estimators._base import CoreVectorEstimator
+from corevec.estimators._categories import columns_before, with_categories
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import Rows
 from corevec.models.expansion import KernelExpansion
@@ -40,6 +41,40 @@ class Explanation:
     function: Array
     names: list[str]
 
+    def to_shapiq(self, *, row: int = 0, output: int = 0) -> Any:
+        """Return the values of a row as shapiq's ``InteractionValues``, for its plots.
+
+        Parameters
+        ----------
+        row : int, default=0
+            The row.
+        output : int, default=0
+            The function, where the model has several.
+
+        Returns
+        -------
+        shapiq.InteractionValues
+            Shapley values ("SV") of order 1, exact, with the base value.
+        """
+        try:
+            from shapiq import InteractionValues
+        except ImportError as error:
+            raise ImportError(
+                "Explanation.to_shapiq needs shapiq. Run: pip install shapiq"
+            ) from error
+        n_rows, n_players = self.values.shape[:2]
+        values = self.values.reshape(n_rows, n_players, -1)[row, :, output]
+        base = float(self.base_values.reshape(n_rows, -1)[row, output])
+        return InteractionValues(
+            {(): base} | {(c,): float(one) for c, one in enumerate(values)},
+            index="SV",
+            min_order=0,
+            max_order=1,
+            n_players=n_players,
+            baseline_value=base,
+            estimated=False,
+        )
+
 
 def explain(
     model: Any, rows: Any, *, background: Any = None, groups: Any = None
@@ -64,7 +99,8 @@ def explain(
         the machine.
     groups : array-like of shape (n_features,), optional
         A label per column: columns with the same one, such as those of a one-hot code,
-        enter and leave together. The default is each column by itself.
+        enter and leave together. The default is each column of the rows that the model
+        was fitted to by itself: the codes of a column of categories are one group.
 
     Returns
     -------
@@ -85,12 +121,10 @@ def explain(
     True
     """
     _check_model(model)
-    X = check_array(rows, dtype=np.float64, input_name="rows")
-    model._validate_new(X)
+    X = _new_rows(model, rows, "rows")
     numbers, names = _groups(model, groups, X.shape[1])
     if background is not None:
-        background = check_array(background, dtype=np.float64, input_name="background")
-        model._validate_new(background)
+        background = _new_rows(model, background, "background")
     given = Rows(X, np.arange(len(X)))
     total: list[Any] = [0.0, 0.0, 0.0]
     machines = _machines_of(model, given)
@@ -107,6 +141,14 @@ def explain(
         total = [old + new for old, new in zip(total, (own, mean, f), strict=True)]
     values, base, function = (one / len(machines) for one in total)
     return _in_units(model, values, base, function, names)
+
+
+def _new_rows(model: Any, rows: Any, name: str) -> Array:
+    """Return rows, checked against those of the fit, as a matrix."""
+    rows = with_categories(model, rows, reset=False)
+    found = check_array(rows, dtype=np.float64, input_name=name)
+    model._validate_new(rows if hasattr(rows, "columns") else found)
+    return np.asarray(found)
 
 
 def _check_model(model: Any) -> None:
@@ -130,6 +172,7 @@ def _check_model(model: Any) -> None:
 def _groups(model: Any, groups: Any, n_columns: int) -> tuple[Array, list[str]]:
     """Return the number of the group of each column, and the names of the groups."""
     own = getattr(model, "feature_names_in_", None)
+    groups = columns_before(model) if groups is None else groups
     if groups is None:
         plain = [f"column {c}" for c in range(n_columns)]
         names = plain if own is None else [str(name) for name in own]

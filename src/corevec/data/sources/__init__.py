@@ -38,6 +38,7 @@ from corevec.data.sources.dispatch import (
     require_rows_in_memory,
 )
 from corevec.data.sources.frames import (
+    as_table,
     columns_without_numbers,
     computed_column,
     place_without_number,
@@ -65,6 +66,7 @@ __all__ = [
     "Workers",
     "answer_in_kind",
     "as_source",
+    "as_table",
     "computed_rows",
     "check_values",
     "column_names",

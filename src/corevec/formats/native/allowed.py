@@ -54,6 +54,7 @@ _FITTED = (
     "_functions",
     "_outcome",
     "_stop_asked",
+    "categories_",
     "certificate_",
     "dual_coef_",
     "feature_importances_",
@@ -69,6 +70,7 @@ _ROWS = (*_FITTED, "support_", "support_vectors_")
 _CELLS = ("C_", "_forest", "choice_", "gamma_", "n_cells_")
 _TARGETS = ("_one_target", "target_mean_", "target_scale_", "tube_")
 _SMALL = (
+    "categories_",
     "_centre_norm_sq",
     "_form",
     "_functions",

@@ -43,6 +43,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "_slope": (float, np.floating),
     "_step": (float, np.floating),
     "_streams": (list,),
+    "categories_": (dict,),
     "certificate_": (Certificate,),
     "classes_": (np.ndarray,),
     "coef_": (np.ndarray,),
@@ -97,6 +98,8 @@ def check_model(made: Any, wrong: Wrong) -> None:
             wrong(f"{name} must be of type {kinds[0].__name__}")
     if "feature_names_in_" in inside:
         _check_names(inside, wrong)
+    if "categories_" in inside:
+        _check_categories(inside, wrong)
     _check_complete(made, inside, wrong)
     if isinstance(made, ColumnTransformer):
         _check_columns(made, wrong)
@@ -163,6 +166,16 @@ def _check_names(inside: dict[str, Any], wrong: Wrong) -> None:
     text = all(isinstance(name, str) for name in names.ravel().tolist())
     if names.shape != (inside.get("n_features_in_"),) or not text:
         wrong("feature_names_in_ must be the name of each column")
+
+
+def _check_categories(inside: dict[str, Any], wrong: Wrong) -> None:
+    kinds = str | int | float | bool
+    for name, many in inside["categories_"].items():
+        right = isinstance(name, str) and isinstance(many, list)
+        if not right or not all(isinstance(one, kinds) for one in many):
+            wrong("categories_ must be a list of categories per column")
+    if "feature_names_in_" not in inside:
+        wrong("categories_ needs feature_names_in_")
 
 
 def _check_text(made: LibsvmModel, inside: dict[str, Any], wrong: Wrong) -> None:

@@ -16,7 +16,7 @@ __all__, __getattr__ = on_demand(
         "tree": "Directions Tree graft grow levels",
         "tuning": (
             "FIRST_PLACE MORE_CELLS Start Trial climb local_gamma mean_error pair_at "
-            "trials tune values_of weighted_error with_C_times"
+            "row_errors trials tune values_of weighted_error with_C_times"
         ),
     },
 )

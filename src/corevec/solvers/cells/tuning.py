@@ -24,11 +24,12 @@ FEW_CELLS, MORE_CELLS, N_FINALISTS = 16, 80, 4
 
 # With a learned metric gamma and C are searched in a wider grid, from one place to the
 # next: smooth targets want machines that are wider than their cell.
-WIDE_GAMMA_FACTORS, WIDE_C_FACTORS = (0.02, 0.1, *GAMMA_FACTORS), (*C_FACTORS, 625.0)
+WIDE_GAMMA_FACTORS = (0.02, 0.1, *GAMMA_FACTORS)
+WIDE_C_FACTORS = (0.04, 0.2, *C_FACTORS, 625.0, 3125.0)
 
 Pair = tuple[float, float]  # gamma, and the factor of C
 Place = tuple[int, int]  # of a pair in the wide grid
-FIRST_PLACE: Place = (3, 1)
+FIRST_PLACE: Place = (3, 3)
 
 
 @dataclass(frozen=True)
@@ -250,14 +251,22 @@ def weighted_error(
     The error of one-vs-rest machines is a wrong class, that of other classifiers a
     wrong sign, and that of a regression the squared residual.
     """
+    wrong, weight = row_errors(problems, rows, values, kernel)
+    return float(wrong.sum()), float(weight.sum())
+
+
+def row_errors(
+    problems: list[Problem], rows: Rows, values: Array, kernel: AnyKernel
+) -> tuple[Array, Array]:
+    """Return the terms of both sums of `weighted_error`, row by row."""
     first = problems[0]
     if len(problems) > 1 and first.negative is None and first.response is None:
         assert first.labels.codes is not None
         weight = first.labels.weights(rows)
         classes = np.array([one.positive for one in problems])
         is_wrong = classes[values.argmax(axis=1)] != of_rows(first.labels.codes, rows)
-        return float(weight @ is_wrong), float(weight.sum())
-    wrong = total = 0.0
+        return weight * is_wrong, weight
+    wrong, total = np.zeros(len(rows)), np.zeros(len(rows))
     for t, problem in enumerate(problems):
         terms = problem.terms(rows, kernel)
         weight = np.where(terms.omega > 0, problem.labels.weights(rows), 0.0)
@@ -265,5 +274,5 @@ def weighted_error(
             error = (of_rows(problem.response, rows) - values[:, t]) ** 2
         else:
             error = (values[:, t] > 0) != (terms.sign > 0)
-        wrong, total = wrong + float(weight @ error), total + float(weight.sum())
+        wrong, total = wrong + weight * error, total + weight
     return wrong, total

@@ -9,10 +9,11 @@ Beaglehole et al. 2025, arXiv 2508.10053),
           \qquad q(x, z) = (x - z)' M (x - z).
 
 Each round solves machines with the metric of the round before, and measures their
-error on rows that were held out, the same in all rounds. The best round is taken; the
-first has no metric, so that the result is no worse than one width for all columns on
-these rows. The metric is normalised to leave the mean squared distance of the rows as
-it is: gamma keeps its meaning.
+error on rows that were held out, the same in all rounds. The best round is taken, if
+it is better than the first, which has no metric, by more than chance explains: row by
+row on the same rows, the gain must exceed twice its standard error. The metric is
+normalised to leave the mean squared distance of the rows as it is: gamma keeps its
+meaning.
 
 Where the machines are those of cells, the tree of each round is grown in the metric of
 the round before: its cuts then follow the columns that matter. On covtype (522,911
@@ -24,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -45,8 +45,8 @@ from corevec.solvers.cells.tuning import (
     climb,
     local_gamma,
     pair_at,
+    row_errors,
     values_of,
-    weighted_error,
     with_C_times,
 )
 from corevec.solvers.numeric.deadline import Deadline
@@ -63,6 +63,9 @@ CELLS_SHARE, MIN_MACHINES = 0.25, 24
 # of those on which gamma and C are tried. A regression of 2500 rows takes five times as
 # long as one of 1500; with fewer rows weak columns are lost among many.
 GLOBAL_ROWS, GLOBAL_MACHINES, GLOBAL_TRIED = 1500, 4, 2
+# The gain over no metric, in standard errors of the gain, from which a metric is taken.
+# The best of several rounds gains a little by chance: one is too few.
+MIN_GAIN = 2.0
 # The share of the sample that is held out, and the least rows to learn from.
 HELD_OUT, MIN_ROWS = 0.2, 50
 
@@ -90,6 +93,8 @@ class MetricTask:
     groups: list[Array]  # its rows of positive weight, by region
     kernel_of: Callable[[float | None], Kernel]
     form: Form
+    # A number per column; those with the same one share a factor. None: no two do.
+    shared: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -117,8 +122,31 @@ class _Round:
     scale: Array | None
     place: Place
     pair: Pair | None  # gamma and the factor of C, if they were tuned
-    error: float
+    wrong: Array  # weighted errors of the held-out rows, in the order of their numbers
+    weight: float  # of these rows
     gradients: Array  # mean squares, of each column
+
+    @property
+    def error(self) -> float:
+        """The weighted mean error on the held-out rows."""
+        return float(self.wrong.sum()) / max(self.weight, 1e-300)
+
+    def is_better_than(self, other: _Round) -> bool:
+        """Return whether the error is lower by more than chance explains."""
+        gain = other.wrong - self.wrong
+        spread = float(np.sqrt(gain @ gain))  # of its sum, if there were no gain
+        return bool(gain.sum() > MIN_GAIN * spread)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What the machines of one part give."""
+
+    rows: Array  # the held-out ones
+    wrong: Array  # their weighted errors
+    weight: float
+    train_weight: float = 0.0
+    gradients: Array | float = 0.0  # squares, weighted sum over the other rows
 
 
 def sample_size(form: Form, n_outputs: int, n_rows: int) -> int:
@@ -178,7 +206,8 @@ def learn(
             break
         rounds.append(found)
         logger.info("metric: round %d, error %.4f", number, found.error)
-        scale, place = _normalised(found.gradients, variance), found.place
+        gradients = _pooled(found.gradients, variance, task.shared)
+        scale, place = _normalised(gradients, variance), found.place
         best = min(range(len(rounds)), key=lambda at: rounds[at].error)
         if scale is None or number - best >= PATIENCE:
             break
@@ -192,10 +221,11 @@ def _sample_of(task: MetricTask) -> Source:
 
 
 def _best(rounds: list[_Round], variance: Array) -> Learned:
-    """Return the first of the rounds with the least error."""
+    """Return the best round, or the first where no other is better for certain."""
     if not rounds:  # no time
         return Learned(None, _importances(None, variance), np.nan, np.nan, 0)
-    best = min(rounds, key=lambda one: one.error)
+    first, best = rounds[0], min(rounds, key=lambda one: one.error)
+    best = best if best.is_better_than(first) else first
     # The columns that matter to the best functions, whether or not they have a metric.
     used = best.scale
     if used is None:
@@ -204,7 +234,7 @@ def _best(rounds: list[_Round], variance: Array) -> Learned:
         best.scale,
         _importances(used, variance),
         best.error,
-        rounds[0].error,
+        first.error,
         len(rounds),
         best.place,
         *(best.pair or (None, 1.0)),
@@ -216,6 +246,19 @@ def _importances(scale: Array | None, variance: Array) -> Array:
     weight = variance if scale is None else scale**2 * variance
     total = float(weight.sum())
     return np.asarray(weight / total if total > 0 else 0.0 * weight + 1 / len(weight))
+
+
+def _pooled(gradients: Array, variance: Array, shared: Array | None) -> Array:
+    """Return the gradients with the mean of each group of columns in its columns.
+
+    The mean has the variances as weights: the columns of a one-hot code together have
+    the share of the distance that they had each by itself.
+    """
+    if shared is None:
+        return gradients
+    total = np.bincount(shared, gradients * variance)
+    weight = np.bincount(shared, variance)
+    return np.asarray((total / np.where(weight > 0, weight, 1.0))[shared])
 
 
 def _normalised(gradients: Array, variance: Array) -> Array | None:
@@ -285,23 +328,26 @@ def _round(
     n_tried = TRIED_MACHINES if task.form.is_local else GLOBAL_TRIED
     few = parts[: _share(n_tried, len(task.problems))]
 
-    def sums_of(places: list[Place], some: list[Trial], *, is_last: bool) -> list[Any]:
+    def judged_at(
+        places: list[Place], some: list[Trial], *, is_last: bool
+    ) -> list[_Judged]:
         """Return what `_judged` returns at every place for each of some parts."""
         # Not in a thread of the pool: a kernel may need a pass over all rows.
         machines = [_machine(task, scale, unit, at) for at in places]
 
-        def judged(item: tuple[int, Trial]) -> Array | None:
+        def judged(item: tuple[int, Trial]) -> _Judged | None:
             if deadline is not None and deadline.is_over():
                 return None
             return _judged(*machines[item[0]], task.source, item[1], is_last)
 
         items = [(at, part) for at in range(len(places)) for part in some]
         found = list(task.source.workers.run(judged, items))
-        return [] if any(one is None for one in found) else found
+        done = [one for one in found if one is not None]
+        return done if len(done) == len(found) else []
 
     def errors_of(places: list[Place]) -> list[float]:
-        found = sums_of(places, few, is_last=False)
-        wrong = np.reshape([one[0] for one in found], (-1, len(few)))
+        found = judged_at(places, few, is_last=False)
+        wrong = np.reshape([one.wrong.sum() for one in found], (-1, len(few)))
         return wrong.sum(axis=1).tolist()
 
     if task.form.is_tuned:
@@ -309,14 +355,22 @@ def _round(
         if best is None:
             return None
         place = best[0]
-    found = sums_of([place], parts, is_last=True)
+    found = judged_at([place], parts, is_last=True)
     if not found:
         return None
-    total = np.sum(found, axis=0)
-    error = total[0] / max(total[1], 1e-300)
     pair = pair_at(place, unit) if task.form.is_tuned else None
-    gradients = total[3:] / max(total[2], 1e-300)
-    return _Round(scale, place, pair, float(error), gradients)
+    order = np.argsort(np.concatenate([one.rows for one in found]))
+    gradients = np.zeros(task.source.n_features)
+    for one in found:
+        gradients += one.gradients
+    return _Round(
+        scale,
+        place,
+        pair,
+        np.concatenate([one.wrong for one in found])[order],
+        sum(one.weight for one in found),
+        gradients / max(sum(one.train_weight for one in found), 1e-300),
+    )
 
 
 def _machine(
@@ -337,21 +391,20 @@ def _judged(
     source: Source,
     part: Trial,
     has_gradients: bool,
-) -> Array:
-    """Return error, weight of the test rows, and weight and gradients of the others."""
+) -> _Judged:
+    """Return the errors of the test rows and the gradients at the others."""
     solution = solve_cell(problems, source, kernel, part.train)
     test = source.take(part.test)
     values = values_of(solution, kernel, test)
-    wrong, total = weighted_error(problems, test, values, kernel)
-    found = np.zeros(3 + source.n_features)
-    found[:2] = wrong, total
-    if has_gradients:
-        rows = source.take(part.train)
-        weight = problems[0].labels.weights(rows)
-        own = kernel, solution.basis, solution.coef, solution.intercept
-        found[2] = weight.sum()
-        found[3:] = squared_gradients(KernelExpansion(*own), rows, weight)
-    return found
+    wrong, weight = row_errors(problems, test, values, kernel)
+    found = _Judged(part.test, wrong, float(weight.sum()))
+    if not has_gradients:
+        return found
+    rows = source.take(part.train)
+    own_weight = problems[0].labels.weights(rows)
+    own = kernel, solution.basis, solution.coef, solution.intercept
+    gradients = squared_gradients(KernelExpansion(*own), rows, own_weight)
+    return replace(found, train_weight=float(own_weight.sum()), gradients=gradients)
 
 
 __all__ = ["Form", "Learned", "MetricTask", "draw_regions", "learn", "sample_size"]
