@@ -51,6 +51,9 @@ class StreamingEstimator(CoreVectorEstimator):
     n_jobs = None
     memory_budget = DEFAULT_MEMORY_BUDGET
 
+    _what_is_known = (
+        "ball_bound_ holds what is proved about the ball around the rows seen."
+    )
     # Whether remote rows give the kernel in a pass of its own.
     _kernel_first = True
 
@@ -120,6 +123,7 @@ class StreamingEstimator(CoreVectorEstimator):
         private = ("_streams", "_position", "_seconds", "_stopped_by", "_begun_with")
         more = ("_right", "_tested", "_sample", "_offsets", "_mass")
         targets = ("_target_offset", "_one_target", "_moments", "_resolved")
+        targets = (*targets, "_seen")
         kept = (*names, *private, *more, *targets)
         return {n: self.__dict__[n] for n in kept if n in self.__dict__}
 
@@ -282,8 +286,7 @@ class StreamingEstimator(CoreVectorEstimator):
         raise AttributeError(
             f"{type(self).__name__} has no certificate_: the duality gap of the model "
             "is unknown after one pass. To measure it on rows of your choice, call "
-            "corevec.certify(model, X, y); ball_bound_ holds what is proved about the "
-            "ball around the rows seen."
+            f"corevec.certify(model, X, y); {self._what_is_known}"
         )
 
     # Functions ----------------------------------------------------------------------

@@ -36,6 +36,7 @@ from corevec.solvers.streaming.core_stream import CoreForm, CoreStream, Targets
 from corevec.solvers.streaming.geometry import Balls
 from corevec.solvers.streaming.geometry import Form as StreamForm
 from corevec.solvers.streaming.kernel_stream import KernelStream
+from corevec.solvers.streaming.objective_bound import SeenRows
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.squared_stream import SquaredStream
 from corevec.solvers.streaming.stream import LinearStream, Whole
@@ -241,6 +242,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
     RowMap: (),
     RowSample: (),
     Rows: (),
+    SeenRows: (),
     Tree: (),
     Whole: (),
     StreamForm: (),

@@ -26,6 +26,7 @@ from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
 from corevec.solvers.cells.forest import Forest
 from corevec.solvers.streaming.core_stream import CoreStream
+from corevec.solvers.streaming.objective_bound import SeenRows
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.stream import BallStream, LinearStream
 from corevec.surfaces import Field, Frame, ImplicitSurface
@@ -40,6 +41,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "_functions": (KernelExpansion,),
     "_outcome": (FitResult,),
     "_sample": (RowSample,),
+    "_seen": (SeenRows,),
     "_slope": (float, np.floating),
     "_step": (float, np.floating),
     "_streams": (list,),

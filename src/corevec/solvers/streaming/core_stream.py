@@ -602,9 +602,16 @@ class CoreStream:
         """Return ``|w|^2 + b0^2`` of each output."""
         if self.by_columns:
             return np.asarray((self.coef**2).sum(axis=0))
-        points = self._core_points()
-        K = self._block(points, points)
+        K = self.core_kernel()
         return np.maximum((self.coef * (K @ self.coef)).sum(axis=0), 0.0)
+
+    def core_kernel(self) -> Array:
+        """Return the kernel between the core rows, with that of the bias."""
+        if self.by_columns:
+            F = self._columns(self.rows)
+            return np.asarray(F.T @ F)
+        points = self._core_points()
+        return self._block(points, points)
 
     def _core_points(self) -> Points:
         if self._points is None:
