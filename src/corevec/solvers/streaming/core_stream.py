@@ -438,7 +438,9 @@ class CoreStream:
             system = self.gram[np.ix_(into, into)]
             system[np.diag_indices_from(system)] += 1.0 / omega
             factor = linalg.cholesky(system, lower=True, check_finite=False)
-            beside = np.hstack([self.gram[np.ix_(into, keep)], target - self.prior[into]])
+            beside = np.hstack(
+                [self.gram[np.ix_(into, keep)], target - self.prior[into]]
+            )
             half = linalg.solve_triangular(
                 factor, beside, lower=True, check_finite=False
             )

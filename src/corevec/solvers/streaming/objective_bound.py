@@ -192,9 +192,7 @@ def bound_of(
     return ObjectiveBound(upper, estimate, lower, share, n, total)
 
 
-def excess_of_mean(
-    sample: Array, total: int, most: float, confidence: float
-) -> float:
+def excess_of_mean(sample: Array, total: int, most: float, confidence: float) -> float:
     """Return by how much the mean of `total` numbers may exceed that of a sample.
 
     They are between 0 and `most`; the sample is drawn without replacement.
