@@ -2,12 +2,12 @@
 
 Dense: two round Gaussian clouds, two deviations apart, so that a linear classifier is
 right for 84 % of the rows: neither the best nor the worst case of a learner whose
-updates depend on its mistakes. Sparse: `entries` per row, columns of low number
-common and others rare, as words are; positive, rows of unit length; the class is the
-sign of a hidden linear function, wrong for a tenth of the rows.
+updates depend on its mistakes. Sparse: `entries` per row, columns of low number common
+and others rare, as words are; positive, rows of unit length; the class is the sign of a
+hidden linear function, wrong for a tenth of the rows.
 
-Islands: eight small clouds, every other one of the same class. A Gaussian machine learns
-them all, and then hardly a row is inside the margin.
+Islands: eight small clouds, every other one of the same class. A Gaussian machine
+learns them all, and then hardly a row is inside the margin.
 """
 
 import numpy as np

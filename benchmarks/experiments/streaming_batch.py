@@ -1,11 +1,11 @@
 """One pass beside the batch machine on the same rows: many classes, regression.
 
-The test part of mnist (ten digits), letter (26 classes) and Friedman's function, with the C
-and gamma that `shared_basis` and `cells` have for the batch machines: nothing is chosen
-for the stream. One order, one thread. The batch machine of letter is certified at a gap
-of 5 % (`corevec_tol`), that of Friedman's function lies in the span of as many rows as
-the stream's budget and is of 90,000 rows; the stream is measured on 1,000,000, too.
-mnist's batch machines are in `shared_basis`.
+The test part of mnist (ten digits), letter (26 classes) and Friedman's function, with
+the C and gamma that `shared_basis` and `cells` have for the batch machines: nothing is
+chosen for the stream. One order, one thread. The batch machine of letter is certified
+at a gap of 5 % (`corevec_tol`), that of Friedman's function lies in the span of as many
+rows as the stream's budget and is of 90,000 rows; the stream is measured on 1,000,000,
+too. mnist's batch machines are in `shared_basis`.
 """
 
 from benchmarks.case import Case

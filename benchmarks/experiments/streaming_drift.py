@@ -5,8 +5,8 @@ on, a tenth of the labels wrong (90 % is the best that there is). Each row is pr
 then learned: River's learners row by row, ours in blocks of 100. All parameters are
 defaults, but `forget=1000` of ours and its budget of 200; nothing was chosen by the
 result. `train_error` is that of the last sixth; the shares of right rows in each sixth
-are in the note: the second, fourth and sixth are those of a rule that is known for 5,000
-rows, the third and fifth those after a change.
+are in the note: the second, fourth and sixth are those of a rule that is known for
+5,000 rows, the third and fifth those after a change.
 """
 
 import json

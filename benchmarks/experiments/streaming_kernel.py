@@ -3,11 +3,10 @@
 On the checkerboard (1,000,000 rows) and ijcnn1 (35,000 rows, as in `streaming_table`),
 one pass, one thread, five orders: one ball, which takes in some 25 rows and never comes
 near a budget; a ball with 63 rows beside it, the budget kept by merging, by dropping,
-or not at all; and a core of 200, 500 and 1000 rows (`StreamingClassifier`), two
-orders, chosen at 10,000 rows of one. 64 is the
-largest of 1, 8 and 64 that were tried on the validation part. Rows come in blocks of
-10,000; a pass that has taken `MAX_SECONDS` ends after its block, and `n` says how many
-rows it saw.
+or not at all; and a core of 200, 500 and 1000 rows (`StreamingClassifier`), two orders,
+chosen at 10,000 rows of one. 64 is the largest of 1, 8 and 64 that were tried on the
+validation part. Rows come in blocks of 10,000; a pass that has taken `MAX_SECONDS` ends
+after its block, and `n` says how many rows it saw.
 
 C and gamma are chosen on the last fifth of the training rows, at 20,000 of the others,
 for budget 200 (balls: with merging), by the balanced accuracy: nine tenths of ijcnn1

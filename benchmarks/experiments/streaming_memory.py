@@ -5,8 +5,8 @@ thread, a process of its own. VmRSS and RssAnon (without the pages of files and
 libraries) are read after 1, 10, 50 and 100 % of the rows, when the block is in memory:
 wanted is that they stay. The same of 5,000,000 rows through StreamingClassifier with a
 Gaussian core of 100 rows, in blocks of 50,000: 40 % of these rows are inside the margin
-and are learned, and 100,000,000 were not run: an hour. `fit_seconds` is `partial_fit` alone; making the rows is in
-the note. `train_error` is that of the last block.
+and are learned, and 100,000,000 were not run: an hour. `fit_seconds` is `partial_fit`
+alone; making the rows is in the note. `train_error` is that of the last block.
 """
 
 import json

@@ -4,10 +4,11 @@ From memory: `partial_fit` in blocks of 10,000 rows that lie ready, of StreamSVM
 ball, and 8) and of scikit-learn's SGDClassifier, in the same run, on the generated rows
 of `datasets/clouds.py`; of StreamingClassifier with a Gaussian kernel, budgets of 50 to
 1000, where hardly a row is inside the margin (islands) and where 40 % are (clouds), and
-as a bound of it the prediction of the same rows by the last model. From text: file to trained model, the reading included; a
-reader is `corevec.streams.read_libsvm`, or scikit-learn's `load_svmlight_file` (told
-the number of columns, as ours is), each before both learners. The files are written
-into a temporary folder (TMPDIR) and lie in the page cache when they are read.
+as a bound of it the prediction of the same rows by the last model. From text: file to
+trained model, the reading included; a reader is `corevec.streams.read_libsvm`, or
+scikit-learn's `load_svmlight_file` (told the number of columns, as ours is), each
+before both learners. The files are written into a temporary folder (TMPDIR) and lie in
+the page cache when they are read.
 
 What compiles is compiled by a small pass before the timed one. `predict_seconds` is
 that of all test rows from memory; of text there are no test rows.
@@ -208,7 +209,7 @@ def _core_table(rows):
     lines = [
         "## A Gaussian core against its budget: rows per second, one thread (medians)",
         "",
-        "| data | rows | budget | rows/s | spread | predicting alone | learned | error |",
+        "| data | rows | budget | rows/s | spread | predicting | learned | error |",
         "|" + "---|" * 8,
     ]
     rows = rows.assign(budget=[json.loads(given)["budget"] for given in rows["params"]])

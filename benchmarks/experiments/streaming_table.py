@@ -10,9 +10,9 @@ left out; its bias is always free).
 C, whether there is a bias, and whether rows are scaled to length 1 are chosen for each
 learner and set, on the last fifth of the training rows, by the mean error over three
 orders (`stream_tuning.py`). The paper does not say how it chose C. Then 20 orders of
-all training rows: means, and deviations over the orders. A core is chosen with 200 rows,
-by one order of at most 10,000 training rows, and measured on five orders: with 1000 rows
-a pass takes seconds.
+all training rows: means, and deviations over the orders. A core is chosen with 200
+rows, by one order of at most 10,000 training rows, and measured on five orders: with
+1000 rows a pass takes seconds.
 
 ijcnn1 and w3a have few positive rows: the column "largest class" is the accuracy of
 always saying the same, and a further table has the balanced accuracy.

@@ -190,8 +190,8 @@ class CoreStreamEstimator(StreamingEstimator):
         seen = self.__dict__.get("_seen")
         if seen is None or seen.n_seen != stream.n_rows:
             raise InvalidInputError(
-                f"{who}: the sample of rows does not cover the whole stream: this model "
-                "began in a version without it. Fit it anew, or call "
+                f"{who}: the sample of rows does not cover the whole stream, because "
+                "this model began in a version without it. Fit it anew, or call "
                 "corevec.certify(model, X, y)."
             )
         with Workers(1):

@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from corevec import StreamingClassifier, StreamingOneClass, StreamingRegressor
+from corevec import (
+    StreamingClassifier,
+    StreamingOneClass,
+    StreamingRegressor,
+    formats,
+)
 from corevec.exceptions import InvalidInputError
 from corevec.solvers.streaming import excess_of_mean
 
@@ -150,6 +155,17 @@ def test_a_kernel_without_a_known_range_has_no_upper_bound():
     found = model.objective_bound()
     assert found.upper == np.inf
     assert found.estimate > found.lower > 0
+
+
+def test_a_saved_model_goes_on_with_its_sample(tmp_path):
+    X, y = rows_of(6000)
+    model = learner("rbf").partial_fit(X[:5000], y[:5000], classes=[-1, 1])
+    formats.save(model, tmp_path / "model.corevec")
+    found = formats.load(tmp_path / "model.corevec")
+    assert found.objective_bound() == model.objective_bound()
+    for one in (found, model):
+        one.partial_fit(X[5000:], y[5000:])
+    assert found.objective_bound() == model.objective_bound()
 
 
 def test_with_forget_there_is_no_objective():

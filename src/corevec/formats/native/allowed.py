@@ -115,7 +115,7 @@ _SVM = (
 )
 _PAIRS = (*_SVM, "_effective_probability", "class_weight_", "classes_")
 _STREAM = ("_begun_with", "_position", "_seconds", "_stopped_by", "_streams")
-_CORE = (*_STREAM, "_moments", "_resolved")
+_CORE = (*_STREAM, "_moments", "_resolved", "_seen")
 _TEXT = ("_any_width", "text_")  # all else follows from these
 
 METHODS = tuple(

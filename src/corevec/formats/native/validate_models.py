@@ -253,9 +253,8 @@ def _stored_rows(made: Any, inside: dict[str, Any], wrong: Wrong) -> list[Any]:
         if not all(isinstance(model, BaseEstimator) for model in models):
             wrong("estimators_ must be estimators")
     found += _rows_of_streams(inside.get("_streams", []), wrong)
-    sample = inside.get("_sample")
-    if sample is not None and sample.rows is not None:
-        found.append(sample.rows)
+    samples = [inside.get("_sample"), inside.get("_seen")]
+    found += [one.rows for one in samples if one is not None and one.rows is not None]
     return found
 
 
