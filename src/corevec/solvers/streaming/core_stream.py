@@ -219,10 +219,22 @@ class CoreStream:
     @property
     def _most_rows(self) -> int:
         """Rows that are judged together, at most."""
-        most = min(self.form.block, max(FIRST_ROWS, self.n_rows))
+        most = min(self.form.block, max(FIRST_ROWS, self._rows_that_violate_enough))
         if self.form.half_life is not None:
             most = min(most, max(FIRST_ROWS, int(YOUNG_AGE * self.form.half_life)))
         return most
+
+    @property
+    def _rows_that_violate_enough(self) -> int:
+        """Rows with as many violators as are learned together, as far as seen.
+
+        A solution costs the same for few violators as for many, and rows beyond the
+        most violators are judged twice.
+        """
+        share = self.n_updates / max(self.n_rows, 1)
+        if share == 0.0:
+            return self.n_rows
+        return min(self.n_rows, int(self._most_violators / share))
 
     @property
     def _most_violators(self) -> int:
