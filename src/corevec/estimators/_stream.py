@@ -122,9 +122,9 @@ class StreamingEstimator(CoreVectorEstimator):
         names = ("classes_", "n_features_in_", "feature_names_in_")
         private = ("_streams", "_position", "_seconds", "_stopped_by", "_begun_with")
         more = ("_right", "_tested", "_sample", "_offsets", "_mass")
-        targets = ("_target_offset", "_one_target", "_moments", "_resolved")
-        targets = (*targets, "_seen")
-        kept = (*names, *private, *more, *targets)
+        targets = ("_target_offset", "_one_target")
+        core = ("_moments", "_resolved", "_seen")
+        kept = (*names, *private, *more, *targets, *core)
         return {n: self.__dict__[n] for n in kept if n in self.__dict__}
 
     def _validated(self, X: Any, y: Any, *, first: bool, **more: Any) -> Any:
