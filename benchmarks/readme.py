@@ -348,7 +348,9 @@ def speed_of_one_pass():
         first = rows[0]
         speed = int(first["n"]) / median(rows, "fit_seconds")
         reader, balls = first["params"].get("reader"), first["params"].get("n_balls")
+        budget = first["params"].get("budget")
         words = [first["solver"], f"n_balls={balls}" if balls else "", reader or ""]
+        words += [f"budget={budget}"] if budget else []
         peer = sgd.get((first["dataset"], True))
         lines.append(
             f"| {first['dataset']}, {int(first['n']):,} rows "

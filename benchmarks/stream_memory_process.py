@@ -27,14 +27,15 @@ class Rows:
 
 
 def main():
-    from corevec import StreamingBallClassifier
+    from benchmarks.solvers import SOLVERS
 
     job = json.load(sys.stdin)
+    solver = SOLVERS[job["solver"]]
     rows = Rows(job["block"], job["d"])
     X, y = rows.block()
-    warm = StreamingBallClassifier(**job["params"])
+    warm = solver.build(job["params"], 0, 1)
     warm.partial_fit(X[:WARM_UP_ROWS], y[:WARM_UP_ROWS], classes=CLASSES)
-    model = StreamingBallClassifier(**job["params"])
+    model = solver.build(job["params"], 0, 1)
     n_blocks = job["n"] // job["block"]
     marks = {max(1, round(share * n_blocks)): share for share in job["shares"]}
     learning = making = 0.0

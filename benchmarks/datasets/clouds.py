@@ -2,9 +2,12 @@
 
 Dense: two round Gaussian clouds, two deviations apart, so that a linear classifier is
 right for 84 % of the rows: neither the best nor the worst case of a learner whose
-updates depend on its mistakes. Sparse: `entries` per row, columns of low number
-common and others rare, as words are; positive, rows of unit length; the class is the
-sign of a hidden linear function, wrong for a tenth of the rows.
+updates depend on its mistakes. Sparse: `entries` per row, columns of low number common
+and others rare, as words are; positive, rows of unit length; the class is the sign of a
+hidden linear function, wrong for a tenth of the rows.
+
+Islands: eight small clouds, every other one of the same class. A Gaussian machine
+learns them all, and then hardly a row is inside the margin.
 """
 
 import numpy as np
@@ -14,6 +17,7 @@ from benchmarks.datasets._base import Dataset, signs
 
 HALF_DISTANCE = 1.0
 WRONG_SHARE = 0.1
+N_ISLANDS, ISLAND_DISTANCE, ISLAND_WIDTH = 8, 0.9, 0.45
 
 
 def load(n, d, dtype="float64", entries=None, seed=0, n_test=10_000):
@@ -21,6 +25,16 @@ def load(n, d, dtype="float64", entries=None, seed=0, n_test=10_000):
     rng = np.random.default_rng(seed)
     make = _dense if entries is None else _sparse
     X, y = make(n + n_test, d, entries, np.dtype(dtype), rng)
+    return Dataset(X[:n], y[:n], X[n:], y[n:])
+
+
+def islands(n, d, seed=0, n_test=10_000):
+    """Return rows of small clouds in no order."""
+    rng = np.random.default_rng(seed)
+    centres = ISLAND_DISTANCE * rng.standard_normal((N_ISLANDS, d))
+    which = rng.integers(N_ISLANDS, size=n + n_test)
+    X = centres[which] + ISLAND_WIDTH * rng.standard_normal((n + n_test, d))
+    y = signs(which % 2 == 0)
     return Dataset(X[:n], y[:n], X[n:], y[n:])
 
 

@@ -3,10 +3,10 @@
 On the checkerboard (1,000,000 rows) and ijcnn1 (35,000 rows, as in `streaming_table`),
 one pass, one thread, five orders: one ball, which takes in some 25 rows and never comes
 near a budget; a ball with 63 rows beside it, the budget kept by merging, by dropping,
-or not at all; and a core of 200, 500 and 1000 rows (`StreamingClassifier`). 64 is the
-largest of 1, 8 and 64 that were tried on the validation part. Rows come in blocks of
-10,000; a pass that has taken `MAX_SECONDS` ends after its block, and `n` says how many
-rows it saw.
+or not at all; and a core of 200, 500 and 1000 rows (`StreamingClassifier`), two orders,
+chosen at 10,000 rows of one. 64 is the largest of 1, 8 and 64 that were tried on the
+validation part. Rows come in blocks of 10,000; a pass that has taken `MAX_SECONDS` ends
+after its block, and `n` says how many rows it saw.
 
 C and gamma are chosen on the last fifth of the training rows, at 20,000 of the others,
 for budget 200 (balls: with merging), by the balanced accuracy: nine tenths of ijcnn1
@@ -25,7 +25,8 @@ from benchmarks.measuring import Timer, collected_warnings
 from benchmarks.stream_tuning import ORDERS, Choice, chosen
 
 REPEATS = 1
-N_ORDERS, QUICK_ORDERS = 5, 1
+N_ORDERS, CORE_ORDERS = 5, 2
+METHODS = ("corevec_stream", "corevec_core_stream", "corevec_tol")
 BUDGET = 200
 MAX_SECONDS = 60.0
 BLOCK_ROWS = 10_000
@@ -38,10 +39,13 @@ GRIDS = {
     "stream_checkerboard": {"C": PRICES, "gamma": (1.0, 2.0, 4.0, 8.0, 16.0)},
     "stream_ijcnn1": {"C": PRICES, "gamma": (0.25, 0.5, 1.0, 2.0, 4.0)},
 }
+SETS = GRIDS
 BATCH = {
     "stream_checkerboard": {"C": 1000.0, "gamma": 0.37},
     "stream_ijcnn1": {"C": 32.0, "gamma": 2.0},
 }
+CHOOSING_CORE = {"n": 10_000, "n_test": 5_000}
+CORE_PRICES = (1.0, 10.0, 100.0)
 CORE_BUDGETS = (200, 500, 1000)
 MERGED = {"budget": BUDGET, "overflow": "merge"}
 # balls: how their budget is kept
@@ -53,26 +57,37 @@ LIMITS = {
 
 def cases(quick):
     sizes = QUICK_SIZES if quick else {}
-    for dataset, grid in GRIDS.items():
-        settings = [
-            _chosen(dataset, grid, n_balls, quick) | limit
-            for n_balls, limits in LIMITS.items()
-            for limit in limits
-        ]
-        for order in range(QUICK_ORDERS if quick else N_ORDERS):
-            data_args = sizes | {"order": order}
-            for params in settings:
-                yield Case("corevec_stream", dataset, params, data_args, probe=probe)
-            for budget in CORE_BUDGETS:
-                core = _chosen_core(dataset, grid, quick) | {"budget": budget}
-                yield Case("corevec_core_stream", dataset, core, data_args, probe=probe)
+    for dataset, grid in SETS.items():
+        orders = [sizes | {"order": i} for i in range(1 if quick else N_ORDERS)]
+        if "corevec_stream" in METHODS:
+            yield from _balls(dataset, grid, orders, quick)
+        if "corevec_core_stream" in METHODS:
+            chosen_core = _chosen_core(dataset, grid, quick)
+            for data_args in orders[:CORE_ORDERS]:
+                for budget in CORE_BUDGETS:
+                    core = chosen_core | {"budget": budget}
+                    yield Case(
+                        "corevec_core_stream", dataset, core, data_args, probe=probe
+                    )
         batch = BATCH[dataset] | {"tol": 0.05, "max_time": MAX_SECONDS}
         yield Case("corevec_tol", dataset, batch, sizes | {"order": 0})
 
 
+def _balls(dataset, grid, orders, quick):
+    settings = [
+        _chosen(dataset, grid, n_balls, quick) | limit
+        for n_balls, limits in LIMITS.items()
+        for limit in limits
+    ]
+    for data_args in orders:
+        for params in settings:
+            yield Case("corevec_stream", dataset, params, data_args, probe=probe)
+
+
 def _chosen_core(dataset, grid, quick):
     """Return C and gamma of a core of `BUDGET` rows."""
-    choice = Choice(CHOOSING, ORDERS, balanced=True)
+    choice = Choice(CHOOSING_CORE, ORDERS[:1], balanced=True)
+    grid = grid | {"C": CORE_PRICES}
     if quick:
         grid = {name: values[1:2] for name, values in grid.items()}
         choice = Choice(QUICK_SIZES, ORDERS[:1], balanced=True)

@@ -2,15 +2,19 @@
 
 From memory: `partial_fit` in blocks of 10,000 rows that lie ready, of StreamSVM (one
 ball, and 8) and of scikit-learn's SGDClassifier, in the same run, on the generated rows
-of `datasets/clouds.py`. From text: file to trained model, the reading included; a
-reader is `corevec.streams.read_libsvm`, or scikit-learn's `load_svmlight_file` (told
-the number of columns, as ours is), each before both learners. The files are written
-into a temporary folder (TMPDIR) and lie in the page cache when they are read.
+of `datasets/clouds.py`; of StreamingClassifier with a Gaussian kernel, budgets of 50 to
+1000, where hardly a row is inside the margin (islands) and where 40 % are (clouds), and
+as a bound of it the prediction of the same rows by the last model. From text: file to
+trained model, the reading included; a reader is `corevec.streams.read_libsvm`, or
+scikit-learn's `load_svmlight_file` (told the number of columns, as ours is), each
+before both learners. The files are written into a temporary folder (TMPDIR) and lie in
+the page cache when they are read.
 
 What compiles is compiled by a small pass before the timed one. `predict_seconds` is
 that of all test rows from memory; of text there are no test rows.
 """
 
+import json
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -47,6 +51,10 @@ LEARNERS = (
     ("sklearn_sgd", {"C": 1.0}),
 )
 TEXT_LEARNERS = (LEARNERS[0], LEARNERS[2])
+# A Gaussian core against its budget; `predicting`: the bound.
+BUDGETS = (50, 200, 1000)
+CORE_SETS = {"islands_d22": 200_000, "clouds_d22": 20_000}
+METHODS = ("corevec_stream", "corevec_core_stream", "sklearn_sgd")
 READERS = ("read_libsvm", "load_svmlight_file")
 
 
@@ -55,12 +63,22 @@ def cases(quick):
         sizes = {"n": QUICK_ROWS if quick else n}
         for solver, params in LEARNERS:
             yield Case(solver, dataset, params, sizes, probe=from_memory)
+    if "corevec_core_stream" in METHODS:
+        yield from _core_cases(quick)
     for dataset, shape in FROM_TEXT.items():
         sizes = shape | ({"n": QUICK_ROWS} if quick else {})
         for reader in READERS:
             for solver, params in TEXT_LEARNERS:
                 given = params | {"reader": reader}
                 yield Case(solver, dataset, given, sizes, probe=from_text)
+
+
+def _core_cases(quick):
+    for dataset, n in CORE_SETS.items():
+        sizes = {"n": QUICK_ROWS if quick else n}
+        for budget in BUDGETS:
+            params = {"C": 1.0, "budget": budget}
+            yield Case("corevec_core_stream", dataset, params, sizes, probe=from_memory)
 
 
 def from_memory(case, threads):
@@ -73,6 +91,10 @@ def from_memory(case, threads):
         model = _learner(case)
         with Timer() as timer:
             _pass(model, blocks)
+        if case.solver == "corevec_core_stream":
+            with Timer() as whole:
+                model.predict(data.X_train)
+            heard.append(f"predicting: {len(data.y_train) / whole.seconds:,.0f} rows/s")
         with Timer() as predict:
             predicted = model.predict(data.X_test)
     return _columns(case, model, timer, heard) | {
@@ -173,11 +195,38 @@ def _sparse_lines(X, y):
 def report(rows, folder):
     """Return rows per second and their multiple of SGD's, as markdown."""
     parts = []
+    is_core = rows["solver"] == "corevec_core_stream"
     for title, sets in (("From memory", FROM_MEMORY), ("From a text file", FROM_TEXT)):
-        here = rows[rows["dataset"].isin(list(sets))]
+        here = rows[rows["dataset"].isin(list(sets)) & ~is_core]
         if not here.empty:
             parts.append(_table(title, here))
+    if is_core.any():
+        parts.append(_core_table(rows[is_core]))
     return parts
+
+
+def _core_table(rows):
+    lines = [
+        "## A Gaussian core against its budget: rows per second, one thread (medians)",
+        "",
+        "| data | rows | budget | rows/s | spread | predicting | learned | error |",
+        "|" + "---|" * 8,
+    ]
+    rows = rows.assign(budget=[json.loads(given)["budget"] for given in rows["params"]])
+    for (dataset, budget), runs in rows.groupby(["dataset", "budget"], sort=False):
+        speeds = runs["n"] / runs["fit_seconds"]
+        bound = [
+            note.split("predicting: ")[1].split(" rows/s")[0] for note in runs.note
+        ]
+        bound = np.median([float(one.replace(",", "")) for one in bound])
+        learned = (runs["n_support"] / runs["n"]).mean()
+        lines.append(
+            f"| {dataset} | {int(runs['n'].iloc[0]):,} | {budget} "
+            f"| {speeds.median():,.0f} | {speeds.min():,.0f} to {speeds.max():,.0f} "
+            f"| {bound:,.0f} | {100 * learned:.1f} % "
+            f"| {100 * runs['test_error'].mean():.2f} % |"
+        )
+    return "\n".join(lines)
 
 
 def _table(title, rows):

@@ -146,3 +146,20 @@ def test_parameters_that_cannot_be_used(wrong):
     with pytest.raises(InvalidInputError) as caught:
         StreamingClassifier(**wrong).fit(X, y)
     assert caught.value.parameter == next(iter(wrong))
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e-160])
+def test_columns_whose_variance_is_no_float_are_standardised(scale):
+    """Warnings are errors: no square overflows on the way."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = np.where(X[:, 0] > 0, 1, -1)
+    for kernel in ("linear", "rbf"):
+        plain, scaled = (
+            StreamingClassifier(kernel=kernel, standardize=True, budget=50).fit(Z, y)
+            for Z in (X, scale * X)
+        )
+        np.testing.assert_allclose(
+            scaled.decision_function(scale * X), plain.decision_function(X), rtol=1e-6
+        )
+        assert scaled.objective_bound().estimate > 0

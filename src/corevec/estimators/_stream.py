@@ -51,6 +51,9 @@ class StreamingEstimator(CoreVectorEstimator):
     n_jobs = None
     memory_budget = DEFAULT_MEMORY_BUDGET
 
+    _what_is_known = (
+        "ball_bound_ holds what is proved about the ball around the rows seen."
+    )
     # Whether remote rows give the kernel in a pass of its own.
     _kernel_first = True
 
@@ -119,8 +122,9 @@ class StreamingEstimator(CoreVectorEstimator):
         names = ("classes_", "n_features_in_", "feature_names_in_")
         private = ("_streams", "_position", "_seconds", "_stopped_by", "_begun_with")
         more = ("_right", "_tested", "_sample", "_offsets", "_mass")
-        targets = ("_target_offset", "_one_target", "_moments", "_resolved")
-        kept = (*names, *private, *more, *targets)
+        targets = ("_target_offset", "_one_target")
+        core = ("_moments", "_resolved", "_seen")
+        kept = (*names, *private, *more, *targets, *core)
         return {n: self.__dict__[n] for n in kept if n in self.__dict__}
 
     def _validated(self, X: Any, y: Any, *, first: bool, **more: Any) -> Any:
@@ -282,8 +286,7 @@ class StreamingEstimator(CoreVectorEstimator):
         raise AttributeError(
             f"{type(self).__name__} has no certificate_: the duality gap of the model "
             "is unknown after one pass. To measure it on rows of your choice, call "
-            "corevec.certify(model, X, y); ball_bound_ holds what is proved about the "
-            "ball around the rows seen."
+            f"corevec.certify(model, X, y); {self._what_is_known}"
         )
 
     # Functions ----------------------------------------------------------------------

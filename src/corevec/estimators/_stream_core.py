@@ -18,6 +18,7 @@ from corevec.estimators._parameters import (
     check_number,
     check_parameters,
     check_positive,
+    check_share,
 )
 from corevec.estimators._stream import StreamingEstimator
 from corevec.estimators._stream_checks import FREE
@@ -31,6 +32,11 @@ from corevec.solvers.streaming.columns import (
     in_different_units,
 )
 from corevec.solvers.streaming.core_stream import CoreForm, CoreStream, Targets
+from corevec.solvers.streaming.objective_bound import (
+    ObjectiveBound,
+    SeenRows,
+    bound_of,
+)
 from corevec.solvers.streaming.squared_stream import SquaredStream
 
 # The moments are looked at again when the rows are so many times those of the last
@@ -47,6 +53,9 @@ class CoreStreamEstimator(StreamingEstimator):
     forget: Any
     standardize: Any
     _kernel_first = False  # it follows the moments of the rows seen
+    _has_objective = True
+    _what_is_known = "objective_bound() bounds the objective over the rows seen."
+    _seen: SeenRows
 
     @property
     @abstractmethod
@@ -133,12 +142,70 @@ class CoreStreamEstimator(StreamingEstimator):
         self._streams: list[Any] = [stream]
         self._moments: ColumnMoments | None = moments
         self._resolved = resolved
+        self._sample_seen(X, Targets(z, omega))
         if not fitted:
             self._begun_with = {
                 name: value
                 for name, value in self.get_params().items()
                 if name not in CHANGEABLE
             }
+
+    def _sample_seen(self, X: Any, targets: Targets) -> None:
+        """Continue the sample that the bound of the objective is measured on."""
+        if not self._has_objective or self.forget is not None:
+            return
+        seen = self.__dict__.get("_seen")
+        if seen is None:
+            seen = SeenRows.of_first(X)
+        self._seen = seen.after(X, targets)
+
+    def objective_bound(self, confidence: float = 0.95) -> ObjectiveBound:
+        r"""Return a bound on the objective over all rows seen.
+
+        From above: the loss at the present model is measured on a uniform sample of the
+        rows seen, at most 4000 of them, and chance adds to it (empirical
+        Bernstein-Serfling bound). Nothing is assumed about the rows or their order.
+        From below: the dual value of the core, which is proved but small where most
+        rows have left it. ``corevec.certify`` measures the gap on given rows.
+
+        Parameters
+        ----------
+        confidence : float, default=0.95
+            Probability with which the bound from above holds.
+
+        Returns
+        -------
+        ObjectiveBound
+            `upper`, `estimate`, `lower` and how they were found; printable.
+        """
+        stream, who = self._stream, type(self).__name__
+        check_share(who, "confidence", confidence)
+        if self.forget is not None:
+            raise InvalidInputError(
+                f"{who}: with forget= every row changes the objective, so that there "
+                "is none over all rows seen. error_bound() and the test-then-train "
+                "results say how good the model is; forget=None has this bound.",
+                parameter="forget",
+            )
+        seen = self.__dict__.get("_seen")
+        if seen is None or seen.n_seen != stream.n_rows:
+            raise InvalidInputError(
+                f"{who}: the sample of rows does not cover the whole stream, because "
+                "this model began in a version without it. Fit it anew, or call "
+                "corevec.certify(model, X, y)."
+            )
+        with Workers(1):
+            return bound_of(stream, seen, self._largest_norm_sq(), confidence)
+
+    def _largest_norm_sq(self) -> float:
+        """Return what no squared norm of a row seen exceeds, as the kernel takes it."""
+        scaling, reach = self._stream.scaling, self._seen.reach
+        if scaling is None or self._moments is None:
+            return reach
+        found = scaling.of_statistics(self._moments.statistics)
+        if found.is_sparse:
+            return reach * float(np.max(scaling.factor)) ** 2
+        return float((np.maximum(found.low**2, found.high**2)).sum())
 
     # Moments of the columns ---------------------------------------------------------
 
@@ -302,6 +369,8 @@ class CoreStreamEstimator(StreamingEstimator):
             added = added.with_kernel(mine.kernel, mine.scaling)
             self._streams = [mine.joined(added.moved(step))]
         self._moments, self._resolved = moments, self._stream.n_rows
+        if "_seen" in self.__dict__ and "_seen" in other.__dict__:
+            self._seen = self._seen.joined(other._seen.moved(step))
         self._join_counts(other)
 
     def _total_updates(self) -> int:

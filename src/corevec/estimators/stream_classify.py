@@ -64,9 +64,9 @@ class StreamingClassifier(ClassifierMixin, CoreStreamEstimator):
     budget : int, default=1000
         Maximum number of core rows. Time per row grows with it, at most with its
         square; memory with its square.
-    block : int, default=1000
-        Rows that are predicted and learned together, at most; early in the stream
-        fewer.
+    block : int, default=10000
+        Rows that are predicted and learned together, at most; early in the stream, and
+        where many of them are inside the margin, fewer.
     standardize : {"auto", True, False}, default="auto"
         Whether the columns are divided by their standard deviation so far, and dense
         ones shifted by their mean. "auto": where more than a quarter of the columns
@@ -133,7 +133,7 @@ class StreamingClassifier(ClassifierMixin, CoreStreamEstimator):
         degree: float = 3,
         coef0: float = 0.0,
         budget: int = 1000,
-        block: int = 1000,
+        block: int = 10000,
         standardize: bool | str = "auto",
         forget: float | None = None,
         class_weight: Any = None,

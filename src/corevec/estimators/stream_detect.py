@@ -95,6 +95,8 @@ class StreamingOneClass(ScoredDetector, CoreStreamEstimator):
     """
 
     _sample: RowSample
+    _has_objective = False
+    _what_is_known = "its d(x) is a formula, and no optimum of an objective."
     _offsets: dict[float, float]  # by nu
     fit_intercept = True
 
@@ -254,9 +256,11 @@ class StreamingOneClass(ScoredDetector, CoreStreamEstimator):
     @property
     def coef_(self) -> NoReturn:
         """Always raises AttributeError."""
-        raise AttributeError("StreamingOneClass has no coef_: see score_samples")
+        raise AttributeError(
+            "StreamingOneClass has no coef_ and no objective: see score_samples"
+        )
 
-    dual_coef_ = intercept_ = coef_
+    dual_coef_ = intercept_ = objective_bound = coef_
 
     def _certify(self, X: Any, y: Any, sample_weight: Any) -> Any:
         raise InvalidInputError(

@@ -36,6 +36,7 @@ from corevec.solvers.streaming.core_stream import CoreForm, CoreStream, Targets
 from corevec.solvers.streaming.geometry import Balls
 from corevec.solvers.streaming.geometry import Form as StreamForm
 from corevec.solvers.streaming.kernel_stream import KernelStream
+from corevec.solvers.streaming.objective_bound import SeenRows
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.squared_stream import SquaredStream
 from corevec.solvers.streaming.stream import LinearStream, Whole
@@ -116,7 +117,7 @@ _SVM = (
 )
 _PAIRS = (*_SVM, "_effective_probability", "class_weight_", "classes_")
 _STREAM = ("_begun_with", "_position", "_seconds", "_stopped_by", "_streams")
-_CORE = (*_STREAM, "_moments", "_resolved")
+_CORE = (*_STREAM, "_moments", "_resolved", "_seen")
 _TEXT = ("_any_width", "text_")  # all else follows from these
 
 METHODS = tuple(
@@ -243,6 +244,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
     RowMap: (),
     RowSample: (),
     Rows: (),
+    SeenRows: (),
     Tree: (),
     Whole: (),
     StreamForm: (),

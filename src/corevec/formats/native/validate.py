@@ -39,6 +39,7 @@ from corevec.solvers.streaming.core_stream import CoreForm, CoreStream, Targets
 from corevec.solvers.streaming.geometry import Balls
 from corevec.solvers.streaming.geometry import Form as StreamForm
 from corevec.solvers.streaming.kernel_stream import KernelStream
+from corevec.solvers.streaming.objective_bound import SeenRows
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.squared_stream import SquaredStream
 from corevec.solvers.streaming.stream import BallStream, LinearStream, Whole
@@ -355,6 +356,23 @@ def _(made: RowSample, wrong: Wrong) -> None:
     if not _is_rows(made.rows):
         wrong("rows must be rows of float64 or float32")
     for name in ("keys", "weights"):
+        check_floats(getattr(made, name), (made.rows.shape[0],), name, wrong)
+
+
+@check_sound.register
+def _(made: SeenRows, wrong: Wrong) -> None:
+    if not isinstance(made.generator, np.random.Generator):
+        wrong("generator must be a Generator")
+    if not _is_count(made.n_seen) or not isinstance(made.reach, float):
+        wrong("n_seen must be a whole number of at least 0, reach a float")
+    if not isinstance(made.largest, tuple) or not all(map(_is_number, made.largest)):
+        wrong("largest must be a tuple of numbers")
+    if made.rows is None:
+        return
+    if not _is_rows(made.rows):
+        wrong("rows must be rows of float64 or float32")
+    check_floats(made.z, (made.rows.shape[0], None), "z", wrong)
+    for name in ("keys", "omega"):
         check_floats(getattr(made, name), (made.rows.shape[0],), name, wrong)
 
 

@@ -26,6 +26,7 @@ from corevec.models.expansion import KernelExpansion
 from corevec.models.result import FitResult
 from corevec.solvers.cells.forest import Forest
 from corevec.solvers.streaming.core_stream import CoreStream
+from corevec.solvers.streaming.objective_bound import SeenRows
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.stream import BallStream, LinearStream
 from corevec.surfaces import Field, Frame, ImplicitSurface
@@ -40,6 +41,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "_functions": (KernelExpansion,),
     "_outcome": (FitResult,),
     "_sample": (RowSample,),
+    "_seen": (SeenRows,),
     "_slope": (float, np.floating),
     "_step": (float, np.floating),
     "_streams": (list,),
@@ -264,9 +266,8 @@ def _stored_rows(made: Any, inside: dict[str, Any], wrong: Wrong) -> list[Any]:
         if not all(isinstance(model, BaseEstimator) for model in models):
             wrong("estimators_ must be estimators")
     found += _rows_of_streams(inside.get("_streams", []), wrong)
-    sample = inside.get("_sample")
-    if sample is not None and sample.rows is not None:
-        found.append(sample.rows)
+    samples = [inside.get("_sample"), inside.get("_seen")]
+    found += [one.rows for one in samples if one is not None and one.rows is not None]
     return found
 
 

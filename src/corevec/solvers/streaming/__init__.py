@@ -5,6 +5,12 @@ from corevec.solvers.streaming.certificate import best_scale, gap_of
 from corevec.solvers.streaming.core_stream import CoreForm, CoreStream, Targets
 from corevec.solvers.streaming.geometry import Balls, Form, UnusableRow, enclosed
 from corevec.solvers.streaming.kernel_stream import KernelStream
+from corevec.solvers.streaming.objective_bound import (
+    ObjectiveBound,
+    SeenRows,
+    bound_of,
+    excess_of_mean,
+)
 from corevec.solvers.streaming.reservoir import RowSample
 from corevec.solvers.streaming.squared_stream import SquaredStream
 from corevec.solvers.streaming.stream import (
@@ -25,7 +31,9 @@ __all__ = [
     "Form",
     "KernelStream",
     "LinearStream",
+    "ObjectiveBound",
     "RowSample",
+    "SeenRows",
     "Signs",
     "SquaredStream",
     "Summary",
@@ -33,7 +41,9 @@ __all__ = [
     "UnusableRow",
     "Whole",
     "best_scale",
+    "bound_of",
     "enclosed",
+    "excess_of_mean",
     "gap_of",
     "loosest_of",
     "stacked",

@@ -79,13 +79,15 @@ class Scaling:
     @classmethod
     def of(cls, moments: ColumnMoments, *, centre: bool) -> Self:
         """Return the scaling to deviation 1, and to mean 0 if `centre`."""
-        found = _in_units(moments.statistics, 0)
-        deviation = np.sqrt(found.column_variance)
+        found = moments.statistics
+        # Deviations fit into a float64 where variances do not: rows near 1e160.
+        deviation = np.ldexp(np.sqrt(found.column_variance), found.exponent)
+        mean = np.ldexp(found.mean, found.exponent)
         with np.errstate(over="ignore", divide="ignore"):
             factor = np.where(deviation > 0, 1.0 / deviation, 1.0)
         factor = np.where(np.isfinite(factor), factor, 1.0)
         centre = centre and not found.is_sparse
-        return cls(found.mean if centre else np.zeros(len(factor)), factor)
+        return cls(mean if centre else np.zeros(len(factor)), factor)
 
     def __call__(self, X: Any) -> Any:
         """Return scaled rows."""
@@ -95,16 +97,18 @@ class Scaling:
 
     def of_statistics(self, statistics: RowStatistics) -> RowStatistics:
         """Return the statistics of scaled rows."""
-        found = _in_units(statistics, 0)
-        low, high = found.low, found.high
-        if not found.is_sparse:
+        step = statistics.exponent
+        low, high = np.ldexp(statistics.low, step), np.ldexp(statistics.high, step)
+        if not statistics.is_sparse:
             low, high = (self(edge) for edge in (low, high))
         return replace(
-            found,
-            mean=(found.mean - self.shift) * self.factor,
-            column_variance=found.column_variance * self.factor**2,
+            statistics,
+            mean=(np.ldexp(statistics.mean, step) - self.shift) * self.factor,
+            column_variance=statistics.column_variance
+            * np.ldexp(self.factor, step) ** 2,
             low=low,
             high=high,
+            exponent=0,
         )
 
     def as_map(self) -> Array:

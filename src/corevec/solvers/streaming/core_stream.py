@@ -139,10 +139,13 @@ class CoreStream:
         self.aged = 0  # rows by which the losses have decayed
         self.tally = np.zeros((outputs if outputs > 1 or form.two_sided else 2, 3))
 
-    _points: Points | None = None  # the core rows as the kernel takes them; a cache
+    # Caches: the core rows as the kernel takes them, and the kernel between them.
+    _points: Points | None = None
+    _own: Array | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_points"}
+        caches = ("_points", "_own")
+        return {k: v for k, v in self.__dict__.items() if k not in caches}
 
     # Values -------------------------------------------------------------------------
 
@@ -216,10 +219,22 @@ class CoreStream:
     @property
     def _most_rows(self) -> int:
         """Rows that are judged together, at most."""
-        most = min(self.form.block, max(FIRST_ROWS, self.n_rows))
+        most = min(self.form.block, max(FIRST_ROWS, self._rows_that_violate_enough))
         if self.form.half_life is not None:
             most = min(most, max(FIRST_ROWS, int(YOUNG_AGE * self.form.half_life)))
         return most
+
+    @property
+    def _rows_that_violate_enough(self) -> int:
+        """Rows with as many violators as are learned together, as far as seen.
+
+        A solution costs the same for few violators as for many, and rows beyond the
+        most violators are judged twice.
+        """
+        share = self.n_updates / max(self.n_rows, 1)
+        if share == 0.0:
+            return self.n_rows
+        return min(self.n_rows, int(self._most_violators / share))
 
     @property
     def _most_violators(self) -> int:
@@ -283,14 +298,17 @@ class CoreStream:
             cross = np.empty((0, v))
             if n:
                 cross = self._block(self._core_points(), points)
-            if self.summary is None:
-                gram[:n, n:], gram[n:, n:] = cross, own
-            else:
-                new = self._extend(cross, own)
-                moved = self.summary.spread @ new
+            gram[:n, n:], gram[n:, n:] = cross, own
+            if self.summary is not None:
                 assert self.F is not None
-                gram[:n, n:] = self.F[:, :n].T @ moved
-                gram[n:, n:] = new.T @ moved
+                F, spread = self.F, self.summary.spread
+                self._own = _bordered(self._kernel_matrix(), cross, own)
+                new = self._extend(cross, own)
+                # In the new directions the spread is the identity.
+                T, corner = new[:n], new[n:]
+                moved = spread @ T
+                gram[:n, n:] = F.T @ moved
+                gram[n:, n:] = T.T @ moved + corner.T @ corner
         gram[n:, :n] = gram[:n, n:].T
         self.gram = gram
 
@@ -362,13 +380,20 @@ class CoreStream:
         active = self.a.any(axis=1)
         into = np.flatnonzero(leaving & active)
         keep = np.flatnonzero(~leaving)
+        self.n_left += len(into)
         if self.summary is None and len(into) == 0:
             self._keep(keep)
+            return
+        if not self.by_columns:
+            self._leave_span(into, keep, f)
             return
         if self.summary is None:
             self._begin_summary()
         if len(into):
-            self._summarise(into, f)
+            assert self.F is not None
+            assert self.summary is not None
+            target, omega = self._squares(into, f)
+            self.summary = self.summary.after(self.F[:, into], target, omega)
         self._keep(keep)
 
     def _order(self, f: Array) -> Array:
@@ -382,7 +407,7 @@ class CoreStream:
         active = self.a.any(axis=1)
         near = np.argsort(np.where(active, excess, np.inf), kind="stable")
         large = np.argsort(-np.abs(self.a).max(axis=1), kind="stable")
-        K = self.gram.copy() if self.summary is None else self._coordinates_gram()
+        K = np.asfortranarray(self._kernel_matrix())
         pivots = linalg.lapack.dpstrf(K, tol=-1.0, overwrite_a=True)[1] - 1
         turns = np.column_stack([near, large, pivots]).ravel()
         _, first = np.unique(turns, return_index=True)
@@ -397,23 +422,54 @@ class CoreStream:
         assert self.form.half_life is not None
         return np.asarray(self.n_rows - self.born > OLD_AGE * self.form.half_life)
 
-    def _coordinates_gram(self) -> Array:
-        assert self.F is not None
-        return np.asarray(self.F.T @ self.F)
+    def _kernel_matrix(self) -> Array:
+        """Return the kernel between the core rows."""
+        if self.summary is None:
+            return self.gram.copy()
+        if self._own is None:
+            assert self.F is not None
+            self._own = self.F.T @ self.F
+        return self._own.copy()
 
-    def _summarise(self, into: Array, f: Array) -> None:
-        """Move the losses of active rows into the summary."""
-        assert self.F is not None
-        assert self.summary is not None
+    def _squares(self, into: Array, f: Array) -> tuple[Array, Array]:
+        """Return targets and weights of the squares that active rows are now."""
         a, omega = self.a[into], self.targets.omega[into]
         aim = self.targets.z[into] - self.form.tube * np.sign(a)
-        target = np.where(a != 0, aim, f[into])
-        self.summary = self.summary.after(self.F[:, into], target, omega)
-        self.n_left += len(into)
+        return np.where(a != 0, aim, f[into]), omega
+
+    def _leave_span(self, into: Array, keep: Array, f: Array) -> None:
+        """Keep some core rows; the losses of those in `into` join the summary.
+
+        In values at the core rows a loss is a rank-one change of `gram`, and to lose a
+        row is to lose its entry: a third of the work of turning the coordinates.
+        """
+        own = self._kernel_matrix()[np.ix_(keep, keep)]
+        gram, prior = self.gram[np.ix_(keep, keep)], self.prior[keep]
+        if len(into):
+            target, omega = self._squares(into, f)
+            system = self.gram[np.ix_(into, into)]
+            system[np.diag_indices_from(system)] += 1.0 / omega
+            factor = linalg.cholesky(system, lower=True, check_finite=False)
+            beside = np.hstack(
+                [self.gram[np.ix_(into, keep)], target - self.prior[into]]
+            )
+            half = linalg.solve_triangular(
+                factor, beside, lower=True, check_finite=False
+            )
+            half, whitened = half[:, : len(keep)], half[:, len(keep) :]
+            gram -= half.T @ half
+            prior = prior + half.T @ whitened
+        F = factor_of(own, float(own.diagonal().max()))
+        self.summary = Summary.of_values(F, gram, prior)
+        self.rows, self.targets = self.rows[keep], self.targets.part(keep)
+        self.a, self.born, self._points = self.a[keep], self.born[keep], None
+        self.F, self._own, self.gram, self.prior = F, own, gram, prior
+        self._solve()
 
     def _keep(self, keep: Array) -> None:
         self.rows, self.targets = self.rows[keep], self.targets.part(keep)
-        self.a, self.born, self._points = self.a[keep], self.born[keep], None
+        self.a, self.born = self.a[keep], self.born[keep]
+        self._points = self._own = None
         if self.summary is None:
             self.gram = np.ascontiguousarray(self.gram[np.ix_(keep, keep)])
             self.prior = self.prior[keep]
@@ -449,7 +505,8 @@ class CoreStream:
         the core rows the summary says of the values at these rows what it said before.
         """
         new = copy.copy(self)
-        new.kernel, new.scaling, new._points = kernel, scaling, None
+        new.kernel, new.scaling = kernel, scaling
+        new._points = new._own = None
         if self.rows is None:
             return new
         if self.by_columns:
@@ -500,7 +557,7 @@ class CoreStream:
             for name in ("rows", "targets", "born", "a", "gram", "prior", "F"):
                 setattr(new, name, getattr(other, name))
             new.summary, new.coef = other.summary, other.coef
-            new._points = None
+            new._points = new._own = None
             return new
         if other.summary is not None and new.summary is None:
             new._begin_summary()
@@ -559,9 +616,16 @@ class CoreStream:
         """Return ``|w|^2 + b0^2`` of each output."""
         if self.by_columns:
             return np.asarray((self.coef**2).sum(axis=0))
-        points = self._core_points()
-        K = self._block(points, points)
+        K = self.core_kernel()
         return np.maximum((self.coef * (K @ self.coef)).sum(axis=0), 0.0)
+
+    def core_kernel(self) -> Array:
+        """Return the kernel between the core rows, with that of the bias."""
+        if self.by_columns:
+            F = self._columns(self.rows)
+            return np.asarray(F.T @ F)
+        points = self._core_points()
+        return self._block(points, points)
 
     def _core_points(self) -> Points:
         if self._points is None:
@@ -571,6 +635,19 @@ class CoreStream:
     def _block(self, x: Points, z: Points) -> Array:
         values = self.kernel.block(x, z)
         return finite(values + 1.0 if self.form.bias else values, self.kernel)
+
+
+def _bordered(matrix: Array, cross: Array, own: Array) -> Array:
+    """Return a symmetric matrix with further rows and columns."""
+    n, v = cross.shape
+    whole = np.empty((n + v, n + v))
+    whole[:n, :n], whole[:n, n:], whole[n:, :n], whole[n:, n:] = (
+        matrix,
+        cross,
+        cross.T,
+        own,
+    )
+    return whole
 
 
 def factor_of(matrix: Array, scale: float) -> Array:

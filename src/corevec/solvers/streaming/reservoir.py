@@ -111,9 +111,14 @@ class RowSample:
 
     def _size(self, X: Any) -> int:
         """Return the largest number of rows of a sample of such rows."""
-        entries = X.shape[1]
-        if sparse.issparse(X):
-            # Twelve bytes per entry. It must not depend on the block, or samples would.
-            entries = min(entries, SPARSE_ENTRIES)
-        most = MAX_SAMPLE_BYTES // (12 * entries + 8)
-        return int(np.clip(most, MIN_SAMPLE_ROWS, self.most))
+        return sample_size(X, self.most)
+
+
+def sample_size(X: Any, most: int) -> int:
+    """Return how many rows like those of `X` a sample holds, `most` at most."""
+    entries = X.shape[1]
+    if sparse.issparse(X):
+        # Twelve bytes per entry. It must not depend on the block, or samples would.
+        entries = min(entries, SPARSE_ENTRIES)
+    fitting = MAX_SAMPLE_BYTES // (12 * entries + 8)
+    return int(np.clip(fitting, MIN_SAMPLE_ROWS, most))

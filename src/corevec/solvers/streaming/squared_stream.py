@@ -52,6 +52,10 @@ class SquaredStream(CoreStream):
     def _most_violators(self) -> int:
         return self.form.block
 
+    @property
+    def _rows_that_violate_enough(self) -> int:
+        return self.n_rows
+
     def _begin_span(self, own: Array) -> None:
         assert self.summary is not None
         self.F = factor_of(own, float(own.diagonal().max()))

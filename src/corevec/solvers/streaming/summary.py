@@ -44,6 +44,14 @@ class Summary:
         """Return the summary of no row: ``|w|^2 / 2`` alone."""
         return cls(np.eye(r), np.zeros((r, n_outputs)))
 
+    @classmethod
+    def of_values(cls, F: Array, gram: Array, prior: Array) -> Self:
+        """Return the summary with ``F' S F`` and ``F' m`` for upper triangular F."""
+        half = linalg.solve_triangular(F, gram, trans="T", check_finite=False)
+        spread = linalg.solve_triangular(F, half.T, trans="T", check_finite=False)
+        mean = linalg.solve_triangular(F, prior, trans="T", check_finite=False)
+        return cls((spread + spread.T) / 2, mean)
+
     def with_directions(self, n: int) -> Self:
         """Return the summary with further directions, of which no row says anything."""
         if n == 0:
