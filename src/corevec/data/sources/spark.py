@@ -220,6 +220,26 @@ def laid_out(
     return frame.select(*plain), layout
 
 
+def feature_columns(who: str, frame: Any, names: Any) -> list[str]:
+    """Return the columns that the model was fitted on, by their names in the frame."""
+    if names is not None:
+        missing = [one for one in names if one not in frame.columns]
+        if missing:
+            raise InvalidInputError(
+                f"{who}: The feature names should match those that were passed during "
+                f"fit: the Spark data frame has no column {missing[0]!r}."
+            )
+        return list(names)
+    kinds = {field.name: field.dataType for field in frame.schema.fields}
+    vectors = [name for name, kind in kinds.items() if is_vectors(kind)]
+    if len(vectors) != 1:
+        raise InvalidInputError(
+            f"{who}: the model was fitted on rows without names, so the Spark data "
+            f"frame needs one column of vectors or arrays; it has {len(vectors)}."
+        )
+    return vectors
+
+
 def quoted(name: str) -> Any:
     """Return the column of this name, which may have dots."""
     escaped = name.replace("`", "``")
