@@ -156,12 +156,19 @@ def lost_session_explained() -> Iterator[None]:
         yield
     except Exception as error:
         names = {one.__name__ for one in type(error).__mro__}
-        if not names & {"Py4JNetworkError", "ConnectionError", "EOFError"}:
+        lost = names & {"Py4JNetworkError", "ConnectionError", "EOFError"}
+        if not (lost or _server_is_lost(error)):
             raise
         raise RowsLostError(
             "the Spark session cannot be reached any more "
             f"({type(error).__name__}). Start a session, and read the frame again."
         ) from error
+
+
+def _server_is_lost(error: Exception) -> bool:
+    """Whether the client of Spark Connect found no server."""
+    status = getattr(error, "_grpc_status_code", None)
+    return getattr(status, "name", None) in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 
 
 def spark_source(
