@@ -8,6 +8,7 @@ from benchmarks.readme import newest, table
 def found(kind, experiment="dask_cluster"):
     """Return the rows of one kind, smallest first, with their notes."""
     rows = [one for one in newest(experiment) if one["data_args"]["kind"] == kind]
+    rows = [one for one in rows if not one["note"].startswith("error:")]
     return sorted((one | json.loads(one["note"]) for one in rows), key=size)
 
 
@@ -100,7 +101,7 @@ def spark_fits():
         f"| {float(row['gap']):.1e} | {row['first_round_bytes'] / 1e6:.1f} "
         f"| {row['largest_later_round_bytes'] / 1e6:.2f} | {row['driver_mb']:.0f} "
         f"| {row['driver_jvm_mb']:.0f} | {row['executor_python_mb']:.0f} |"
-        for row in rows
+        for row in sorted(rows, key=size)
     ]
     title = (
         "**Certified fits** of a lazily made checkerboard, C = 1000, gamma = 1, a "

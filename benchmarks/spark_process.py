@@ -101,7 +101,8 @@ def main():
                 row = KINDS[job["kind"]](job, session, cluster)
                 row |= peaks(cluster, session)
             finally:
-                session.stop()
+                with contextlib.suppress(Exception):  # its JVM may have been ended
+                    session.stop()
     sys.stdout.write(json.dumps(row, default=float) + "\n")
 
 
