@@ -19,6 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from cluster import Cluster
 from lazy_rows import board
 
+from benchmarks.processes import high_water, job_from_parent
+
 WARM_UP_ROWS = 20_000
 
 
@@ -27,7 +29,7 @@ def main():
 
     warnings.simplefilter("ignore")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    job = json.load(sys.stdin)
+    job = job_from_parent()
     with tempfile.TemporaryDirectory() as folder:
         cluster = Cluster(Path(folder), job["workers"], job["memory"])
         with cluster, Client(cluster.address, timeout=30) as client:
@@ -45,11 +47,6 @@ def peaks(cluster):
         "scheduler_mb": high_water(cluster.scheduler.pid),
         "largest_worker_mb": max(workers),
     }
-
-
-def high_water(pid):
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(one.split()[1]) / 1000 for one in lines if "VmHWM" in one)
 
 
 def classifier(job):

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measuring import peak_rss_mb, status_mb
+from benchmarks.processes import job_from_parent
 from benchmarks.solvers._base import certificate_facts, with_method
 from benchmarks.solvers._span import span_facts
 
@@ -40,7 +41,7 @@ def main():
     import corevec
 
     warnings.simplefilter("ignore")  # a stop by max_time is stated in the row
-    job = json.load(sys.stdin)
+    job = job_from_parent()
     folder = Path(job["folder"])
     X, y = np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy")
     estimator = job.get("estimator", "CoreVectorClassifier")

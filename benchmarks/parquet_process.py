@@ -8,13 +8,14 @@ from pathlib import Path
 
 from benchmarks.measuring import peak_rss_mb
 from benchmarks.memory_process import AnonymousPeak
+from benchmarks.processes import job_from_parent
 
 
 def main():
     import corevec
 
     warnings.simplefilter("ignore")
-    job = json.load(sys.stdin)
+    job = job_from_parent()
     folder = Path(job["folder"])
     size = sum(path.stat().st_size for path in folder.glob("*.parquet"))
     with AnonymousPeak() as watched:

@@ -4,6 +4,7 @@ Starts a master and workers of Spark's own standalone cluster on loopback, each 
 process group, so that killing a worker kills its executor and its Python processes.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -18,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 import pyspark
+
+from benchmarks.processes import below, command_of, high_water, job_from_parent, say
 
 CLASSES = "org.apache.spark.deploy"
 WARM_UP_ROWS = 20_000
@@ -70,8 +73,10 @@ class SparkCluster:
 
     def kill(self, worker):
         """Kill a worker with its executor, as a machine that is switched off."""
-        for group in {os.getpgid(one) for one in (worker.pid, *below(worker.pid))}:
-            os.killpg(group, signal.SIGKILL)
+        # The worker first: it would start an executor again.
+        for one in (worker.pid, *below(worker.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
         worker.wait()
 
     def __enter__(self):
@@ -83,36 +88,21 @@ class SparkCluster:
                 self.kill(one)
 
 
-def below(process):
-    """Return the processes that a process has started, and those they started."""
-    parents = {}
-    for one in Path("/proc").iterdir():
-        if one.name.isdigit():
-            try:
-                stat = (one / "stat").read_text()
-            except OSError:  # it has ended
-                continue
-            parents[int(one.name)] = int(stat.rpartition(")")[2].split()[1])
-    found, wanted = [], [process]
-    while wanted:
-        one = wanted.pop()
-        own = [child for child, parent in parents.items() if parent == one]
-        found += own
-        wanted += own
-    return found
-
-
 def main():
     warnings.simplefilter("ignore")
-    job = json.load(sys.stdin)
-    with tempfile.TemporaryDirectory() as folder:
+    job = job_from_parent()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         cluster = SparkCluster(Path(folder), job["workers"], job["memory"])
         with cluster:
+            say(f"{job['kind']}: a master and {job['workers']} worker(s) are started")
             session = started(cluster.address, job)
-            wait_for_workers(session, job["workers"])
-            row = KINDS[job["kind"]](job, session, cluster)
-            row |= peaks(cluster, session)
-            session.stop()
+            try:
+                wait_for_workers(session, job["workers"])
+                row = KINDS[job["kind"]](job, session, cluster)
+                row |= peaks(cluster, session)
+            finally:
+                with contextlib.suppress(Exception):  # its JVM may have been ended
+                    session.stop()
     sys.stdout.write(json.dumps(row, default=float) + "\n")
 
 
@@ -141,7 +131,9 @@ def wait_for_workers(session, n_workers, seconds=120):
     """Wait until executors are there: the driver counts as one."""
     tracker = session.sparkContext._jsc.sc().statusTracker()
     end = time.monotonic() + seconds
-    while len(tracker.getExecutorInfos()) <= n_workers and time.monotonic() < end:
+    while len(tracker.getExecutorInfos()) <= n_workers:
+        if time.monotonic() > end:
+            raise RuntimeError(f"{n_workers} workers did not come in {seconds} s")
         time.sleep(0.2)
 
 
@@ -179,21 +171,6 @@ def peaks(cluster, session):
     }
 
 
-def command_of(process):
-    try:
-        return Path(f"/proc/{process}/cmdline").read_text()
-    except OSError:
-        return ""
-
-
-def high_water(process):
-    try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return next((int(one.split()[1]) / 1000 for one in lines if "VmHWM" in one), 0.0)
-
-
 def facts(model):
     """Return the certificate of a fit, its passes and its traffic."""
     found, rounds = model.certificate_, model.history_
@@ -224,13 +201,12 @@ def fit(job, session, cluster):
     """A fit of rows that are made when they are asked for."""
     warm(job, session)
     rows = board(session, job["n"], job["partition"])
+    say(f"{job['n']:,} rows are fitted")
     start = time.perf_counter()
     model = classifier(job).fit(rows, target="y")
-    return {
-        "n": job["n"],
-        "fit_seconds": time.perf_counter() - start,
-        **facts(model),
-    }
+    seconds = time.perf_counter() - start
+    say(f"fitted in {seconds:.1f} s")
+    return {"n": job["n"], "fit_seconds": seconds, **facts(model)}
 
 
 def killed(job, session, cluster):
@@ -247,25 +223,27 @@ def killed(job, session, cluster):
             if len(set(tracker.getJobIdsForGroup()) - known) > 3:
                 killed_at.append(time.perf_counter())
                 cluster.kill(cluster.workers[0])
+                say("a worker is killed, another one is started")
                 cluster.workers.append(cluster.add_worker())
                 return
 
     killer = threading.Thread(target=kill)
     start = time.perf_counter()
     killer.start()
-    rows = board(session, job["n"], job["partition"])
-    model = classifier(job).fit(rows, target="y")
-    end = time.perf_counter()
-    done.set()
-    killer.join()
+    try:
+        rows = board(session, job["n"], job["partition"])
+        model = classifier(job).fit(rows, target="y")
+        end = time.perf_counter()
+    finally:
+        done.set()
+        killer.join()
     if not killed_at or killed_at[0] > end:
         raise RuntimeError("the worker was not killed during the fit")
     return {
         "n": job["n"],
         "fit_seconds": end - start,
-        "undisturbed_seconds": first["fit_seconds"],
         "killed_at": killed_at[0] - start,
-        "undisturbed_primal": first["primal"],
+        "undisturbed": first,
         **facts(model),
     }
 
@@ -278,7 +256,8 @@ def overhead(job, session, cluster):
     y = table["y"].to_numpy()
     plain = classifier(job).set_params(n_jobs=job["workers"])
     found = {"spark": [], "plain": [], "predict": [], "plain_predict": []}
-    for _ in range(job["repeats"] + 1):
+    for repeat in range(job["repeats"] + 1):
+        say(f"{job['n']:,} rows: turn {repeat} of {job['repeats']}")
         model = classifier(job)
         for name, act in (
             ("plain", lambda: plain.fit(X, y)),

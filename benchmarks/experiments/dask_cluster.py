@@ -7,11 +7,8 @@ that is made when it is asked for and never whole (`fit`), and the bytes of a ro
 a core set of 1000 rows of 50 columns (`traffic`). Peak memory is that of each process.
 """
 
-import json
-import subprocess
-import sys
-
 from benchmarks.case import Case
+from benchmarks.processes import answer_of
 from benchmarks.records import noted
 
 REPEATS = 1
@@ -20,6 +17,8 @@ BOARD = {"C": 1000.0, "gamma": 1.0}
 # Every round looks at all rows, so that every round has to be sent.
 CORE = {"C": 1.0, "gamma": 0.01, "max_core": 1000}
 CORE |= {"sampling": "full"}
+# A hundred million rows take four minutes; a cluster that hangs is given up.
+MOST_SECONDS = 1_800
 PASSES = {1_000_000: 9, 3_000_000: 5, 10_000_000: 3, 30_000_000: 3, 100_000_000: 2}
 
 
@@ -42,10 +41,4 @@ def case(kind, params, n, partition, repeats=1):
 
 def probe(case, threads):
     job = {**CLUSTER, **case.data_args, "params": case.params}
-    command = [sys.executable, "-m", "benchmarks.cluster_process"]
-    done = subprocess.run(
-        command, input=json.dumps(job), capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"the measured process failed:\n{done.stderr[-2000:]}")
-    return noted(json.loads(done.stdout.splitlines()[-1]))
+    return noted(answer_of("benchmarks.cluster_process", job, MOST_SECONDS))

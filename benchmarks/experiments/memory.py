@@ -12,15 +12,13 @@ The span of a basis likewise: 1,000,000 x 20, 2000 basis vectors, a memory budge
 256 MiB. All kernel values of rows and basis would be 15 GiB in float64.
 """
 
-import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.case import Case
+from benchmarks.processes import answer_of
 
 REPEATS = 1
 BLOCK = 100_000
@@ -32,6 +30,7 @@ ESTIMATORS = {
 BUDGETS = (128 << 20, 512 << 20, 2 << 30)
 SPAN = {"C": 1.0, "gamma": 0.025, "loss": "squared_hinge", "max_time": MAX_SECONDS}
 SPAN |= {"memory_budget": 256 << 20}
+MOST_SECONDS = 3_600
 
 
 def cases(quick):
@@ -53,13 +52,8 @@ def probe(case, threads):
         write_rows(Path(folder), **case.data_args)
         job = {"folder": folder, "params": case.params | {"n_jobs": threads}}
         job["estimator"] = ESTIMATORS[case.solver]
-        command = [sys.executable, "-m", "benchmarks.memory_process"]
-        done = subprocess.run(
-            command, input=json.dumps(job), capture_output=True, text=True, check=False
-        )
-    if done.returncode:
-        raise RuntimeError(f"the measured process failed:\n{done.stderr[-2000:]}")
-    return case.data_args | json.loads(done.stdout.splitlines()[-1])
+        found = answer_of("benchmarks.memory_process", job, MOST_SECONDS)
+    return case.data_args | found
 
 
 def write_rows(folder, n, d):

@@ -6,20 +6,19 @@ one and a half deviations apart along the first of the columns; the memory budge
 128 MiB. Written to a temporary folder (TMPDIR) first, and removed.
 """
 
-import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.case import Case
+from benchmarks.processes import answer_of
 from benchmarks.records import noted
 
 REPEATS = 1
 ROW_GROUP, FILES, COLUMNS = 65_536, 20, 25
 PARAMS = {"C": 1.0, "kernel": "linear", "tol": 1e-2, "memory_budget": 2**27}
+MOST_SECONDS = 3_600
 
 
 def cases(quick):
@@ -31,13 +30,8 @@ def probe(case, threads):
     with tempfile.TemporaryDirectory() as folder:
         write_rows(Path(folder), case.data_args["n"])
         job = {"folder": folder, "params": case.params | {"n_jobs": threads}}
-        command = [sys.executable, "-m", "benchmarks.parquet_process"]
-        done = subprocess.run(
-            command, input=json.dumps(job), capture_output=True, text=True, check=False
-        )
-    if done.returncode:
-        raise RuntimeError(f"the measured process failed:\n{done.stderr[-2000:]}")
-    return noted(json.loads(done.stdout.splitlines()[-1]))
+        found = answer_of("benchmarks.parquet_process", job, MOST_SECONDS)
+    return noted(found)
 
 
 def write_rows(folder, n):

@@ -2,9 +2,7 @@
 
 import gzip
 import itertools
-import json
 import pickle
-import subprocess
 import sys
 import threading
 import time
@@ -17,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
+from watched_memory import told_by
 
 from corevec import InvalidInputError
 from corevec.data.readers._arrow import as_labels
@@ -363,21 +362,10 @@ def test_a_source_travels_to_another_process(small, tmp_path):
 
 
 MEMORY = """
-import json, sys, threading, time
 import numpy as np
 from corevec.data.sources import Workers
 from corevec.data.sources import open as open_rows
 import pyarrow.parquet
-
-def anonymous():
-    with open("/proc/self/status") as lines:
-        return next(int(l.split()[1]) / 1024 for l in lines if l.startswith("RssAnon"))
-
-peak, running = [0.0], True
-def watch():
-    while running:
-        peak[0] = max(peak[0], anonymous())
-        time.sleep(0.002)
 
 total = lambda rows: rows.values.sum(axis=0, dtype=np.float64)
 before = anonymous()
@@ -403,14 +391,8 @@ def test_a_pass_needs_memory_for_its_blocks_not_for_the_file(tmp_path):
         columns = [np.ascontiguousarray(X[:, j]) for j in range(d)]
         table = pa.table([*columns, y], schema=writer.schema)
         writer.write_table(table, row_group_size=60_000)
-    done = subprocess.run(
-        [sys.executable, "-c", MEMORY, str(tmp_path / "rows.parquet")],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    before, peak, rows = json.loads(done.stdout.splitlines()[-1])
+    path = tmp_path / "rows.parquet"
+    before, peak, rows = told_by(MEMORY, path, seconds=120)
     assert rows == n
     # 4 MB of budget, 0.6 MB for each of the 21 columns that Arrow reads at once, and as
     # much again for its allocator; the rows are 50 MB, the file 70 MB. Measured: 22 MB.

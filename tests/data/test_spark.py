@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
@@ -14,9 +9,11 @@ from sklearn.preprocessing import StandardScaler
 from spark_session import session
 
 import corevec
+from benchmarks.processes import answer_of
 from corevec import (
     CoreVectorClassifier,
     CoreVectorOneClass,
+    CoreVectorRanker,
     CoreVectorRegressor,
     InvalidInputError,
     StreamingBallClassifier,
@@ -186,6 +183,47 @@ def test_what_a_frame_cannot_be_is_said(spark, frame):
         svm.SVC().fit(frame, LABEL)
 
 
+def test_a_score_is_measured_where_the_rows_are(frame, vectors, fitted):
+    """The labels and weights are columns; the frame may have others beside."""
+    table = pa.table({name: X[:, j] for j, name in enumerate(NAMES)})
+    right = fitted.predict(table) == LABEL
+    weight = np.arange(N) % 3
+    assert fitted.score(frame, target="label") == pytest.approx(right.mean())
+    found = fitted.score(frame, sample_weight="w", target="label")
+    assert found == pytest.approx(np.average(right, weights=weight))
+    chosen = corevec.open(frame, target="label", columns=NAMES)
+    assert fitted.score(chosen) == pytest.approx(right.mean())
+    nameless = clone_of(C=10.0, gamma=0.3).fit(X, LABEL)
+    assert nameless.score(vectors, target="label") == nameless.score(X, LABEL)
+    compressed = corevec.compress(fitted, n_vectors=20)
+    wanted = (compressed.predict(table) == LABEL).mean()
+    assert compressed.score(frame, target="label") == pytest.approx(wanted)
+
+
+def test_the_r2_of_a_frame_is_that_of_the_array(frame):
+    rows = frame.select("a", "`b.c`", "d")
+    model = CoreVectorRegressor(gamma=0.2, random_state=0).fit(rows, target="d")
+    found = model.score(frame, target="d", sample_weight="w")
+    weight = np.arange(N) % 3 * 1.0
+    names = list(model.feature_names_in_)
+    own = pa.table({name: X[:, NAMES.index(name)] for name in names})
+    assert found == pytest.approx(model.score(own, X[:, 2], weight), rel=1e-12)
+
+
+def test_a_score_without_its_column_says_how(frame, fitted):
+    for y in (None, LABEL, "label"):
+        with pytest.raises(InvalidInputError, match=r"score\(frame, target='label'"):
+            fitted.score(frame, y)
+    with pytest.raises(InvalidInputError, match="'z' is not a column"):
+        fitted.score(frame, target="z")
+    with pytest.raises(InvalidInputError, match="type that the model was fitted on"):
+        fitted.score(frame, target="id")
+    ranker = CoreVectorRanker(tol=0.1)
+    ranker.fit(X[:200], np.arange(200) % 2)
+    with pytest.raises(InvalidInputError, match="pairs are counted in memory"):
+        ranker.score(frame, LABEL)
+
+
 def test_rows_that_are_others_in_each_pass_are_refused(spark):
     def random(batches):
         for batch in batches:
@@ -225,18 +263,8 @@ def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(spark):
     job = {"kind": "killed", "n": 200_000, "partition": 25_000, "workers": 2}
     job |= {"memory": "1500m", "executor_memory": "1g"}
     job |= {"params": {"C": 100.0, "gamma": 1.0}}
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.spark_process"],
-        input=json.dumps(job),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = answer_of("benchmarks.spark_process", job, 900)
     assert found["converged"]
     assert found["n_verified"] == job["n"]
     assert 0 < found["killed_at"] < found["fit_seconds"]
-    assert found["primal"] == pytest.approx(found["undisturbed_primal"], rel=1e-9)
+    assert found["primal"] == pytest.approx(found["undisturbed"]["primal"], rel=1e-9)

@@ -17,27 +17,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from small_regression import FORMS, TIGHT, X, Y, Z, regressor, room_of
 
 from corevec import (
     CoreVectorRegressor,
 )
 
-TIGHT = {"tol": 1e-9, "random_state": 0, "gamma": 0.5}
-FORMS = [{}, {"tube": "paper"}, {"tube": 0.2, "mu": None}]
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(120, 3))
-Y = np.sin(X[:, 0]) + 0.5 * X[:, 1] + 0.1 * RNG.normal(size=120)
-Z = RNG.normal(size=(40, 3))
-
-
-def regressor(**params):
-    return CoreVectorRegressor(**{**TIGHT, "C": 3.0, "mu": 0.05, **params})
-
-
-def room_of(*models):
-    """Return how far the certificates let predictions differ, in units of y."""
-    scale = max(float(np.max(model.target_scale_)) for model in models)
-    return scale * reading.reach(*models)
+RNG = np.random.default_rng(1)
 
 
 def form_name(form):

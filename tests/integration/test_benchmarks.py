@@ -1,5 +1,6 @@
-"""A benchmark run without the file of one data set measures the others."""
+"""A run without the file of one data set measures the others; nothing stays running."""
 
+import os
 from types import ModuleType
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from benchmarks import harness, records
 from benchmarks.case import Case
 from benchmarks.datasets._base import MissingDataError, data_folders, open_file
+from benchmarks.processes import answer_of
 
 
 def experiment(opened_by):
@@ -51,3 +53,48 @@ def test_an_empty_variable_is_no_folder(given, tmp_path, monkeypatch):
 def test_the_folder_of_the_variable_comes_first(tmp_path, monkeypatch):
     monkeypatch.setenv("COREVEC_DATA", str(tmp_path))
     assert data_folders()[0] == tmp_path
+
+
+# A measured process with a daemon in a session of its own, as Spark's workers have.
+MEASURED = """
+import json, os, subprocess, sys, time
+from benchmarks.processes import job_from_parent, say
+
+job = job_from_parent()
+sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+daemon = subprocess.Popen(sleep, start_new_session=True)
+with open(job["pids"], "w") as file:
+    file.write(f"{os.getpid()} {daemon.pid}")
+say("started")
+if job["how"] == "error":
+    raise SystemExit("broken")
+if job["how"] == "hangs":
+    time.sleep(600)
+if job["how"] == "is killed":
+    os.kill(os.getpid(), 9)
+print(json.dumps({"answer": job["given"]}))
+"""
+
+
+def is_running(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="orphans need Linux")
+@pytest.mark.parametrize("how", ["answers", "error", "hangs", "is killed"])
+def test_a_measured_process_leaves_nothing_running(how, tmp_path, monkeypatch):
+    (tmp_path / "measured.py").write_text(MEASURED)
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    monkeypatch.setenv("PYTHONPATH", path.rstrip(os.pathsep))
+    job = {"how": how, "given": 7, "pids": str(tmp_path / "pids")}
+    if how == "answers":
+        assert answer_of("measured", job, 60) == {"answer": 7}
+    else:
+        with pytest.raises(RuntimeError, match="measured failed"):
+            answer_of("measured", job, 5 if how == "hangs" else 60)
+    processes = (tmp_path / "pids").read_text().split()
+    assert not any(is_running(int(one)) for one in processes)

@@ -1,29 +1,17 @@
 """A fit on a file needs memory for its blocks and its core set, not for the file."""
 
-import json
-import subprocess
 import sys
 
 import numpy as np
 import pytest
+from watched_memory import told_by
 
 ROWS, COLUMNS = 1_000_000, 100  # 400 MB of float32
 
-# RssAnon leaves out the page cache, into which the file's own pages go.
 SCRIPT = """
-import json, sys, threading, time, warnings
+import warnings
 import numpy as np
 from corevec import {model}, methods
-
-def anonymous():
-    with open("/proc/self/status") as lines:
-        return next(int(l.split()[1]) / 1024 for l in lines if l.startswith("RssAnon"))
-
-peak, running = [0.0], True
-def watch():
-    while running:
-        peak[0] = max(peak[0], anonymous())
-        time.sleep(0.01)
 
 warnings.simplefilter("ignore")
 X = np.memmap(sys.argv[1], dtype=np.float32, mode="r", shape=({rows}, {columns}))
@@ -78,14 +66,7 @@ def test_a_file_of_400_megabytes_is_fitted_in_a_quarter_of_a_gigabyte(
 ):
     script = SCRIPT.replace("{model}", model).replace("{more}", more)
     script = script.replace("{rows}", str(ROWS)).replace("{columns}", str(COLUMNS))
-    done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, files)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.strip().splitlines()[-1])
+    told = told_by(script, *files)
     assert told["n"] == ROWS
     # 64 MB of budget, a few numbers per row (8 MB each), the core set, the allocator.
     assert told["fit"] - told["before"] < 250

@@ -23,6 +23,7 @@ from corevec.estimators._categories import with_categories
 from corevec.estimators._outliers import BallDetector, refused_diagonal
 from corevec.estimators._parameters import store
 from corevec.estimators._rows import lazily
+from corevec.estimators._score import Scored
 from corevec.estimators._validation import validated
 from corevec.estimators.classify import _votes
 
@@ -135,8 +136,10 @@ class CompressedModel(BaseEstimator):
         return tags
 
 
-class CompressedClassifier(ClassifierMixin, CompressedModel):
+class CompressedClassifier(Scored, ClassifierMixin, CompressedModel):
     """The `CompressedModel` of a classifier."""
+
+    _task = "classes"
 
     @lazily
     def decision_function(self, X: Any) -> Array:
@@ -185,8 +188,10 @@ class CompressedClassifier(ClassifierMixin, CompressedModel):
         return np.asarray(self.classes_[values.argmax(axis=1)])
 
 
-class CompressedRegressor(RegressorMixin, CompressedModel):
+class CompressedRegressor(Scored, RegressorMixin, CompressedModel):
     """The `CompressedModel` of a regressor."""
+
+    _task = "numbers"
 
 
 class CompressedDetector(BallDetector, CompressedModel):

@@ -11,13 +11,14 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import cast, column_of, entries_of, full, tensors_to_numpy
+from corevec.backend.arrays import cast, column_of, entries_of, full
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Source, named_columns
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._dataset import Dataset
 from corevec.estimators._parameters import LOSSES, check_choice, check_positive, store
 from corevec.estimators._rows import lazily
+from corevec.estimators._score import Scored
 from corevec.estimators.methods import Cells, FewVectors, Method, method_of
 from corevec.exceptions import InvalidInputError
 from corevec.models.certificate import Certificate
@@ -37,7 +38,7 @@ MANY_CLASSES, ROWS_PER_CLASS = 64, 400
 MOST_PAIRED_COEFFICIENTS = 100_000_000
 
 
-class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
+class CoreVectorClassifier(Scored, ClassifierMixin, CoreVectorEstimator):
     r"""Kernel classifier for very large training sets, with a certificate.
 
     The Core Vector Machine (Tsang, Kwok and Cheung 2005). It solves the squared-hinge
@@ -337,28 +338,6 @@ class CoreVectorClassifier(ClassifierMixin, CoreVectorEstimator):
         values = self._decisions(self._values_for_labels(X))
         codes = cast(values > 0, int) if values.ndim == 1 else values.argmax(axis=1)
         return entries_of(self.classes_, codes)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy: the share of rows whose class is predicted correctly.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or tensor of shape (n_rows, n_features)
-            Rows to classify.
-        y : array-like or tensor of shape (n_rows,)
-            Class labels of the rows.
-        sample_weight : array-like or tensor of shape (n_rows,), optional
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-            Between 0 and 1.
-        """
-        from sklearn.metrics import accuracy_score  # it loads slowly
-
-        asked = tensors_to_numpy(y, self.predict(X), sample_weight)
-        return float(accuracy_score(*asked[:2], sample_weight=asked[2]))
 
     def _problems_for(self, given: Dataset) -> list[Problem]:
         who = type(self).__name__

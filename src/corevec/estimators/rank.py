@@ -9,7 +9,13 @@ from sklearn.utils.validation import check_array
 
 from corevec._runtime.progress import Progress
 from corevec._runtime.types import Array
-from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Source, Workers, as_source
+from corevec.data.sources import (
+    DEFAULT_MEMORY_BUDGET,
+    Source,
+    Workers,
+    as_source,
+    is_spark,
+)
 from corevec.estimators._base import CoreVectorEstimator, kernel_for
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
 from corevec.estimators._dataset import Dataset
@@ -231,8 +237,13 @@ class CoreVectorRanker(CoreVectorEstimator):
         float
             Between 0 and 1; 0.5 for a constant score.
         """
-        f = self.predict(X)
         who = type(self).__name__
+        if is_spark(X):
+            raise InvalidInputError(
+                f"{who}: the pairs are counted in memory, but a Spark data frame was "
+                "given. Give score(X, y, group) of arrays: frame.toPandas()."
+            )
+        f = self.predict(X)
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         if y.shape != f.shape:
             raise InvalidInputError(

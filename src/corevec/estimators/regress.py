@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from corevec._runtime.types import Array
-from corevec.backend.arrays import column_of, tensors_to_numpy, to_device_of
+from corevec.backend.arrays import column_of, to_device_of
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET, Column, named_columns
 from corevec.estimators._base import CoreVectorEstimator
 from corevec.estimators._callbacks import RoundReporter, with_callbacks
@@ -25,6 +25,7 @@ from corevec.estimators._parameters import (
     store,
 )
 from corevec.estimators._rows import lazily
+from corevec.estimators._score import Scored
 from corevec.estimators.methods import Cells, CoreSet, Method, method_of
 from corevec.exceptions import InvalidInputError
 from corevec.models.expansion import KernelExpansion
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 AT_A_LEVEL = ("expectile", "quantile")
 
 
-class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
+class CoreVectorRegressor(Scored, RegressorMixin, CoreVectorEstimator):
     r"""Kernel regression for very large training sets, with a certificate.
 
     y is standardised, :math:`z = (y - m) / d`, with its weighted mean and standard
@@ -284,28 +285,6 @@ class CoreVectorRegressor(RegressorMixin, CoreVectorEstimator):
         return (
             column_of(values, 0) if self.__dict__.get("_one_target", True) else values
         )
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the coefficient of determination of the predictions.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or tensor of shape (n_rows, n_features)
-            Rows to predict.
-        y : array-like or tensor of shape (n_rows,) or (n_rows, n_targets)
-            Targets of the rows.
-        sample_weight : array-like or tensor of shape (n_rows,), optional
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-            1 for exact predictions, 0 for predicting the mean.
-        """
-        from sklearn.metrics import r2_score  # it loads slowly
-
-        asked = tensors_to_numpy(y, self.predict(X), sample_weight)
-        return float(r2_score(*asked[:2], sample_weight=asked[2]))
 
     def _in_units_of_y(self) -> None:
         """Scale the coefficients of the machines of the cells to the units of y."""

@@ -43,6 +43,7 @@ from corevec.estimators._parameters import (
     check_choice,
     check_number,
     check_positive,
+    store,
 )
 from corevec.exceptions import InvalidInputError
 from corevec.models.expansion import KernelExpansion
@@ -163,19 +164,7 @@ class BallVectorMachine(ReferenceClassifier):
         class_weight: Any = None,
         random_state: Any = None,
     ):
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.epsilon = epsilon
-        self.scales = scales
-        self.sampling = sampling
-        self.max_iter = max_iter
-        self.max_vectors = max_vectors
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.random_state = random_state
+        store(self, locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

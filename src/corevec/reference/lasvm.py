@@ -23,6 +23,7 @@ from corevec.estimators._parameters import (
     check_flag,
     check_number,
     check_positive,
+    store,
 )
 from corevec.reference._base import (
     STEPS_REMEDY,
@@ -134,21 +135,7 @@ class LASVM(ReferenceClassifier):
         class_weight: Any = None,
         random_state: Any = None,
     ):
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tau = tau
-        self.n_epochs = n_epochs
-        self.selection = selection
-        self.candidates = candidates
-        self.finishing = finishing
-        self.max_iter = max_iter
-        self.max_vectors = max_vectors
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.random_state = random_state
+        store(self, locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -215,7 +202,7 @@ class LASVM(ReferenceClassifier):
         for last in range(len(unseen) - 1, len(unseen) - 1 - n, -1):
             drawn = np.arange(last + 1)
             if self.candidates != -1:
-                drawn = rng.integers(last + 1, size=self.candidates)
+                drawn = rng.integers(last + 1, size=int(self.candidates))
             f = S.values(unseen[drawn])
             # Section 4: "active" or "gradient" selection.
             worth = np.abs(f) if self.selection == "margin" else S.y[unseen[drawn]] * f

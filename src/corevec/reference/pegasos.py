@@ -26,6 +26,7 @@ from corevec.estimators._parameters import (
     check_flag,
     check_number,
     check_positive,
+    store,
 )
 from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Rows
@@ -135,19 +136,7 @@ class Pegasos(ReferenceClassifier):
         class_weight: Any = None,
         random_state: Any = None,
     ):
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.average = average
-        self.projection = projection
-        self.fit_intercept = fit_intercept
-        self.order = order
-        self.class_weight = class_weight
-        self.random_state = random_state
+        store(self, locals())
 
     @property
     def bias(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.estimators._parameters import check_positive
+from corevec.estimators._parameters import check_positive, store
 from corevec.exceptions import InvalidInputError
 from corevec.reference._base import (
     Machine,
@@ -109,15 +109,7 @@ class SimpleSVM(ReferenceClassifier):
         max_iter: int = -1,
         class_weight: Any = None,
     ):
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.class_weight = class_weight
+        store(self, locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

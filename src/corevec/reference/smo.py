@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 
 from corevec._runtime.types import Array
-from corevec.estimators._parameters import check_choice, check_flag, check_positive
+from corevec.estimators._parameters import (
+    check_choice,
+    check_flag,
+    check_positive,
+    store,
+)
 from corevec.reference import _smo_loops as loops
 from corevec.reference._base import (
     STEPS_REMEDY,
@@ -119,17 +124,7 @@ class SMO(ReferenceClassifier):
         max_iter: int = -1,
         class_weight: Any = None,
     ):
-        self.loss = loss
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.class_weight = class_weight
+        store(self, locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from corevec._runtime.types import Array
 from corevec.data.sources import DEFAULT_MEMORY_BUDGET
 from corevec.estimators._notebook import ShowsCertificate
-from corevec.estimators._parameters import check_choice
+from corevec.estimators._parameters import check_choice, store
 from corevec.estimators.methods import CoreSet
 from corevec.estimators.regress import CoreVectorRegressor
 from corevec.exceptions import NotCertifiedWarning
@@ -169,20 +169,7 @@ class ImplicitSurface(ShowsCertificate, BaseEstimator):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.kernel = kernel
-        self.scales = scales
-        self.formulation = formulation
-        self.widths = widths
-        self.tube = tube
-        self.C = C
-        self.neighbors = neighbors
-        self.tol = tol
-        self.max_vectors = max_vectors
-        self.max_time = max_time
-        self.memory_budget = memory_budget
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        store(self, locals())
 
     def fit(self, points: Any, normals: Any = None) -> ImplicitSurface:
         """Fit the field to points of a surface.

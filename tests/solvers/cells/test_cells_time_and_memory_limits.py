@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from cells_twin import NEAR, board, machine, waves
+from watched_memory import told_by
 
 from corevec import (
     CoreVectorClassifier,
@@ -205,21 +206,9 @@ def test_an_interrupt_acts_between_cells():
 # --- memory ---------------------------------------------------------------------------
 
 
-# RssAnon leaves out the page cache, into which the file's own pages go.
 SCRIPT = """
-import json, sys, threading, time
 import numpy as np
 from corevec import CoreVectorClassifier, methods
-
-def anonymous():
-    with open("/proc/self/status") as lines:
-        return next(int(l.split()[1]) / 1024 for l in lines if l.startswith("RssAnon"))
-
-peak, running = [0.0], True
-def watch():
-    while running:
-        peak[0] = max(peak[0], anonymous())
-        time.sleep(0.005)
 
 X, y = np.load(sys.argv[1], mmap_mode="r"), np.load(sys.argv[2])
 model = CoreVectorClassifier(C=100.0, gamma=0.01, method=methods.Cells(500),
@@ -250,15 +239,8 @@ def test_a_fit_needs_memory_only_for_its_model_and_the_cells_being_solved(tmp_pa
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", y)
     del X
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, tmp_path / "X.npy", tmp_path / "y.npy"],
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr
+    result = told_by(SCRIPT, tmp_path / "X.npy", tmp_path / "y.npy")
     (tmp_path / "X.npy").unlink()
-    result = json.loads(done.stdout.strip().splitlines()[-1])
     assert result["cells"] == 128
     assert result["right"] > 0.99
     # The model twice (cell by cell, then stacked), 32 MB of budget, the kernel

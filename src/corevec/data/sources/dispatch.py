@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,13 @@ from scipy import sparse
 from corevec.backend.arrays import back_from, is_tensor
 from corevec.data.sources.base import Source
 from corevec.data.sources.budget import DEFAULT_MEMORY_BUDGET
-from corevec.data.sources.frames import computed_table, without_columns
+from corevec.data.sources.columns import TARGET
+from corevec.data.sources.frames import (
+    computed_column,
+    computed_table,
+    refuse_unknown_columns,
+    without_columns,
+)
 from corevec.data.sources.memory import MemorySource
 from corevec.data.sources.workers import Workers
 from corevec.exceptions import InvalidInputError
@@ -208,9 +214,46 @@ def named_columns(
             parameter="target",
         )
     taken = {"target": target, "sample_weight": weight}
-    rest, columns = without_columns(who, computed_rows(who, X), taken)
+    if _is_dask(X) and hasattr(X, "columns"):
+        named = {role: name for role, name in taken.items() if name is not None}
+        refuse_unknown_columns(who, named, list(X.columns))
+        columns = {role: X[name] for role, name in named.items()}
+        rest = X.drop(columns=list(named.values()))
+    else:
+        rest, columns = without_columns(who, computed_rows(who, X), taken)
     y = columns.get("target", y)
     return rest, y, columns.get("sample_weight", sample_weight)
+
+
+def columns_to_score(
+    who: str,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    target: str | None,
+    features: Sequence[str] | None,
+) -> tuple[Any, Any, Any]:
+    """Return X, y and sample_weight of rows to score, as `named_columns`.
+
+    Of a Spark data frame the columns are those of the `features`, where the model has
+    names; a source brings its own y and weights, and takes no others.
+    """
+    if is_spark(X):
+        if target is None or y is not None:
+            raise InvalidInputError(
+                f"{who}: rows of a Spark data frame are scored by a column of it: "
+                "score(frame, target='label', sample_weight='weight').",
+                parameter="target",
+            )
+        from corevec.data.sources.spark import feature_columns, spark_source
+
+        columns = feature_columns(who, X, features)
+        return spark_source(who, X, target, sample_weight, columns), None, None
+    if isinstance(X, Source) and TARGET in getattr(X, "columns", ()):
+        return remote_source(who, X, y, sample_weight), None, None
+    X, y, weight = named_columns(who, X, y, sample_weight, target)
+    weight = computed_column(who, weight, "sample_weight")
+    return X, computed_column(who, y, "y"), weight
 
 
 def map_values(X: Any, score: Callable[[Any], Any]) -> Any:

@@ -7,7 +7,7 @@ Ibis table) is computed once, where the result fits into memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -79,15 +79,22 @@ def without_columns(
             f"whose columns have no names. Give a data frame, or the values of {role}.",
             parameter=role,
         )
+    refuse_unknown_columns(who, wanted, table.columns)
+    columns = {role: table[name].to_numpy() for role, name in wanted.items()}
+    return table.drop(*set(wanted.values())).to_native(), columns
+
+
+def refuse_unknown_columns(
+    who: str, wanted: dict[str, str], columns: Sequence[Any]
+) -> None:
+    """Raise for a name that is no column, with the parameter that has it."""
     for role, name in wanted.items():
-        if name not in table.columns:
-            shown = ", ".join(map(repr, table.columns[:10]))
+        if name not in columns:
+            shown = ", ".join(map(repr, columns[:10]))
             raise InvalidInputError(
                 f"{who}: {role}={name!r} is not a column of X, which has {shown}.",
                 parameter=role,
             )
-    columns = {role: table[name].to_numpy() for role, name in wanted.items()}
-    return table.drop(*set(wanted.values())).to_native(), columns
 
 
 def columns_without_numbers(X: Any, name: str) -> Iterator[tuple[str, Any, str]]:
@@ -129,5 +136,6 @@ __all__ = [
     "computed_column",
     "computed_table",
     "place_without_number",
+    "refuse_unknown_columns",
     "without_columns",
 ]

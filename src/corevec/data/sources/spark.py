@@ -156,12 +156,19 @@ def lost_session_explained() -> Iterator[None]:
         yield
     except Exception as error:
         names = {one.__name__ for one in type(error).__mro__}
-        if not names & {"Py4JNetworkError", "ConnectionError", "EOFError"}:
+        lost = names & {"Py4JNetworkError", "ConnectionError", "EOFError"}
+        if not (lost or _server_is_lost(error)):
             raise
         raise RowsLostError(
             "the Spark session cannot be reached any more "
             f"({type(error).__name__}). Start a session, and read the frame again."
         ) from error
+
+
+def _server_is_lost(error: Exception) -> bool:
+    """Whether the client of Spark Connect found no server."""
+    status = getattr(error, "_grpc_status_code", None)
+    return getattr(status, "name", None) in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 
 
 def spark_source(
@@ -218,6 +225,26 @@ def laid_out(
     # `mapInArrow` does not find columns whose names have dots.
     plain = [column.alias(f"c{j}") for j, column in enumerate(selected)]
     return frame.select(*plain), layout
+
+
+def feature_columns(who: str, frame: Any, names: Any) -> list[str]:
+    """Return the columns that the model was fitted on, by their names in the frame."""
+    if names is not None:
+        missing = [one for one in names if one not in frame.columns]
+        if missing:
+            raise InvalidInputError(
+                f"{who}: The feature names should match those that were passed during "
+                f"fit: the Spark data frame has no column {missing[0]!r}."
+            )
+        return list(names)
+    kinds = {field.name: field.dataType for field in frame.schema.fields}
+    vectors = [name for name, kind in kinds.items() if is_vectors(kind)]
+    if len(vectors) != 1:
+        raise InvalidInputError(
+            f"{who}: the model was fitted on rows without names, so the Spark data "
+            f"frame needs one column of vectors or arrays; it has {len(vectors)}."
+        )
+    return vectors
 
 
 def quoted(name: str) -> Any:

@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 
 from corevec.data.readers._arrow import arrow
 from corevec.data.sources.partitions import one_blas_thread
-from corevec.data.sources.spark import as_arrays, is_vectors, laid_out
+from corevec.data.sources.spark import as_arrays, feature_columns, laid_out
 from corevec.data.sources.spark_tasks import WHO
 from corevec.exceptions import InvalidInputError
 
@@ -40,7 +40,7 @@ def with_answers(model: Any, frame: Any, method: str, *others: Any, **more: Any)
             f"{who}: the Spark data frame has a column {column!r} already. Drop or "
             "rename it."
         )
-    features = _features_of(who, frame, names)
+    features = feature_columns(who, frame, names)
     _, layout = laid_out(who, frame, features, {})
     own, schema = list(frame.columns), frame.schema
     places = [own.index(one) for one in features]
@@ -86,26 +86,6 @@ def _zeros(layout: Any) -> Any:
         return zeros
     columns = {name: zeros[:, j] for j, name in enumerate(layout.names)}
     return arrow(WHO).table(columns)
-
-
-def _features_of(who: str, frame: Any, names: Any) -> list[str]:
-    """Return the columns that the model was fitted on, by their names in the frame."""
-    if names is not None:
-        missing = [one for one in names if one not in frame.columns]
-        if missing:
-            raise InvalidInputError(
-                f"{who}: The feature names should match those that were passed during "
-                f"fit: the Spark data frame has no column {missing[0]!r}."
-            )
-        return list(names)
-    kinds = {field.name: field.dataType for field in frame.schema.fields}
-    vectors = [name for name, kind in kinds.items() if is_vectors(kind)]
-    if len(vectors) != 1:
-        raise InvalidInputError(
-            f"{who}: the model was fitted on rows without names, so the Spark data "
-            f"frame needs one column of vectors or arrays; it has {len(vectors)}."
-        )
-    return vectors
 
 
 def _type_of(answer: Any) -> Any:

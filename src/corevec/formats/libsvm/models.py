@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
 
 from corevec._runtime.types import Array
+from corevec.estimators._parameters import store
 from corevec.estimators.classify import _votes
 from corevec.formats.libsvm.base import LibsvmModel
 from corevec.formats.libsvm.text import KERNELS, LibsvmText
@@ -127,13 +128,7 @@ class LibsvmClassifier(_Classifier):
         loss: str = "hinge",
         bias: str = "free",
     ):
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.loss = loss
-        self.bias = bias
+        store(self, locals())
 
 
 class _OfNu(LibsvmModel):
@@ -147,11 +142,7 @@ class _OfNu(LibsvmModel):
         degree: int = 3,
         coef0: float = 0.0,
     ):
-        self.nu = nu
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
+        store(self, locals())
 
 
 class LibsvmNuClassifier(_Classifier, _OfNu):
@@ -205,12 +196,7 @@ class LibsvmRegressor(_Regressor):
         degree: int = 3,
         coef0: float = 0.0,
     ):
-        self.C = C
-        self.epsilon = epsilon
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
+        store(self, locals())
 
 
 class LibsvmNuRegressor(_Regressor):
@@ -233,12 +219,7 @@ class LibsvmNuRegressor(_Regressor):
         degree: int = 3,
         coef0: float = 0.0,
     ):
-        self.C = C
-        self.nu = nu
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
+        store(self, locals())
 
 
 class LibsvmOneClass(OutlierMixin, _OfNu):
