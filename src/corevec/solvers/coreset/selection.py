@@ -61,8 +61,9 @@ def add_violators(core: Core, found: ScanResult, settings: Settings) -> bool:
     size = min(batch_size(core, settings), core.max_size - len(core))
     least = 0.0
     if settings.ball_epsilon is None:
-        # A violation of the size of a rounding error is no reason to grow.
-        least = 1e-14 * max(1.0, found.largest)
+        # A violation of the size of a rounding error of p is no reason to grow.
+        targets = np.abs(core.terms.target)
+        least = 1e-14 * max(float(targets.max(initial=0.0)), found.largest)
     violators = found.worst[found.violation > least]
     if len(violators) == 0:
         return False
