@@ -318,3 +318,14 @@ def test_rows_whose_squares_are_no_numbers_are_refused_by_kernels_of_products(
         told = f"{type(model).__name__}: the poly kernel overflows on these rows"
         with pytest.raises(KernelError, match=told):
             model.fit(X, np.arange(30) % 2)
+
+
+def test_a_sample_without_rows_of_a_machine_is_refused(rng):
+    # Two rows of five classes: the machines of the other pairs have no rows.
+    X, y = rng.normal(size=(40, 2)), np.arange(40) % 5
+    sample = methods.Sample(2)
+    model = CoreVectorClassifier(kernel="sigmoid", method=sample, multi_class="ovo")
+    with pytest.raises(InvalidInputError) as told:
+        model.fit(X, y)
+    assert told.value.parameter == "method"
+    assert str(told.value).startswith("CoreVectorClassifier: among the 2 rows ")

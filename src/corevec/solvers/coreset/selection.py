@@ -7,6 +7,7 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.certificates.scan import ScanRequest, ScanResult, Subset, scan
 from corevec.data.sources import Source
+from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import Settings
@@ -126,7 +127,15 @@ def any_row(
     def present(rows: Rows) -> Array:
         return rows.index[problem.terms(rows, kernel).omega > 0]
 
-    return rng.choice(source.map(present), size=1)
+    there = source.map(present)
+    if len(there) == 0:
+        raise InvalidInputError(
+            f"among the {source.n_rows} rows that are looked at, those of one machine "
+            "all have weight 0, or there are none of its classes. Give the method more "
+            "rows, or multi_class='ovr'.",
+            parameter="method",
+        )
+    return rng.choice(there, size=1)
 
 
 def _any_entry(
