@@ -12,7 +12,7 @@ import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corevec import SVDD, CoreVectorClassifier, CoreVectorOneClass
+from corevec import SVDD, CoreVectorClassifier, CoreVectorOneClass, methods
 
 TIGHT = {"tol": 1e-8, "random_state": 0}
 NAMES = ["rbf", "laplacian", "inverse-distance"]
@@ -65,6 +65,20 @@ def test_huge_and_subnormal_scales_are_only_units(kernel, unit, rng):
         other = reading.fit(detector(**shape), X * unit)
         values = one.certificate_.primal, other.certificate_.primal
         assert values[0] == pytest.approx(values[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-16, 1e-12, 1e-6, 1e20])
+@pytest.mark.parametrize("qp", ["newton", "smo"])
+def test_a_squared_radius_is_in_the_units_of_the_rows(scale, qp, rng):
+    """Rounding was judged beside 1: of rows of 1e-10 no hard ball was found."""
+    X = rng.normal(size=(60, 3))
+    shape = {"kernel": "linear", "method": methods.CoreSet(qp=qp), "tol": 1e-6}
+    for C in (np.inf, 0.3):
+        plain = SVDD(C=C, **shape).fit(X).certificate_
+        scaled = SVDD(C=C / scale**2, **shape).fit(X * scale).certificate_
+        assert plain.converged
+        assert scaled.converged
+        assert scaled.primal == pytest.approx(scale**2 * plain.primal, rel=1e-6, abs=0)
 
 
 @pytest.mark.parametrize("kernel", NAMES)

@@ -292,3 +292,39 @@ def test_a_model_without_support_vectors_is_certified(kernel, n_columns):
         found = certify(model.fit(rows, rows[:, 0]), rows, rows[:, 0])
         assert found.converged
         assert found.primal == 0.0  # w = 0 and no row outside the tube
+
+
+@pytest.mark.parametrize("exponent", [-160, -158, -150])
+def test_a_hard_ball_of_kernel_values_near_the_least_number_is_refused(exponent, rng):
+    X = rng.normal(size=(30, 3)) * 10.0**exponent
+    with pytest.raises(KernelError, match=r"SVDD: a hard margin needs .* at least"):
+        SVDD(kernel="linear").fit(X)
+    # The radius goes with the rows, where their squares are numbers.
+    radius = SVDD(kernel="linear").fit(X * 10.0**-exponent).radius_
+    small = SVDD(kernel="linear").fit(X * 10.0 ** (-exponent - 120))
+    assert small.certificate_.converged
+    assert small.radius_ == pytest.approx(radius * 1e-120, rel=1e-3)
+
+
+@pytest.mark.parametrize("exponent", [-300, -165, 155, 200])
+@pytest.mark.parametrize("kernel", ["poly", "normalized-poly"])
+def test_rows_whose_squares_are_no_numbers_are_refused_by_kernels_of_products(
+    exponent, kernel, rng
+):
+    X = rng.normal(size=(30, 3)) * 10.0**exponent
+    models = SVDD(C=0.1, kernel=kernel), CoreVectorClassifier(kernel=kernel)
+    for model in models:
+        told = f"{type(model).__name__}: the poly kernel overflows on these rows"
+        with pytest.raises(KernelError, match=told):
+            model.fit(X, np.arange(30) % 2)
+
+
+def test_a_sample_without_rows_of_a_machine_is_refused(rng):
+    # Two rows of five classes: the machines of the other pairs have no rows.
+    X, y = rng.normal(size=(40, 2)), np.arange(40) % 5
+    sample = methods.Sample(2)
+    model = CoreVectorClassifier(kernel="sigmoid", method=sample, multi_class="ovo")
+    with pytest.raises(InvalidInputError) as told:
+        model.fit(X, y)
+    assert told.value.parameter == "method"
+    assert str(told.value).startswith("CoreVectorClassifier: among the 2 rows ")

@@ -1,4 +1,4 @@
-"""A sample of ``make torture``, and two problems that it has found."""
+"""A sample of ``make torture``, and problems that it has found."""
 
 import numpy as np
 import pytest
@@ -35,6 +35,13 @@ def test_machines_with_a_free_bias_claim_no_more_than_their_sums_have_digits(see
     counts, findings, _ = run(seed, 1, ("corevec.svm",), loud=False)
     assert findings == []
     assert counts.total() == 1
+
+
+def test_a_core_problem_without_a_lower_bound_does_not_overflow():
+    # A sigmoid kernel, softened: the multipliers grew to 1e158 and warned of infinity.
+    counts, findings, _ = run(731_005_513, 1, loud=False)
+    assert findings == []
+    assert counts["CoreVectorRegressor", "not converged"] == 1
 
 
 def test_a_sample_of_random_problems_has_no_finding():

@@ -76,6 +76,8 @@ def _refuse_huge_values(kernel: Kernel, statistics: RowStatistics) -> None:
         value = norm_sq
         if kernel.name == "poly":
             value = np.power(kernel.gamma * norm_sq + abs(kernel.coef0), kernel.degree)
+    if np.isnan(value):  # 0 * inf: gamma or the squares are no numbers
+        value = np.inf
     if value > MAX_KERNEL_VALUE:
         raise KernelError(
             f"the {kernel.name} kernel overflows on these rows: of values of the size "

@@ -140,7 +140,9 @@ class Kernel:
         if self._is_scaled:
             assert x.diagonal is not None
             assert z.diagonal is not None
-            out *= np.outer(inverse_root(x.diagonal), inverse_root(z.diagonal))
+            scale = np.outer(inverse_root(x.diagonal), inverse_root(z.diagonal))
+            with np.errstate(invalid="ignore"):  # inf * 0, which `finite` refuses
+                out *= scale
         return out
 
     def _distances(

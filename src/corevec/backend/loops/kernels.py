@@ -33,6 +33,10 @@ _LOG2E = 1.4426950408889634
 _LN2_HIGH = 0.693145751953125  # 15 bits: k * _LN2_HIGH is exact for |k| < 2**9
 _LN2_LOW = 1.42860682030941723212e-6
 
+# The least curve of a step of SMO, as a share of its two diagonal entries (LIBSVM has
+# 1e-12 in the units of the kernel: values of 1e-24 then took 10 million steps).
+_FLAT, _LEAST_CURVE = 1e-12, 1e-300
+
 
 @intrinsic
 def _float64_from_bits(typingctx, bits):
@@ -278,7 +282,8 @@ def _fill_gains(row_up, up, own, a, g, gains):
     for j in range(a.shape[0]):
         b = max(g[j] - g_up, 0.0)
         b = b if a[j] > 0.0 else 0.0
-        curve = max(own_up + own[j] - 2.0 * row_up[j], 1e-12)
+        both = own_up + own[j]
+        curve = max(both - 2.0 * row_up[j], _FLAT * both, _LEAST_CURVE)
         gains[j] = -b * b / curve
 
 
@@ -315,7 +320,8 @@ def smo(K, ridge, a, g, tol, max_steps):
         if gains[down] == 0.0:
             return step
         row_down = K[down]
-        curve = max(own[up] + own[down] - 2.0 * row_up[down], 1e-12)
+        both = own[up] + own[down]
+        curve = max(both - 2.0 * row_up[down], _FLAT * both, _LEAST_CURVE)
         move = (g[down] - g[up]) / curve
         if move >= a[down]:
             move = a[down]

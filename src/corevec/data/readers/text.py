@@ -84,6 +84,12 @@ class WholeLines:
             ) from self._damage
         return False
 
+    def widen(self, chunk: int) -> None:
+        """Let `more` load up to `chunk` bytes, beginning again at `start`."""
+        self.stop = self.start
+        if chunk > len(self.store):
+            self._set_store(self.store + bytes(chunk - len(self.store)))
+
     @property
     def place(self) -> tuple[int, int]:
         """The bytes and the lines of the file before the line at `start`."""

@@ -11,6 +11,7 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.certificates.definite import is_definite_by_name
 from corevec.data.sources import Source, stacked
+from corevec.exceptions import KernelError
 from corevec.kernels import AnyKernel, Rows, finite, rounding_share
 from corevec.models.certificate import Cancellation
 from corevec.problems.family import Floor, Problem, Terms
@@ -26,6 +27,8 @@ from corevec.solvers.numeric.dual_qp import (
 # Ridge of the hard margin, relative to the largest k(x, x): far below any gap that
 # can be asked for, and large enough for the factor of a matrix with duplicate rows.
 _HARD_RIDGE = 1e-11
+# The least k(x, x) whose ridge has a reciprocal, and whose errors are not subnormal.
+_LEAST_HARD_VALUE = 1e-250
 # A kernel is indefinite if its least eigenvalue is below minus this share of the
 # largest entry (rounding leaves 1e-14). C is then lowered until the ridge is the second
 # number times what is missing: later rows lower the eigenvalue a little more.
@@ -113,6 +116,13 @@ class Core:
         """``1/omega`` of each core row; tiny for the hard margin."""
         if self.problem.is_hard:
             largest = float(self.K.diagonal().max())
+            if 0 < largest < _LEAST_HARD_VALUE:
+                raise KernelError(
+                    f"a hard margin needs kernel values of at least "
+                    f"{_LEAST_HARD_VALUE:g}, and the largest k(x, x) is {largest:.0e}: "
+                    "its products leave the range of floating-point numbers. Scale the "
+                    "columns (StandardScaler)."
+                )
             return np.full(len(self), _HARD_RIDGE * (largest if largest > 0 else 1.0))
         return np.asarray(1.0 / self.terms.omega)
 

@@ -7,6 +7,7 @@ import numpy as np
 from corevec._runtime.types import Array
 from corevec.certificates.scan import ScanRequest, ScanResult, Subset, scan
 from corevec.data.sources import Source
+from corevec.exceptions import InvalidInputError
 from corevec.kernels import AnyKernel, Rows
 from corevec.models.expansion import KernelExpansion
 from corevec.models.result import Settings
@@ -61,8 +62,9 @@ def add_violators(core: Core, found: ScanResult, settings: Settings) -> bool:
     size = min(batch_size(core, settings), core.max_size - len(core))
     least = 0.0
     if settings.ball_epsilon is None:
-        # A violation of the size of a rounding error is no reason to grow.
-        least = 1e-14 * max(1.0, found.largest)
+        # A violation of the size of a rounding error of p is no reason to grow.
+        targets = np.abs(core.terms.target)
+        least = 1e-14 * max(float(targets.max(initial=0.0)), found.largest)
     violators = found.worst[found.violation > least]
     if len(violators) == 0:
         return False
@@ -125,7 +127,15 @@ def any_row(
     def present(rows: Rows) -> Array:
         return rows.index[problem.terms(rows, kernel).omega > 0]
 
-    return rng.choice(source.map(present), size=1)
+    there = source.map(present)
+    if len(there) == 0:
+        raise InvalidInputError(
+            f"among the {source.n_rows} rows that are looked at, those of one machine "
+            "all have weight 0, or there are none of its classes. Give the method more "
+            "rows, or multi_class='ovr'.",
+            parameter="method",
+        )
+    return rng.choice(there, size=1)
 
 
 def _any_entry(

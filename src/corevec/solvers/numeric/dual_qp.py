@@ -24,6 +24,8 @@ from corevec.solvers.numeric.deadline import Deadline
 
 # Relative primal-dual gap at which a run that ended in rounding counts as solved.
 _SOLVED_GAP = 1e-9
+# Beyond this an objective has no lower bound: the kernel is indefinite.
+_UNBOUNDED = 1e200
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ class _Newton:
     def __init__(self, problem: DualProblem, b: Array, deadline: Deadline | None):
         self.problem, self.b, self.deadline = problem, b, deadline
         self.K, self.p, self.total = problem.K, problem.p, problem.total
+        self.size = float(np.abs(self.p).max())
         self.values = self.K @ b
         self.offset = 0.0
         self.steps = 0
@@ -120,15 +123,20 @@ class _Newton:
         omega = 1.0 / ridge
         if self.total is not None:
             self.offset = balance(self.p - self.values, omega, self.total)
+        begin = self.b, self.values, self.offset
         best, strikes, needed = np.inf, 0, 0.0
         for _ in range(max_steps):
             if self.deadline is not None:
                 self.deadline.check(needed)
             began = time.perf_counter()
             self.steps += 1
-            objective, done = self._step(ridge, omega)
+            with np.errstate(over="ignore", invalid="ignore"):
+                objective, done = self._step(ridge, omega)
             if done:
                 return True
+            if not abs(objective) < _UNBOUNDED:
+                self.b, self.values, self.offset = begin
+                return False
             needed = time.perf_counter() - began  # the next takes about as long
             strikes = strikes + 1 if objective >= best * (1 - 1e-15) else 0
             if strikes == 3:
@@ -148,7 +156,7 @@ class _Newton:
         full[active] = target
         new_values = self.K @ full
         direction = full - self.b
-        if _same_rows(self.p - new_values - offset, active):
+        if _same_rows(self.p - new_values - offset, active, self.size):
             self.b, self.values, self.offset = full, new_values, offset
             return 0.0, True
         change, drift = new_values - self.values, offset - self.offset
@@ -335,9 +343,9 @@ def _solve_definite(
     return x + linalg.cho_solve(factor, residual, check_finite=False), jitter
 
 
-def _same_rows(violation: Array, active: Array) -> bool:
-    """Whether the violated rows are `active`, up to rounding at zero."""
-    slack = 1e-14 * max(1.0, float(np.abs(violation).max()))
+def _same_rows(violation: Array, active: Array, size: float) -> bool:
+    """Whether the violated rows are `active`, up to rounding of p, of this size."""
+    slack = 1e-14 * max(size, float(np.abs(violation).max()))
     inside = np.zeros(len(violation), dtype=bool)
     inside[active] = True
     return not (np.any(violation[~inside] > slack) or np.any(violation[inside] < 0))
