@@ -22,7 +22,7 @@ from corevec.models.certificate_text import (
 # holds the error of |w|^2 and that of the loss, a dual value one more.
 ZERO_WITHIN = 4.0
 # A rounding above this share of the terms hides more than the digits of a float64.
-ROUNDING_SHARE = 1e-9
+ROUNDING_SHARE = 1e-12
 
 
 @dataclass(frozen=True)
