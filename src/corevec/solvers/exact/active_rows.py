@@ -247,7 +247,7 @@ class _ActiveSet:
         n, step = len(hinge), PASS_ROWS
         parts = [slice(s, min(s + step, n)) for s in range(0, n, step)]
         list(hinge.workers.run(fill, parts))
-        return out[0] + hinge.bias * coef.sum(), out[1]
+        return out[0] + hinge.bias * self.signed().sum(), out[1]
 
     def certified(self, hinge: Hinge, values: Array, error: Array) -> Array:
         """Return values that primal and dual may be computed from.

@@ -330,7 +330,10 @@ class _Work:
         numbers = self.rows.index[used]
         has_bias = np.array([float(one.has_bias) for one in task.problems])
         basis, own = Rows(self.rows.values[used], numbers), coef[used]
-        functions = KernelExpansion(task.kernel, basis, own, has_bias * own.sum(axis=0))
+        # As the values have it: a sum in another order differs in its last digits, and
+        # at large C these count.
+        sums = np.array([one.coef.sum() for one in solved])
+        functions = KernelExpansion(task.kernel, basis, own, has_bias * sums)
         if any(one.values is None for one in solved):
             solved = self._measured(solved, coef, functions)
         largest = float(abs(to_numpy(task.kernel.diagonal(self.rows))).max())

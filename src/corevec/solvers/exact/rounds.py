@@ -129,8 +129,10 @@ class State:
             return None
         used = np.flatnonzero(self.coef.any(axis=1))
         basis = Rows(self.basis.values[used], self.rows[used])
-        coef = self.coef[used]
-        return KernelExpansion(kernel, basis, coef, has_bias * coef.sum(axis=0))
+        # The sum over all rows, as the values have it: one in another order differs in
+        # its last digits, and at large C these count.
+        intercept = has_bias * self.coef.sum(axis=0)
+        return KernelExpansion(kernel, basis, self.coef[used], intercept)
 
 
 @dataclass(frozen=True)
@@ -295,7 +297,8 @@ class Run:
         state.basis = basis
         other = np.flatnonzero((state.coef != state.proof).any(axis=0))
         coef = np.concatenate([state.coef, state.proof[:, other]], axis=1)
-        intercept = np.concatenate([bias, bias[other]]) * coef.sum(axis=0)
+        sums = state.coef.sum(axis=0), state.proof.sum(axis=0)[other]
+        intercept = np.concatenate([bias, bias[other]]) * np.concatenate(sums)
         both = KernelExpansion(self.kernel, basis, coef, intercept)
         if self._full is not None and dtype == self._full.dtype == np.float32:
             everywhere = np.zeros((self.view.n_rows, coef.shape[1]))
