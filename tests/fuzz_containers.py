@@ -5,9 +5,9 @@ changed, are loaded, asked for predictions and, some of them, fitted again, in a
 process: a signal cannot be caught, and counts as a failure. `load` may refuse a file
 with the library's own error. What it accepts must predict and fit, or refuse the rows
 with the library's own error; an AttributeError or a TypeError from inside is a failure,
-and so is a parameter that `fit` refuses and `load` has not. The unchanged files of older
-versions are used as well: what fails there as it does in a changed one is due to the
-scikit-learn that is installed, which is not the one that wrote them.
+and so is a parameter that `fit` refuses and `load` has not. The unchanged files of
+older versions are used as well: what fails there as it does in a changed one is due to
+the scikit-learn that is installed, which is not the one that wrote them.
 The files that failed are kept in ``fuzz-failures/``.
 """
 
