@@ -54,6 +54,10 @@ def no_name(header, _):
     at(header, "steps", 0, "tuple", 1)["state"]["transformers"][0]["tuple"][0] = 0.5
 
 
+def scaler(header):
+    return at(header, "steps", 0, "tuple", 1)["state"]
+
+
 def no_column(header, _):
     step = at(header, "steps", 0, "tuple", 1)["state"]["transformers_"]
     step[0]["tuple"][2] = [2**31]
@@ -84,6 +88,50 @@ FILES = {
     "a column that is not there": ("ColumnTransformer", no_column),
     "a step without name": ("ColumnTransformer", no_name),
     "given vectors that are NaN": ("given vectors", vectors_without_number),
+    "no given vectors": (
+        "given vectors",
+        lambda header, _: at(header, "method", "state").update(basis=[]),
+    ),
+    "columns below 0": ("ImplicitSurface", changed(n_features_in_=-1)),
+    "columns beyond 64 bits": ("ImplicitSurface", changed(n_features_in_=2**64)),
+    "no frame": ("ImplicitSurface", without("_frame")),
+    "no slope": ("ImplicitSurface", without("_slope")),
+    "threads that are a word": (
+        "ImplicitSurface",
+        lambda header, _: at(header, "_field", "state").update(n_jobs="rbf"),
+    ),
+    "no streams": ("StreamingClassifier", changed(_streams=[])),
+    "no streams of balls": ("StreamingBallOneClass", changed(_streams=[])),
+    "a remainder that is a list": (
+        "ColumnTransformer",
+        lambda header, _: scaler(header).update(remainder=[]),
+    ),
+    "a step that is another word": (
+        "ColumnTransformer",
+        lambda header, _: scaler(header)["transformers"][0]["tuple"].__setitem__(
+            1, "rbf"
+        ),
+    ),
+    "a range without ends": (
+        "MinMaxScaler",
+        lambda header, _: scaler(header).update(feature_range={"tuple": []}),
+    ),
+    "kernel values of a classifier of rows": (
+        "CoreVectorClassifier",
+        changed(kernel="precomputed"),
+    ),
+    "kernel values of a map of rows": (
+        "CoreSetNystroem",
+        changed(kernel="precomputed"),
+    ),
+    "kernel values of Pegasos": ("Pegasos", changed(kernel="precomputed")),
+    "kernel values of a machine of rows": ("SVC", changed(kernel="precomputed")),
+    "columns of a pipeline": ("Pipeline-SMO", changed(n_features_in_=2)),
+    "a class of weight 0": ("SVC", changed(class_weight={"dict": [[0, 0]]})),
+    "a weight of 400 digits": (
+        "CoreVectorClassifier",
+        changed(class_weight={"dict": [["über", 10**400]]}),
+    ),
 }
 
 
@@ -101,6 +149,13 @@ def name_of(kind):
             if isinstance(
                 getattr(getattr(model, "method", None), "basis", None), np.ndarray
             )
+        )
+    if kind == "MinMaxScaler":
+        around = [
+            n for n in formats_models.NAMES if n.endswith("-CoreVectorClassifier")
+        ]
+        return next(
+            n for n in around if hasattr(formats_models.fitted_case(n)[0], "steps")
         )
     if kind == "ColumnTransformer":
         return formats_models.FUZZED[-1]
@@ -131,3 +186,12 @@ def test_numbers_beyond_64_bits_are_numbers():
     corevec.reference.Pegasos(batch_size=2**64).fit(X, y)
     with pytest.raises(corevec.InvalidInputError, match=r"C=1000.*must"):
         corevec.CoreVectorClassifier(C=10**400).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "kind", [corevec.CoreVectorOneClass, corevec.CoreVectorRegressor]
+)
+def test_a_memory_budget_of_a_byte_is_no_division_by_zero(kind):
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    model = reading.fit(kind(memory_budget=1), X, (X[:, 0] > 0).astype(float))
+    assert np.isfinite(model.predict(X)).all()

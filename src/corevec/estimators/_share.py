@@ -260,7 +260,7 @@ class ShareFit:
 def quantile(model: Any, functions: Any, source: Source, weights: Any) -> float:
     """Return the nu-quantile of the scores of a one-class machine, by weight."""
     # Values, weights and the order of all rows, or of as many as fit.
-    few = int(model.memory_budget // 64)
+    few = max(1, int(model.memory_budget // 64))
     most = source.n_rows if 2 * few >= source.n_rows else few
     seed = model._settings().random_state
     values, own = scores_of(functions, source, weights, most, seed)

@@ -278,8 +278,8 @@ def free_device_bytes(device: Any) -> int:
 
 
 def rows_within(n_bytes: float, bytes_per_row: float) -> int:
-    """Return how many rows of this size fit into so many bytes."""
-    return int(n_bytes / bytes_per_row)
+    """Return how many rows of this size fit into so many bytes: at least one."""
+    return max(1, int(n_bytes / bytes_per_row))
 
 
 def rows_that_fit(source: RowBudget) -> int:

@@ -256,7 +256,10 @@ class Decoder:
         else:
             made = entry.cls(**given)
         for name, value in rest.items():
-            object.__setattr__(made, name, value)
+            try:
+                object.__setattr__(made, name, value)
+            except AttributeError:  # a property of a Pipeline
+                self.wrong(place, f"{name} of a {entry.name} follows from its parts")
         check = check_model if entry.is_estimator else check_sound
         check(made, lambda what: self.wrong(place, what))
         derive(made)

@@ -7,6 +7,7 @@ parameter that `fit` refuses.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from copy import copy
 from numbers import Real
@@ -21,6 +22,8 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import check_random_state
 
 from corevec.estimators import Method, StructuralSVM
+from corevec.estimators.methods import FewVectors
+from corevec.estimators.svm import SVC
 from corevec.exceptions import CorevecError, InvalidInputError
 from corevec.formats.libsvm.base import LibsvmModel
 from corevec.formats.native.scikit_learn import SCALERS
@@ -42,6 +45,7 @@ _METHODS = (
     "decision_function",
     "score_samples",
     "predict_proba",
+    "distance",
 )
 # More than one: an array in place of a number would go with a single row.
 _ROWS_TRIED = 3
@@ -66,7 +70,7 @@ def try_parameters(made: Any, wrong: Wrong) -> None:
             wrong(str(error))
         return
     parameters = made.get_params(deep=False)
-    _check_shared(parameters, wrong)
+    _check_shared(made, parameters, wrong)
     _check_arrays(made, wrong)
     if isinstance(made, StructuralSVM) and hasattr(made, "classes_"):
         try:
@@ -83,7 +87,7 @@ def try_parameters(made: Any, wrong: Wrong) -> None:
     except InvalidInputError as error:
         if error.parameter is not None:
             wrong(str(error))
-    except (AttributeError, TypeError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
         # scikit-learn's error of a parameter is a TypeError as well.
         if not isinstance(error, NotFittedError):
             wrong(f"its parameters cannot be used ({error!s:.200})")
@@ -106,7 +110,7 @@ def _takes_numbers(made: Any) -> bool:
     return all(_takes_numbers(part) for _, part in parts)
 
 
-def _check_shared(parameters: dict[str, Any], wrong: Wrong) -> None:
+def _check_shared(made: Any, parameters: dict[str, Any], wrong: Wrong) -> None:
     """Check the parameters that `fit` looks at only when it has rows."""
     try:
         check_random_state(copy(parameters.get("random_state")))
@@ -114,16 +118,23 @@ def _check_shared(parameters: dict[str, Any], wrong: Wrong) -> None:
         wrong(f"random_state: {error}")
     if not isinstance(parameters.get("device"), str | None):
         wrong(f"device={parameters['device']!r:.40} must be None or a name")
-    weight = parameters.get("class_weight")
+    _check_class_weight(made, parameters.get("class_weight"), wrong)
+
+
+def _check_class_weight(made: Any, weight: Any, wrong: Wrong) -> None:
+    least = "above 0" if isinstance(made, SVC) else "of at least 0"
     if isinstance(weight, dict):
         right = all(
-            isinstance(number, Real) and float(number) >= 0
+            isinstance(number, Real) and 0 <= number <= sys.float_info.max
             for number in weight.values()
         )
+        right = right and not (isinstance(made, SVC) and 0 in weight.values())
     else:
         right = weight in (None, "balanced")
     if not right:
-        wrong(f"class_weight={weight!r:.40} must be None, 'balanced' or numbers")
+        wrong(
+            f"class_weight={weight!r:.40} must be None, 'balanced' or numbers {least}"
+        )
 
 
 def _check_arrays(made: Any, wrong: Wrong) -> None:
@@ -133,6 +144,12 @@ def _check_arrays(made: Any, wrong: Wrong) -> None:
         is_array = isinstance(numbers, np.ndarray) and numbers.dtype.kind == "f"
         if is_array and not np.isfinite(numbers).all():
             wrong(f"{name} must hold finite numbers")
+    method = getattr(made, "method", None)
+    if isinstance(method, FewVectors) and hasattr(made, "n_features_in_"):
+        try:
+            method.check_vectors(made)
+        except InvalidInputError as error:
+            wrong(str(error))
 
 
 def try_prediction(model: Any, wrong: Wrong) -> None:

@@ -60,6 +60,7 @@ _FIELD_KINDS: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "bool": (bool, np.bool_),
     "int": (int, np.integer),
+    "int | None": (int, np.integer, type(None)),
     "float": (int, float, np.integer, np.floating),
     "float | None": (int, float, np.integer, np.floating, type(None)),
     "Array": (np.ndarray,),

@@ -97,12 +97,15 @@ def check_model(made: Any, wrong: Wrong) -> None:
     for name, kinds in {**_KINDS, **(_KINDS_OF_MACHINES if is_machine else {})}.items():
         if name in inside and not isinstance(inside[name], kinds):
             wrong(f"{name} must be of type {kinds[0].__name__}")
+    if not 1 <= inside.get("n_features_in_", 1) < 2**63:
+        wrong("n_features_in_ must be a number of columns, from 1 on")
     if "feature_names_in_" in inside:
         _check_names(inside, wrong)
     # OneHotEncoder has an attribute of that name too.
     if "categories_" in inside and type(made) not in SKLEARN_ESTIMATORS:
         _check_categories(inside, wrong)
     _check_complete(made, inside, wrong)
+    _check_kernel(made, inside, wrong)
     if isinstance(made, ColumnTransformer):
         _check_columns(made, wrong)
     elif isinstance(made, Pipeline):
@@ -148,11 +151,19 @@ def _check_columns(made: ColumnTransformer, wrong: Wrong) -> None:
         isinstance(step, tuple)
         and len(step) == 3
         and isinstance(step[0], str)
-        and isinstance(step[1], BaseEstimator | str)
+        and _is_transformer(step[1])
         for step in steps
     )
     if not right:
         wrong("transformers must be triples of a name, an estimator and columns")
+    if not _is_transformer(made.remainder):
+        wrong("remainder must be a transformer, 'drop' or 'passthrough'")
+
+
+def _is_transformer(step: Any) -> bool:
+    if isinstance(step, str):
+        return step in ("drop", "passthrough")
+    return isinstance(step, BaseEstimator)
 
 
 def _check_complete(made: Any, inside: dict[str, Any], wrong: Wrong) -> None:
@@ -161,6 +172,20 @@ def _check_complete(made: Any, inside: dict[str, Any], wrong: Wrong) -> None:
     missing = sorted(needed - set(inside))
     if missing and len(missing) < len(needed):
         wrong(f"a fitted {type(made).__name__} needs {', '.join(missing)}")
+
+
+def _check_kernel(made: Any, inside: dict[str, Any], wrong: Wrong) -> None:
+    """Check that a model is of rows, or of kernel values, as its parameter says."""
+    if not hasattr(made, "kernel"):
+        return
+    said = isinstance(made.kernel, str) and made.kernel == "precomputed"
+    parts = [inside[name] for name in ("_functions", "_basis") if name in inside]
+    parts += [inside["_outcome"].functions] if "_outcome" in inside else []
+    parts += inside["_forest"].trees if "_forest" in inside else ()
+    kernels = [part.kernel for part in parts]
+    kernels += [inside["_kernel"]] if "_kernel" in inside else []
+    if any(isinstance(kernel, PrecomputedKernel) != said for kernel in kernels):
+        wrong(f"kernel={made.kernel!r:.40} is not the kind of kernel of the fit")
 
 
 def _check_names(inside: dict[str, Any], wrong: Wrong) -> None:
@@ -267,7 +292,8 @@ def _stored_rows(made: Any, inside: dict[str, Any], wrong: Wrong) -> list[Any]:
         models = inside.get("estimators_", [])
         if not all(isinstance(model, BaseEstimator) for model in models):
             wrong("estimators_ must be estimators")
-    found += _rows_of_streams(inside.get("_streams", []), wrong)
+    if "_streams" in inside:
+        found += _rows_of_streams(made._streams, wrong)
     samples = [inside.get("_sample"), inside.get("_seen")]
     found += [one.rows for one in samples if one is not None and one.rows is not None]
     return found
@@ -281,7 +307,7 @@ def _rows_of_streams(streams: list[Any], wrong: Wrong) -> list[Any]:
     kinds = {type(stream) for stream in streams}
     if len(streams) == 1 and isinstance(streams[0], CoreStream):
         return [streams[0].rows]
-    if len(kinds) > 1 or not all(issubclass(kind, BallStream) for kind in kinds):
+    if len(kinds) != 1 or not all(issubclass(kind, BallStream) for kind in kinds):
         wrong("_streams must be streams of one kind")
     linear = LinearStream in kinds
     return [one.vectors[:, 1:] if linear else one.rows for one in streams]
