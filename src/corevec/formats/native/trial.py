@@ -125,7 +125,7 @@ def _check_class_weight(made: Any, weight: Any, wrong: Wrong) -> None:
     least = "above 0" if isinstance(made, SVC) else "of at least 0"
     if isinstance(weight, dict):
         right = all(
-            isinstance(number, Real) and 0 <= number <= sys.float_info.max
+            isinstance(number, Real) and 0 <= float(number) <= sys.float_info.max
             for number in weight.values()
         )
         right = right and not (isinstance(made, SVC) and 0 in weight.values())

@@ -418,7 +418,10 @@ class _Try:
         own = self.machine
         direction = self.coef - own.coef
         change, drift = self.values - own.values, self.offset - own.offset
-        slope = float(direction @ own.values) + own.problem.price * drift
+        # Both products are the same but for the rounding of the values, and with their
+        # mean the line is that of the objective as it is computed.
+        slope = float(direction @ own.values + own.coef @ change) / 2
+        slope += own.problem.price * drift
         curve = float(direction @ change)
         violation = own.violations(own.values, own.offset)
         fall = -own.sign * change - drift
@@ -431,13 +434,16 @@ class _Try:
     def may_prove(self, aim: Aim) -> bool:
         """Whether the clipped multipliers are worth a product.
 
-        After a short step, or a large decrease, the active rows are not yet known.
+        After a large decrease the active rows are not yet known; after a short step
+        only where it gained less than the tolerance: the function is then near the
+        optimum, and what is left may be below the rounding of the values, so that no
+        longer step will come (w8a: seven steps of 18 products without a proof).
         """
-        if self.length <= LONG_STEP:
-            return False
         own = self.machine
         primal = own.objective(*self._at(self.length))
         decrease = (own.primal - primal) / max(abs(own.primal), TINY)
+        if self.length <= LONG_STEP:
+            return decrease <= aim.tol
         return decrease <= max(LARGE_DECREASE, aim.tol) or self._is_settled
 
     @property
