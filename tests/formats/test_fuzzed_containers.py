@@ -100,6 +100,7 @@ FILES = {
         "ImplicitSurface",
         lambda header, _: at(header, "_field", "state").update(n_jobs="rbf"),
     ),
+    "threads beyond 32 bits": ("CoreVectorClassifier", changed(n_jobs=2**40)),
     "no streams": ("StreamingClassifier", changed(_streams=[])),
     "no streams of balls": ("StreamingBallOneClass", changed(_streams=[])),
     "a remainder that is a list": (

@@ -238,7 +238,9 @@ class Problem:
         omega *= max(self.side_weights)
         if self.labels.class_weight is not None:
             omega *= float(self.labels.class_weight.max())
-        return float(error * np.sqrt(2 * max(loss, 0.0) * omega) + omega * error**2 / 2)
+        return float(
+            error * np.sqrt(2 * max(loss, 0.0) * omega) + omega * error * error / 2
+        )
 
     def cancellation(self, error: float, largest: float) -> Cancellation | None:
         """Return what the objective is a difference of, given the error of ``|w|^2``.

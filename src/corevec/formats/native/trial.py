@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import warnings
 from copy import copy
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -125,7 +124,8 @@ def _check_class_weight(made: Any, weight: Any, wrong: Wrong) -> None:
     least = "above 0" if isinstance(made, SVC) else "of at least 0"
     if isinstance(weight, dict):
         right = all(
-            isinstance(number, Real) and 0 <= float(number) <= sys.float_info.max
+            isinstance(number, int | float | np.number)
+            and 0 <= number <= sys.float_info.max
             for number in weight.values()
         )
         right = right and not (isinstance(made, SVC) and 0 in weight.values())

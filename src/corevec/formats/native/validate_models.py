@@ -99,6 +99,8 @@ def check_model(made: Any, wrong: Wrong) -> None:
             wrong(f"{name} must be of type {kinds[0].__name__}")
     if not 1 <= inside.get("n_features_in_", 1) < 2**63:
         wrong("n_features_in_ must be a number of columns, from 1 on")
+    if not -(2**31) < (inside.get("n_jobs") or 0) < 2**31:
+        wrong("n_jobs must be a number of threads")
     if "feature_names_in_" in inside:
         _check_names(inside, wrong)
     # OneHotEncoder has an attribute of that name too.

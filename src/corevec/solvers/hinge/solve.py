@@ -413,7 +413,7 @@ class _Run:
         upper = measured.primal + error * (mass / 2 + near)
         # |w|^2 is a sum of mass^2 kernel values: the function may be 0. No optimum is
         # larger than the loss of that function.
-        terms = self._largest_diagonal * mass**2
+        terms = self._largest_diagonal * mass * mass
         if problem.linear.any():
             terms = min(terms, float(problem.upper @ np.abs(problem.linear)))
         return _Seen(
