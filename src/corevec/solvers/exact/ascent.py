@@ -49,7 +49,7 @@ class Ascent:
     # half of the matrix again (4,950 pairs of 208 rows: 5 of 9 s).
     double_rows: int = 600
     # Numbers of a row up to which problems compute the kernel values that they need
-    # anew: beyond, they share one matrix (105 classes of text: 3 s in place of 73 s).
+    # anew: beyond, they share one matrix (105 classes of text: 5 s in place of 73 s).
     few_columns: int = 64
     # Shares of the memory budget that the matrices of all threads, and the rows, take.
     matrix_share: float = 0.4

@@ -116,7 +116,9 @@ def solve_boxes(
     latest = Latest(problems, source, kernel, progress)
     workers, own = source.workers, source
     is_alone = len(problems) == 1 or not is_small
-    memory = CACHE_SHARE * source.memory_budget / 2
+    # Few rows are solved on their matrix at loose tolerances alone.
+    is_loose = settings.tol >= LEAST_PAIRS_TOL
+    memory = CACHE_SHARE * source.memory_budget / 2 if is_loose else 0.0
     shared = Shared.of(problems, source, kernel, memory)
     if not is_alone:
         own = source.using(source.memory_budget / workers.n_threads, Workers(1))
